@@ -1,0 +1,13 @@
+//! One replica of one chain, as a pure state machine, and the data model of everything replicated.
+//!
+//! Deliberately absent: sockets, disks, clocks, threads, randomness. See ARCHITECTURE.md.
+
+mod change;
+mod codec;
+mod register;
+mod stamp;
+
+pub use change::{Change, ElementOp, Mutation, apply};
+pub use codec::{DecodeError, Reader, put_bytes, put_varint};
+pub use register::{Group, Member, Register};
+pub use stamp::{EntryId, Stamp};

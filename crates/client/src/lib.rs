@@ -1,0 +1,1 @@
+//! A signing HTTP client for SimpleDB endpoints.

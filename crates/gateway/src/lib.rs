@@ -1,0 +1,1 @@
+//! AWS wire protocols to service commands and back; signatures; one port.

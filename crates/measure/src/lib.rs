@@ -1,0 +1,1 @@
+//! Load generation, operation log, statistics and plots.

@@ -1,0 +1,120 @@
+//! The system collection: accounts, their access keys, and the names of their domains.
+//!
+//! All that needs randomness, sealing or a clock (key ids, sealed secrets, times) arrives in the
+//! command, so that a decision is the same wherever it is made.
+
+use bytes::Bytes;
+
+use crate::{CollectionId, Decision, View, ViewError};
+
+/// Who owns domains. Twelve decimal digits, as AWS's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(pub String);
+
+/// Whether an access key opens anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyStatus {
+    /// Requests signed with it are served.
+    Active,
+    /// Requests signed with it are refused.
+    Disabled,
+}
+
+/// An access key at rest. `Debug` shows no secret: the secret is sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessKey {
+    /// The public id, such as `AKIA…`; 16 to 128 characters of `[A-Za-z0-9_]`.
+    pub id: String,
+    /// Whose requests it signs.
+    pub account: AccountId,
+    /// The secret, sealed by the node (`node::seal`), bound to the key's id.
+    pub sealed_secret: Bytes,
+    /// Whether it works.
+    pub status: KeyStatus,
+    /// Milliseconds since 1970 when it was created.
+    pub created_ms: u64,
+    /// What its creator wrote beside it; at most 256 bytes.
+    pub note: String,
+}
+
+/// What changes the catalog.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Creates the key, and its account if new. The same id again with other content: `KeyExists`.
+    CreateKey(AccessKey),
+    /// Sets the status of a key.
+    SetKeyStatus {
+        /// The key's id.
+        id: String,
+        /// The new status.
+        status: KeyStatus,
+    },
+    /// In one step: creates `replacement` for the account of `id`, and disables `id`.
+    RotateKey {
+        /// The key that stops working.
+        id: String,
+        /// The key that takes its place; its account is taken from the old one.
+        replacement: AccessKey,
+    },
+}
+
+/// Why the catalog refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such key.
+    #[error("there is no access key {0}")]
+    NoSuchKey(String),
+    /// The id is taken.
+    #[error("access key {0} exists already")]
+    KeyExists(String),
+    /// The id, account or note has a shape we do not take.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store failed.
+    #[error(transparent)]
+    View(#[from] crate::ViewError),
+}
+
+/// What the catalog knows of one domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainEntry {
+    /// The domain's collection.
+    pub collection: CollectionId,
+}
+
+/// Decides a command on the newest state of the system collection.
+pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal>> {
+    let _ = (view, command);
+    unimplemented!()
+}
+
+/// The access key with this id.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn key(view: &dyn View, id: &str) -> Result<Option<AccessKey>, ViewError> {
+    let _ = (view, id);
+    unimplemented!()
+}
+
+/// All access keys, by id.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn keys(view: &dyn View) -> Result<Vec<AccessKey>, ViewError> {
+    let _ = view;
+    unimplemented!()
+}
+
+/// The domain of `account` called `name`.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn domain(
+    view: &dyn View,
+    account: &AccountId,
+    name: &str,
+) -> Result<Option<DomainEntry>, ViewError> {
+    let _ = (view, account, name);
+    unimplemented!()
+}

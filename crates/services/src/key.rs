@@ -1,0 +1,142 @@
+//! Collections, and the layout of keys.
+//!
+//! ```text
+//! key    := collection:u64be table:u8 rest
+//! system := 'n'                       next collection id (varint)
+//!         | 'k' key-id                access key
+//!         | 'd' text(account) name    domain entry
+//!         | 'c' account               domains of the account (varint)
+//!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
+//! domain := 'm'                       counters; present as long as the domain is
+//!         | 'i' item                  the item's register
+//!         | 'a' name                  pairs with this attribute name (varint)
+//!         | 'x' text(name) text(value) item     index entry, empty value
+//! text   := each byte, 0x00 as 0x00 0xff; then 0x00 0x01
+//! ```
+//!
+//! Invariants:
+//! - K1 `text` keeps byte order and no text is a prefix of another.
+//! - K2 'x' holds exactly the pairs of the registers in 'i'; 'a' and 'm' count them.
+
+use bytes::Bytes;
+
+/// A collection: a domain, later a queue or a bucket's index. The first eight bytes, big-endian, of
+/// each of its keys. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionId(pub u64);
+
+/// The collection that lists accounts, access keys and collections.
+pub const SYSTEM: CollectionId = CollectionId(0);
+
+/// The tables of a collection: the byte after the collection id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Table {
+    /// System: the next collection id.
+    NextCollection = b'n',
+    /// System: access keys.
+    AccessKeys = b'k',
+    /// System: domain entries by account and name.
+    Domains = b'd',
+    /// System: how many domains an account has.
+    DomainCount = b'c',
+    /// System: deleted collections still to be swept.
+    Garbage = b'g',
+    /// Domain: its counters.
+    Metadata = b'm',
+    /// Domain: item registers.
+    Items = b'i',
+    /// Domain: pairs per attribute name.
+    AttributeCount = b'a',
+    /// Domain: the index of all pairs.
+    Index = b'x',
+}
+
+/// Builds keys piece by piece.
+#[derive(Clone, Debug)]
+pub struct KeyBuilder {
+    bytes: Vec<u8>,
+}
+
+impl KeyBuilder {
+    /// Starts a key of `table` in `collection`.
+    pub fn new(collection: CollectionId, table: Table) -> Self {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.extend_from_slice(&collection.0.to_be_bytes());
+        bytes.push(table as u8);
+        KeyBuilder { bytes }
+    }
+
+    /// Appends bytes as they are: only the last piece of a key may be raw.
+    #[must_use]
+    pub fn raw(mut self, piece: &[u8]) -> Self {
+        self.bytes.extend_from_slice(piece);
+        self
+    }
+
+    /// Appends an escaped and terminated text.
+    #[must_use]
+    pub fn text(mut self, piece: &[u8]) -> Self {
+        self = self.text_prefix(piece);
+        self.bytes.extend_from_slice(&[0x00, 0x01]);
+        self
+    }
+
+    /// Appends an escaped text without its end: the prefix of every text that begins so.
+    #[must_use]
+    pub fn text_prefix(mut self, piece: &[u8]) -> Self {
+        for &byte in piece {
+            self.bytes.push(byte);
+            if byte == 0x00 {
+                self.bytes.push(0xff);
+            }
+        }
+        self
+    }
+
+    /// The key.
+    pub fn build(self) -> Bytes {
+        Bytes::from(self.bytes)
+    }
+
+    /// The smallest key greater than every key that begins so: the end of a prefix scan.
+    pub fn build_end(mut self) -> Bytes {
+        while let Some(last) = self.bytes.pop() {
+            if last < 0xff {
+                self.bytes.push(last + 1);
+                break;
+            }
+        }
+        Bytes::from(self.bytes)
+    }
+}
+
+/// The key of an item's register.
+pub fn item_key(collection: CollectionId, item: &[u8]) -> Bytes {
+    KeyBuilder::new(collection, Table::Items).raw(item).build()
+}
+
+/// The index entry of a pair.
+pub fn index_key(collection: CollectionId, name: &[u8], value: &[u8], item: &[u8]) -> Bytes {
+    KeyBuilder::new(collection, Table::Index).text(name).text(value).raw(item).build()
+}
+
+/// Takes an escaped text off the front of `rest`: the text, and what follows it.
+pub fn split_text(rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut text = Vec::with_capacity(rest.len());
+    let mut at = 0;
+    loop {
+        match (rest.get(at)?, rest.get(at + 1)) {
+            (0x00, Some(0xff)) => {
+                text.push(0x00);
+                at += 2;
+            }
+            (0x00, Some(0x01)) => return Some((text, &rest[at + 2..])),
+            (0x00, _) => return None,
+            (&byte, _) => {
+                text.push(byte);
+                at += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What the services mean, as pure functions on a view of one member's data.
+//!
+//! Two kinds of entry: `decide(view, context, command)` for whatever may change state gives an
+//! outcome and *changes*; `answer(view, context, query)` gives an outcome only. A decision names no
+//! stamps and reads no clock: time is in the [`Context`], stamps are the chain's.
+//!
+//! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
+
+pub mod catalog;
+mod key;
+pub mod simpledb;
+mod view;
+
+pub use key::{CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_text};
+pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
+
+use fader_chain::Change;
+
+/// What a decision came to: the outcome for the client, and what changes if it is made durable.
+///
+/// A refusal has no changes; it was still decided on the newest state, so it is answered only when
+/// all that state is committed.
+#[derive(Debug)]
+pub struct Decision<O> {
+    /// The reply or the refusal.
+    pub outcome: O,
+    /// What the entry changes, in order; empty for a refusal or a write that changes nothing.
+    pub changes: Vec<Change>,
+}

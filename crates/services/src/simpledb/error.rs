@@ -1,0 +1,114 @@
+//! Every refusal of SimpleDB: code, HTTP status and message, as the service words them.
+
+use crate::ViewError;
+use crate::simpledb::BoxUsage;
+
+/// A SimpleDB error code. The name is what the wire shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are AWS's own")]
+pub enum Code {
+    AccessFailure,
+    AttributeDoesNotExist,
+    AuthFailure,
+    AuthMissingFailure,
+    ConditionalCheckFailed,
+    DuplicateItemName,
+    ExistsAndExpectedValue,
+    FeatureDeprecated,
+    IncompleteExpectedExpression,
+    IncompleteExpectedValues,
+    IncompleteSignature,
+    InternalError,
+    InvalidAction,
+    InvalidClientTokenId,
+    InvalidHttpAuthHeader,
+    InvalidHttpRequest,
+    InvalidNextToken,
+    InvalidNumberPredicates,
+    InvalidNumberValueTests,
+    InvalidParameterCombination,
+    InvalidParameterValue,
+    InvalidQueryExpression,
+    InvalidSortExpression,
+    InvalidUri,
+    MissingAction,
+    MissingParameter,
+    MultiValuedAttribute,
+    MultipleExistsConditions,
+    MultipleExpectedNames,
+    MultipleExpectedValues,
+    NoSuchDomain,
+    NoSuchVersion,
+    NotYetImplemented,
+    NumberDomainAttributesExceeded,
+    NumberDomainBytesExceeded,
+    NumberDomainsExceeded,
+    NumberItemAttributesExceeded,
+    NumberSubmittedAttributesExceeded,
+    NumberSubmittedItemsExceeded,
+    QueryTimeout,
+    RequestExpired,
+    RequestTimeout,
+    ServiceUnavailable,
+    SignatureDoesNotMatch,
+    TooManyRequestedAttributes,
+    UnsupportedHttpVerb,
+    UriTooLong,
+}
+
+impl Code {
+    /// The HTTP status that goes with the code.
+    pub fn status(self) -> u16 {
+        use Code::*;
+        match self {
+            AccessFailure | AuthFailure | AuthMissingFailure | InvalidClientTokenId
+            | SignatureDoesNotMatch => 403,
+            AttributeDoesNotExist => 404,
+            ConditionalCheckFailed
+            | MultiValuedAttribute
+            | NumberDomainAttributesExceeded
+            | NumberDomainBytesExceeded
+            | NumberDomainsExceeded
+            | NumberItemAttributesExceeded
+            | NumberSubmittedAttributesExceeded
+            | NumberSubmittedItemsExceeded => 409,
+            NotYetImplemented => 401,
+            QueryTimeout | RequestTimeout => 408,
+            InternalError => 500,
+            ServiceUnavailable => 503,
+            _ => 400,
+        }
+    }
+
+    /// The code on the wire.
+    pub fn name(self) -> String {
+        match self {
+            Code::InvalidHttpAuthHeader => "InvalidHTTPAuthHeader".to_owned(),
+            Code::InvalidUri => "InvalidURI".to_owned(),
+            Code::UriTooLong => "URITooLong".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// A refusal, or a failure of the store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", .code.name())]
+pub struct Error {
+    /// The code.
+    pub code: Code,
+    /// The message, as AWS words it where that is known.
+    pub message: String,
+    /// What the request is charged all the same.
+    pub box_usage: BoxUsage,
+}
+
+impl From<ViewError> for Error {
+    fn from(error: ViewError) -> Self {
+        Error {
+            code: Code::InternalError,
+            message: format!("The store could not be read: {error}"),
+            box_usage: BoxUsage::default(),
+        }
+    }
+}
