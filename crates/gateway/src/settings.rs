@@ -1,0 +1,58 @@
+//! The numbers of a gateway: how much and how long it waits for anyone who knocks.
+//!
+//! Every limit here protects the server from a client; none changes what SimpleDB answers to a
+//! request within AWS's own limits.
+
+use std::time::Duration;
+
+use fader_services::catalog::AccountId;
+
+/// Limits of a gateway and who may ask without signing. Every one has a default that works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Open connections; one beyond is answered 503 and closed at once. Each costs about 20 KiB and
+    /// one file descriptor, so stay below `ulimit -n`.
+    pub connections_max: usize,
+    /// From a request's first byte to the end of its headers: ends clients that trickle.
+    pub header_timeout: Duration,
+    /// From the end of the headers to the end of the body: ends clients that trickle.
+    pub body_timeout: Duration,
+    /// How long a connection may rest between requests, or take nothing of a reply. Longer than the
+    /// pools of the vendors' SDKs keep theirs, so that the client closes first.
+    pub idle_timeout: Duration,
+    /// A TLS handshake from beginning to end.
+    pub handshake_timeout: Duration,
+    /// Bytes of a request's body. SimpleDB takes 1 MB; what lies between gets a proper error.
+    pub body_bytes_max: usize,
+    /// Bytes of a request's path and query; what is longer is `URITooLong`.
+    pub uri_bytes_max: usize,
+    /// Bytes of a request's headers together, the request line excluded.
+    pub header_bytes_max: usize,
+    /// Parameters of one request. A full BatchPutAttributes has 25 x (1 + 256 x 3).
+    pub parameters_max: usize,
+    /// How far a signature's time may be from ours, either way.
+    pub clock_skew: Duration,
+    /// Whose requests the unsigned ones are; `None` refuses them. Signed ones are verified always.
+    pub anonymous: Option<AccountId>,
+    /// How long running requests may take after the stop signal.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            connections_max: 4096,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            handshake_timeout: Duration::from_secs(10),
+            body_bytes_max: 2 << 20,
+            uri_bytes_max: 16 << 10,
+            header_bytes_max: 32 << 10,
+            parameters_max: 20_000,
+            clock_skew: Duration::from_secs(15 * 60),
+            anonymous: None,
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
