@@ -118,7 +118,11 @@ pub fn item_key(collection: CollectionId, item: &[u8]) -> Bytes {
 
 /// The index entry of a pair.
 pub fn index_key(collection: CollectionId, name: &[u8], value: &[u8], item: &[u8]) -> Bytes {
-    KeyBuilder::new(collection, Table::Index).text(name).text(value).raw(item).build()
+    KeyBuilder::new(collection, Table::Index)
+        .text(name)
+        .text(value)
+        .raw(item)
+        .build()
 }
 
 /// Takes an escaped text off the front of `rest`: the text, and what follows it.

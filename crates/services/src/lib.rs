@@ -8,10 +8,12 @@
 
 pub mod catalog;
 mod key;
+mod map_view;
 pub mod simpledb;
 mod view;
 
 pub use key::{CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_text};
+pub use map_view::MapView;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
 
 use fader_chain::Change;

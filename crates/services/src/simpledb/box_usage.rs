@@ -7,8 +7,18 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BoxUsage(pub u64);
 
+impl BoxUsage {
+    /// What a refused request costs, whatever the action.
+    pub const REFUSED: BoxUsage = BoxUsage(219_907);
+}
+
 impl std::fmt::Display for BoxUsage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:010}", self.0 / 10_000_000_000, self.0 % 10_000_000_000)
+        write!(
+            f,
+            "{}.{:010}",
+            self.0 / 10_000_000_000,
+            self.0 % 10_000_000_000
+        )
     }
 }

@@ -61,7 +61,10 @@ impl Code {
     pub fn status(self) -> u16 {
         use Code::*;
         match self {
-            AccessFailure | AuthFailure | AuthMissingFailure | InvalidClientTokenId
+            AccessFailure
+            | AuthFailure
+            | AuthMissingFailure
+            | InvalidClientTokenId
             | SignatureDoesNotMatch => 403,
             AttributeDoesNotExist => 404,
             ConditionalCheckFailed
@@ -101,6 +104,17 @@ pub struct Error {
     pub message: String,
     /// What the request is charged all the same.
     pub box_usage: BoxUsage,
+}
+
+impl Error {
+    /// A refusal, charged as SimpleDB charges one.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Error {
+            code,
+            message: message.into(),
+            box_usage: BoxUsage::REFUSED,
+        }
+    }
 }
 
 impl From<ViewError> for Error {

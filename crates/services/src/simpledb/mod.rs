@@ -4,6 +4,8 @@ mod box_usage;
 mod error;
 mod limits;
 mod request;
+#[allow(dead_code, reason = "the actions that page use it as they arrive")]
+mod token;
 
 pub use box_usage::BoxUsage;
 pub use error::{Code, Error};

@@ -1,0 +1,67 @@
+//! A view of an ordered map in memory: the second implementation of the seam, without a disk.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use fader_chain::{Change, DecodeError, Stamp, apply};
+
+use crate::{Direction, Scan, View, ViewError};
+
+/// All keys and values of one member, in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapView {
+    pairs: BTreeMap<Bytes, Bytes>,
+}
+
+impl MapView {
+    /// Applies the changes of one entry, as a member does.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when a register that is changed cannot be read.
+    pub fn apply(
+        &mut self,
+        changes: &[Change],
+        stamp: Stamp,
+        floor: Stamp,
+    ) -> Result<(), DecodeError> {
+        for change in changes {
+            let current = self.pairs.get(change.key()).cloned();
+            let mutation = apply(change, current, stamp, floor)?;
+            match mutation.value {
+                Some(value) => self.pairs.insert(mutation.key, value),
+                None => self.pairs.remove(&mutation.key),
+            };
+        }
+        Ok(())
+    }
+
+    /// All keys and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        self.pairs.iter()
+    }
+}
+
+impl View for MapView {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        Ok(self.pairs.get(key).cloned())
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        if end <= start {
+            return Box::new(std::iter::empty());
+        }
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        let pairs = self
+            .pairs
+            .range::<[u8], _>(range)
+            .map(|(key, value)| Ok((key.clone(), value.clone())));
+        match direction {
+            Direction::Forward => Box::new(pairs),
+            Direction::Backward => Box::new(pairs.rev()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
