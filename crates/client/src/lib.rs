@@ -1,1 +1,27 @@
-//! A signing HTTP client for SimpleDB endpoints.
+//! A signing HTTP client for SimpleDB endpoints (Fader, AWS, a fake), and for Fader's control socket.
+//!
+//! One attempt per call: [`Client::call`] sends a request once and says what is known about it
+//! ([`ErrorKind`]). The one place where a request may wait is the gate of the pool, which today
+//! admits a fixed number at a time.
+//!
+//! Deliberately absent: retries and pacing; services other than SimpleDB; HTTP/2; redirects.
+
+mod client;
+mod control;
+mod credentials;
+mod error;
+mod pool;
+mod sign;
+mod simpledb;
+mod transport;
+mod xml;
+
+pub use client::{Client, Response, Settings};
+pub use control::{Control, Key, NewKey};
+pub use credentials::Credentials;
+pub use error::{Error, ErrorKind};
+pub use sign::{Headers, Moment, SignatureVersion, Signer, encode};
+pub use simpledb::{
+    Attribute, AttributePut, DomainMetadata, Expected, Item, ItemPut, Page, SimpleDb,
+};
+pub use xml::Element;

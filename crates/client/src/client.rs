@@ -1,0 +1,202 @@
+//! One SimpleDB endpoint: an action goes out signed, its reply comes back as a tree.
+//!
+//! Invariants:
+//! - C1 a call sends its request at most once (see the pool).
+//! - C2 a reply is never longer than the settings allow, a call never longer than its timeout.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HOST};
+
+use crate::credentials::Credentials;
+use crate::error::{Error, ErrorKind};
+use crate::pool::{Pool, Reply};
+use crate::sign::{self, Headers, SignatureVersion, Signer};
+use crate::transport::Endpoint;
+use crate::xml::Element;
+
+/// Numbers and choices of a client.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How requests are signed.
+    pub signature: SignatureVersion,
+    /// From asking to the last byte of the reply.
+    pub timeout: Duration,
+    /// Requests in flight at once; the others wait their turn.
+    pub connections_max: usize,
+    /// Certificates of the authorities to trust, as PEM; the system's when `None`.
+    pub ca_pem: Option<Vec<u8>>,
+    /// The longest reply accepted.
+    pub response_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            signature: SignatureVersion::V2,
+            // Above the 5 seconds that a page of Select may take.
+            timeout: Duration::from_secs(30),
+            connections_max: 64,
+            ca_pem: None,
+            // A page of Select holds 1 MB, which escaped for XML grows to 6 MB at most.
+            response_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// A signing client of one endpoint.
+pub struct Client {
+    pool: Pool,
+    host: String,
+    signer: Option<Signer>,
+}
+
+/// A successful reply.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The document.
+    pub root: Element,
+    /// The request's id at the service.
+    pub request_id: String,
+    /// What the request cost, in box hours; zero when the service does not say.
+    pub box_usage: f64,
+}
+
+impl Client {
+    /// A client of `http://host:port` or `https://host:port`; requests without credentials are
+    /// sent unsigned.
+    pub fn new(
+        endpoint: &str,
+        credentials: Option<Credentials>,
+        settings: Settings,
+    ) -> Result<Client, Error> {
+        let Settings {
+            signature,
+            timeout,
+            connections_max,
+            ca_pem,
+            response_bytes_max,
+        } = settings;
+        let (endpoint, host) = Endpoint::parse(endpoint, ca_pem.as_deref())?;
+        let signer = credentials.map(|credentials| Signer::new(&credentials, signature, &host));
+        let pool = Pool::new(endpoint, connections_max, timeout, response_bytes_max);
+        Ok(Client { pool, host, signer })
+    }
+
+    /// Sends one action, once.
+    pub async fn call(
+        &self,
+        action: &str,
+        parameters: &[(String, String)],
+    ) -> Result<Response, Error> {
+        let is_write = !is_read(action);
+        let request = self.request(action, parameters)?;
+        let reply = self
+            .pool
+            .send(request, is_write)
+            .await
+            .map_err(|error| error.within(action))?;
+        if reply.status.is_success() {
+            let root = text(&reply).and_then(Element::parse);
+            let root = root.map_err(|error| error.within(action))?;
+            let metadata = root.child("ResponseMetadata").cloned().unwrap_or_default();
+            return Ok(Response {
+                request_id: metadata.child_text("RequestId").to_owned(),
+                box_usage: metadata.child_text("BoxUsage").parse().unwrap_or(0.0),
+                root,
+            });
+        }
+        Err(refusal(action, &reply, is_write))
+    }
+
+    fn request(
+        &self,
+        action: &str,
+        parameters: &[(String, String)],
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        let mut form: Vec<(&str, &str)> = parameters
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let mut body = Vec::new();
+        let headers = match &self.signer {
+            None => {
+                sign::write_unsigned(action, &mut form, &mut body);
+                Headers::default()
+            }
+            Some(signer) => {
+                let moment = signer.moment(unix_seconds());
+                signer.sign(&moment, action, &mut form, &mut body)
+            }
+        };
+        let mut request = Request::post("/")
+            .header(HOST, &self.host)
+            .header(CONTENT_TYPE, sign::CONTENT_TYPE);
+        for (name, value) in headers.0 {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(Bytes::from(body))).map_err(|error| {
+            Error::caused(
+                ErrorKind::Invalid,
+                "access key does not fit a header",
+                error,
+            )
+        })
+    }
+}
+
+/// Seconds since 1970 by the system's clock.
+fn unix_seconds() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Whether an action only reads, so that not hearing its answer is no loss.
+fn is_read(action: &str) -> bool {
+    const READS: [&str; 7] = [
+        "GetAttributes",
+        "ListDomains",
+        "DomainMetadata",
+        "Select",
+        "ExplainSelect",
+        "Query",
+        "QueryWithAttributes",
+    ];
+    READS.contains(&action)
+}
+
+/// The service's refusal; a server's failure that does not say so in XML counts as silence.
+fn refusal(action: &str, reply: &Reply, is_write: bool) -> Error {
+    let status = reply.status.as_u16();
+    let root = text(reply).and_then(Element::parse).unwrap_or_default();
+    let error = root
+        .child("Errors")
+        .and_then(|errors| errors.child("Error"));
+    let kind = match error {
+        Some(error) => ErrorKind::Refused {
+            status,
+            code: error.child_text("Code").to_owned(),
+            message: error.child_text("Message").to_owned(),
+            request_id: root.child_text("RequestID").to_owned(),
+        },
+        None if status >= 500 && is_write => ErrorKind::Ambiguous,
+        None if status >= 500 => ErrorKind::Unavailable,
+        None => ErrorKind::Malformed,
+    };
+    match error {
+        Some(_) => Error::new(kind, action),
+        None => Error::new(
+            kind,
+            format!("{action}: HTTP {status} without a SimpleDB error"),
+        ),
+    }
+}
+
+fn text(reply: &Reply) -> Result<&str, Error> {
+    std::str::from_utf8(&reply.body).map_err(|_| Error::malformed("reply is not UTF-8"))
+}

@@ -1,0 +1,153 @@
+//! Fader's control socket: access keys, as JSON over HTTP on a Unix socket that only the server's
+//! own user can open.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HOST};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, ErrorKind};
+use crate::pool::Pool;
+use crate::transport::Endpoint;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const REPLY_BYTES_MAX: usize = 4 << 20;
+
+/// A server's control socket.
+pub struct Control {
+    pool: Pool,
+}
+
+/// An access key as listed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Key {
+    /// The access key.
+    pub id: String,
+    /// Whose domains it opens.
+    pub account: String,
+    /// Whether it is accepted.
+    pub status: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// What its maker wrote beside it.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// A key that was just made: the only time its secret is shown.
+#[derive(Clone, Deserialize)]
+pub struct NewKey {
+    /// The access key.
+    pub id: String,
+    /// Its secret.
+    pub secret: Zeroizing<String>,
+    /// Whose domains it opens.
+    pub account: String,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    keys: Vec<Key>,
+}
+
+impl Control {
+    /// The control socket at a path.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Control {
+            pool: Pool::new(Endpoint::Unix(socket.into()), 1, TIMEOUT, REPLY_BYTES_MAX),
+        }
+    }
+
+    /// All keys.
+    pub async fn keys(&self) -> Result<Vec<Key>, Error> {
+        let keys: Keys = parse(&self.call("GET", "/keys", None).await?)?;
+        Ok(keys.keys)
+    }
+
+    /// Makes a key of an account, and the account if it is new.
+    pub async fn create_key(&self, account: &str, note: &str) -> Result<NewKey, Error> {
+        let body = serde_json::json!({ "account": account, "note": note });
+        parse(&self.call("POST", "/keys", Some(body.to_string())).await?)
+    }
+
+    /// Stops accepting a key.
+    pub async fn disable(&self, id: &str) -> Result<(), Error> {
+        self.change(id, "disable").await.map(drop)
+    }
+
+    /// Accepts a key again.
+    pub async fn enable(&self, id: &str) -> Result<(), Error> {
+        self.change(id, "enable").await.map(drop)
+    }
+
+    /// Makes a new key in the place of one, which is disabled.
+    pub async fn rotate(&self, id: &str) -> Result<NewKey, Error> {
+        parse(&self.change(id, "rotate").await?)
+    }
+
+    async fn change(&self, id: &str, verb: &str) -> Result<Bytes, Error> {
+        if id.is_empty() || !id.bytes().all(|octet| octet.is_ascii_alphanumeric()) {
+            return Err(Error::invalid(format!("{id:?} is not an access key")));
+        }
+        self.call("POST", &format!("/keys/{id}/{verb}"), None).await
+    }
+
+    async fn call(&self, method: &str, path: &str, body: Option<String>) -> Result<Bytes, Error> {
+        let is_write = method != "GET";
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "fader")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(|error| Error::caused(ErrorKind::Invalid, path, error))?;
+        let reply = self.pool.send(request, is_write).await?;
+        if reply.status.is_success() {
+            return Ok(reply.body);
+        }
+        let kind = ErrorKind::Refused {
+            status: reply.status.as_u16(),
+            code: reply
+                .status
+                .canonical_reason()
+                .unwrap_or_default()
+                .to_owned(),
+            message: message(&reply.body),
+            request_id: String::new(),
+        };
+        Err(Error::new(kind, format!("control {path}")))
+    }
+}
+
+impl fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewKey")
+            .field("id", &self.id)
+            .field("account", &self.account)
+            .finish()
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    // The error's text may quote the reply, and with it a secret: it is not passed on.
+    serde_json::from_slice(body).map_err(|_| Error::malformed("control reply is not as agreed"))
+}
+
+/// The `error` of a JSON refusal, or the text itself.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    match serde_json::from_slice::<Refusal>(body) {
+        Ok(refusal) => refusal.error,
+        Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
+    }
+}

@@ -1,0 +1,326 @@
+//! SimpleDB's actions with types.
+//!
+//! Deliberately absent: checks of limits and names: the service has the last word on them.
+
+use crate::client::{Client, Response};
+use crate::error::Error;
+use crate::xml::Element;
+
+/// Pages of ListDomains read before it is called endless: 250 domains fit three.
+const LIST_PAGES_MAX: usize = 10_000;
+
+/// A SimpleDB endpoint.
+pub struct SimpleDb(pub Client);
+
+/// A name with one of its values.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attribute {
+    /// The attribute's name.
+    pub name: String,
+    /// One value.
+    pub value: String,
+}
+
+/// A name with a value to put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributePut {
+    /// The attribute's name.
+    pub name: String,
+    /// The value to add.
+    pub value: String,
+    /// Whether the values that were there before are dropped.
+    pub replace: bool,
+}
+
+/// An item as read or, in a batch delete, as named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The item's name.
+    pub name: String,
+    /// Its attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An item to put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemPut {
+    /// The item's name.
+    pub name: String,
+    /// What to put into it.
+    pub attributes: Vec<AttributePut>,
+}
+
+/// What must hold for a write to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The attribute has exactly this one value.
+    Value(Attribute),
+    /// The attribute named so has no value.
+    Absent(String),
+}
+
+/// One page of a Select.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The items found.
+    pub items: Vec<Item>,
+    /// Where the next page begins; `None` at the end.
+    pub next_token: Option<String>,
+    /// What the page cost, in box hours.
+    pub box_usage: f64,
+}
+
+/// What DomainMetadata says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainMetadata {
+    /// Items.
+    pub item_count: u64,
+    /// Bytes of all item names.
+    pub item_names_size_bytes: u64,
+    /// Different attribute names.
+    pub attribute_name_count: u64,
+    /// Their bytes.
+    pub attribute_names_size_bytes: u64,
+    /// Pairs of name and value.
+    pub attribute_value_count: u64,
+    /// Bytes of their values.
+    pub attribute_values_size_bytes: u64,
+    /// When that was counted, in seconds since 1970.
+    pub timestamp: u64,
+}
+
+type Parameters = Vec<(String, String)>;
+
+impl SimpleDb {
+    /// The names of all domains, in order.
+    pub async fn list_domains(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        let mut token = None;
+        for _ in 0..LIST_PAGES_MAX {
+            let mut parameters = Vec::new();
+            push_optional(&mut parameters, "NextToken", token.as_deref());
+            let response = self.0.call("ListDomains", &parameters).await?;
+            let result = result(&response, "ListDomainsResult")?;
+            names.extend(result.children("DomainName").map(|name| name.text.clone()));
+            token = next_token(result);
+            if token.is_none() {
+                return Ok(names);
+            }
+        }
+        Err(Error::malformed("ListDomains has no last page"))
+    }
+
+    /// Creates a domain; one that exists stays as it is.
+    pub async fn create_domain(&self, domain: &str) -> Result<Response, Error> {
+        self.0
+            .call("CreateDomain", &[pair("DomainName", domain)])
+            .await
+    }
+
+    /// Deletes a domain with all that is in it.
+    pub async fn delete_domain(&self, domain: &str) -> Result<Response, Error> {
+        self.0
+            .call("DeleteDomain", &[pair("DomainName", domain)])
+            .await
+    }
+
+    /// Counts and sizes of a domain.
+    pub async fn domain_metadata(&self, domain: &str) -> Result<DomainMetadata, Error> {
+        let response = self
+            .0
+            .call("DomainMetadata", &[pair("DomainName", domain)])
+            .await?;
+        let result = result(&response, "DomainMetadataResult")?;
+        let number = |name: &str| {
+            let text = result.child_text(name);
+            text.parse()
+                .map_err(|_| Error::malformed(format!("{name} is {text:?}")))
+        };
+        Ok(DomainMetadata {
+            item_count: number("ItemCount")?,
+            item_names_size_bytes: number("ItemNamesSizeBytes")?,
+            attribute_name_count: number("AttributeNameCount")?,
+            attribute_names_size_bytes: number("AttributeNamesSizeBytes")?,
+            attribute_value_count: number("AttributeValueCount")?,
+            attribute_values_size_bytes: number("AttributeValuesSizeBytes")?,
+            timestamp: number("Timestamp")?,
+        })
+    }
+
+    /// Puts attributes into an item, on a condition if there is one.
+    pub async fn put_attributes(
+        &self,
+        domain: &str,
+        item: &str,
+        attributes: &[AttributePut],
+        expected: Option<&Expected>,
+    ) -> Result<Response, Error> {
+        let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
+        push_puts(&mut parameters, "", attributes);
+        push_expected(&mut parameters, expected);
+        self.0.call("PutAttributes", &parameters).await
+    }
+
+    /// Puts up to 25 items, all or none.
+    pub async fn batch_put_attributes(
+        &self,
+        domain: &str,
+        items: &[ItemPut],
+    ) -> Result<Response, Error> {
+        let mut parameters = vec![pair("DomainName", domain)];
+        for (index, item) in items.iter().enumerate() {
+            let prefix = format!("Item.{}.", index + 1);
+            parameters.push((format!("{prefix}ItemName"), item.name.clone()));
+            push_puts(&mut parameters, &prefix, &item.attributes);
+        }
+        self.0.call("BatchPutAttributes", &parameters).await
+    }
+
+    /// The attributes of an item: all of them when `names` is empty; none if there is no such item.
+    pub async fn get_attributes(
+        &self,
+        domain: &str,
+        item: &str,
+        names: &[String],
+        consistent: bool,
+    ) -> Result<Vec<Attribute>, Error> {
+        let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
+        for (index, name) in names.iter().enumerate() {
+            parameters.push((format!("AttributeName.{}", index + 1), name.clone()));
+        }
+        push_consistent(&mut parameters, consistent);
+        let response = self.0.call("GetAttributes", &parameters).await?;
+        Ok(attributes(result(&response, "GetAttributesResult")?))
+    }
+
+    /// Deletes an item, or of it the `attributes` named; one with an empty value goes with all its
+    /// values.
+    pub async fn delete_attributes(
+        &self,
+        domain: &str,
+        item: &str,
+        attributes: &[Attribute],
+        expected: Option<&Expected>,
+    ) -> Result<Response, Error> {
+        let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
+        push_deletes(&mut parameters, "", attributes);
+        push_expected(&mut parameters, expected);
+        self.0.call("DeleteAttributes", &parameters).await
+    }
+
+    /// Deletes up to 25 items or parts of them, all or none.
+    pub async fn batch_delete_attributes(
+        &self,
+        domain: &str,
+        items: &[Item],
+    ) -> Result<Response, Error> {
+        let mut parameters = vec![pair("DomainName", domain)];
+        for (index, item) in items.iter().enumerate() {
+            let prefix = format!("Item.{}.", index + 1);
+            parameters.push((format!("{prefix}ItemName"), item.name.clone()));
+            push_deletes(&mut parameters, &prefix, &item.attributes);
+        }
+        self.0.call("BatchDeleteAttributes", &parameters).await
+    }
+
+    /// One page of a Select.
+    pub async fn select(
+        &self,
+        expression: &str,
+        next_token: Option<&str>,
+        consistent: bool,
+    ) -> Result<Page, Error> {
+        let mut parameters = vec![pair("SelectExpression", expression)];
+        push_optional(&mut parameters, "NextToken", next_token);
+        push_consistent(&mut parameters, consistent);
+        let response = self.0.call("Select", &parameters).await?;
+        let result = result(&response, "SelectResult")?;
+        let items = result.children("Item").map(|item| Item {
+            name: item.child_text("Name").to_owned(),
+            attributes: attributes(item),
+        });
+        Ok(Page {
+            items: items.collect(),
+            next_token: self::next_token(result),
+            box_usage: response.box_usage,
+        })
+    }
+
+    /// How Fader would answer a Select, line by line.
+    pub async fn explain_select(&self, expression: &str) -> Result<Vec<String>, Error> {
+        let parameters = [pair("SelectExpression", expression)];
+        let response = self.0.call("ExplainSelect", &parameters).await?;
+        let result = result(&response, "ExplainSelectResult")?;
+        Ok(result
+            .children("Line")
+            .map(|line| line.text.clone())
+            .collect())
+    }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+fn push_optional(parameters: &mut Parameters, name: &str, value: Option<&str>) {
+    parameters.extend(value.map(|value| pair(name, value)));
+}
+
+fn push_consistent(parameters: &mut Parameters, consistent: bool) {
+    push_optional(parameters, "ConsistentRead", consistent.then_some("true"));
+}
+
+fn push_puts(parameters: &mut Parameters, prefix: &str, attributes: &[AttributePut]) {
+    for (index, attribute) in attributes.iter().enumerate() {
+        let prefix = format!("{prefix}Attribute.{}.", index + 1);
+        parameters.push((format!("{prefix}Name"), attribute.name.clone()));
+        parameters.push((format!("{prefix}Value"), attribute.value.clone()));
+        if attribute.replace {
+            parameters.push((format!("{prefix}Replace"), String::from("true")));
+        }
+    }
+}
+
+fn push_deletes(parameters: &mut Parameters, prefix: &str, attributes: &[Attribute]) {
+    for (index, attribute) in attributes.iter().enumerate() {
+        let prefix = format!("{prefix}Attribute.{}.", index + 1);
+        parameters.push((format!("{prefix}Name"), attribute.name.clone()));
+        if !attribute.value.is_empty() {
+            parameters.push((format!("{prefix}Value"), attribute.value.clone()));
+        }
+    }
+}
+
+fn push_expected(parameters: &mut Parameters, expected: Option<&Expected>) {
+    match expected {
+        None => {}
+        Some(Expected::Value(attribute)) => parameters.extend([
+            pair("Expected.1.Name", &attribute.name),
+            pair("Expected.1.Value", &attribute.value),
+        ]),
+        Some(Expected::Absent(name)) => parameters.extend([
+            pair("Expected.1.Name", name),
+            pair("Expected.1.Exists", "false"),
+        ]),
+    }
+}
+
+fn result<'a>(response: &'a Response, name: &str) -> Result<&'a Element, Error> {
+    let missing = || Error::malformed(format!("reply has no {name}"));
+    response.root.child(name).ok_or_else(missing)
+}
+
+fn next_token(result: &Element) -> Option<String> {
+    result
+        .child("NextToken")
+        .map(|token| token.text.clone())
+        .filter(|token| !token.is_empty())
+}
+
+fn attributes(parent: &Element) -> Vec<Attribute> {
+    let attribute = |element: &Element| Attribute {
+        name: element.child_text("Name").to_owned(),
+        value: element.child_text("Value").to_owned(),
+    };
+    parent.children("Attribute").map(attribute).collect()
+}
