@@ -1,2 +1,78 @@
-//! Automation.
-fn main() {}
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|release-time`.
+//!
+//! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
+//! no shell scripts, no editor settings. Every command works from the root of the repository and
+//! ends with an exit code that says whether all went well.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+mod bench;
+mod ci;
+mod command;
+mod crash;
+mod python;
+mod tidy;
+
+/// Automation of the Fader repository.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "Before a commit:  cargo xtask tidy\n\
+                  Before a merge:   cargo xtask ci\n\
+                  After a change of the store:  cargo xtask crash process, cargo xtask crash power"
+)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that must pass before a merge; the last line is `N passed, N failed`.
+    ///
+    /// Format, house rules, clippy, docs, unit and integration tests, the release binary against
+    /// the AWS SDKs (Python, command line, Go, Java), a short crash run and a short benchmark.
+    Ci(ci::Options),
+    /// The house rules that neither rustfmt nor clippy knows. Takes a second.
+    Tidy,
+    /// Builds the release binary and measures it: `simpledb`, `select` or `memory`.
+    Bench(bench::Options),
+    /// Crashes a node on purpose and checks that nothing acknowledged is lost.
+    #[command(subcommand)]
+    Crash(crash::Kind),
+    /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
+    /// cores).
+    ReleaseTime(ReleaseTime),
+}
+
+#[derive(Args)]
+struct ReleaseTime {
+    /// Where to build; the folder is deleted first and afterwards.
+    #[arg(long, default_value = "target/release-time")]
+    target_dir: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = std::env::set_current_dir(command::root())
+        .map_err(anyhow::Error::from)
+        .and_then(|()| match cli.task {
+            Task::Ci(options) => ci::run(&options),
+            Task::Tidy => tidy::run(),
+            Task::Bench(options) => bench::run(&options),
+            Task::Crash(kind) => crash::run(&kind),
+            Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
+        });
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Benchmarks: builds what is measured in release mode and hands over to `fader-bench`.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use crate::{command, python};
+
+/// What to measure.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Which benchmark.
+    name: Name,
+    /// A few seconds instead of minutes: shows that the benchmark works, not how fast Fader is.
+    #[arg(long)]
+    quick: bool,
+    /// How often each side of a comparison is run, interleaved.
+    #[arg(long)]
+    runs: Option<u32>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// Puts and gets against a bare HTTP server, fdatasync and moto_server.
+    Simpledb,
+    /// Select on a million items against the same Select on ten thousand.
+    Select,
+    /// Memory of a million items, and the start after a crash with 1 GB of log.
+    Memory,
+}
+
+/// Builds the optimised programs.
+pub(crate) fn build() -> Result<()> {
+    command::check(command::cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "fader-fader",
+        "--package",
+        "fader-measure",
+        "--bins",
+    ]))
+}
+
+/// Runs one benchmark.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    build()?;
+    let name = options
+        .name
+        .to_possible_value()
+        .context("every benchmark has a name")?;
+    let mut bench = std::process::Command::new("target/release/fader-bench");
+    bench
+        .arg(name.get_name())
+        .args(["--fader", "target/release/fader"]);
+    if options.quick {
+        bench.arg("--quick");
+    }
+    if let Some(runs) = options.runs {
+        bench.arg("--runs").arg(runs.to_string());
+    }
+    if matches!(options.name, Name::Simpledb) {
+        python::prepare()?;
+        bench.arg("--moto").arg(python::path("moto_server"));
+    }
+    command::succeeds(&mut bench)
+}
+
+/// Builds the binary from nothing in `target`, and says how long it took.
+pub(crate) fn release_time(target: &Path) -> Result<bool> {
+    let clear = || match std::fs::remove_dir_all(target) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    clear()?;
+    command::check(command::cargo().arg("fetch"))?;
+    let start = Instant::now();
+    command::check(
+        command::cargo()
+            .args([
+                "build",
+                "--release",
+                "--package",
+                "fader-fader",
+                "--target-dir",
+            ])
+            .arg(target),
+    )?;
+    let elapsed = start.elapsed();
+    clear()?;
+    println!("release build from nothing: {} s", elapsed.as_secs());
+    Ok(elapsed.as_secs() < 600)
+}

@@ -1,0 +1,143 @@
+//! Rules about source files: headers, lengths, names, and the words that cores may not say.
+
+use std::path::Path;
+
+use super::{Complaint, File};
+
+const LINES_MAX: usize = 600;
+const COLUMNS_MAX: usize = 100;
+
+/// Crates that are pure: no clock, no randomness, no sockets, disks or threads.
+const CORES: [&str; 2] = ["chain", "services"];
+
+const BANNED_IN_CORES: [&str; 9] = [
+    "Instant",
+    "SystemTime",
+    "HashMap",
+    "HashSet",
+    "tokio",
+    "rand",
+    "serde",
+    "thread::spawn",
+    "std::fs",
+];
+
+/// Names that say nothing about what is inside.
+const BANNED_NAMES: [&str; 10] = [
+    "util", "utils", "common", "helper", "helpers", "misc", "shared", "manager", "core", "base",
+];
+
+const BANNED_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
+
+/// Folders of one machine, which mean nothing on another.
+const MACHINE_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
+
+pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
+    for file in files {
+        machine_paths(file, complaints);
+        if file.has_extension("rs") {
+            header(file, complaints);
+            length(file, complaints);
+            words(file, complaints);
+            name(file, complaints);
+        }
+        if file.has_extension("rs") || file.has_extension("py") {
+            columns(file, complaints);
+        }
+    }
+}
+
+fn header(file: &File, complaints: &mut Vec<Complaint>) {
+    if !file.text.starts_with("//! ") {
+        complaints.push(file.complain(1, "opens without `//!` saying what the file is"));
+    }
+}
+
+fn length(file: &File, complaints: &mut Vec<Complaint>) {
+    let count = file.text.lines().count();
+    if count > LINES_MAX && !file.is_test() {
+        complaints.push(file.complain(count, format!("{count} lines; at most {LINES_MAX}")));
+    }
+}
+
+fn columns(file: &File, complaints: &mut Vec<Complaint>) {
+    for (index, line) in file.text.lines().enumerate() {
+        let count = line.chars().count();
+        if count > COLUMNS_MAX {
+            let text = format!("{count} characters in a line; at most {COLUMNS_MAX}");
+            complaints.push(file.complain(index + 1, text));
+        }
+    }
+}
+
+fn words(file: &File, complaints: &mut Vec<Complaint>) {
+    let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate)) && !file.is_test();
+    for (index, line) in file.text.lines().enumerate() {
+        let code = code_of(line);
+        for banned in BANNED_MACROS {
+            if has_word(&code, banned) {
+                complaints.push(file.complain(index + 1, format!("`{banned}` is left over")));
+            }
+        }
+        for banned in BANNED_IN_CORES.iter().filter(|_| is_core) {
+            if has_word(&code, banned) {
+                let text = format!("a core may not name `{banned}`");
+                complaints.push(file.complain(index + 1, text));
+            }
+        }
+    }
+}
+
+fn name(file: &File, complaints: &mut Vec<Complaint>) {
+    for part in Path::new(&file.path).with_extension("").iter() {
+        let part = part.to_string_lossy();
+        if BANNED_NAMES.contains(&part.as_ref()) {
+            complaints.push(file.complain(1, format!("`{part}` says nothing as a name")));
+        }
+    }
+}
+
+fn machine_paths(file: &File, complaints: &mut Vec<Complaint>) {
+    for (index, line) in file.text.lines().enumerate() {
+        for folder in MACHINE_FOLDERS {
+            let is_named = line.match_indices(folder).any(|(at, _)| {
+                let after = line[at + folder.len()..].starts_with('/');
+                let before = line[..at].chars().next_back();
+                after && !before.is_some_and(|c| c.is_alphanumeric() || "._-/".contains(c))
+            });
+            if is_named {
+                let text = format!("`{folder}/…` is a folder of one machine");
+                complaints.push(file.complain(index + 1, text));
+            }
+        }
+    }
+}
+
+/// The line without string literals and comments. A literal that spans lines is not understood; no
+/// rule has minded so far.
+fn code_of(line: &str) -> String {
+    let mut code = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    let mut is_text = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if is_text => drop(chars.next()),
+            '\'' if !is_text && chars.peek() == Some(&'"') => drop(chars.next()),
+            '"' => is_text = !is_text,
+            '/' if !is_text && chars.peek() == Some(&'/') => break,
+            _ if is_text => {}
+            c => code.push(c),
+        }
+    }
+    code
+}
+
+/// Whether `word` stands in `code` with nothing of a name on either side.
+fn has_word(code: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && (word.ends_with('!') || !after.is_some_and(is_part))
+    })
+}

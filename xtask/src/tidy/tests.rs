@@ -1,0 +1,175 @@
+//! Each rule on a file that breaks it and on one that does not.
+
+use super::{File, check};
+
+fn complaints(files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<File> = files
+        .iter()
+        .map(|(path, text)| File {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        })
+        .collect();
+    check(&files).iter().map(ToString::to_string).collect()
+}
+
+const ROOT: &str = "Cargo.toml";
+const CHAIN: &str = "crates/chain/Cargo.toml";
+const LINTS: &str = "[lints]\nworkspace = true\n";
+
+#[test]
+fn a_source_file_opens_with_what_it_is() {
+    assert!(complaints(&[("crates/chain/src/lib.rs", "//! A replica.\n")]).is_empty());
+    assert_eq!(
+        complaints(&[("crates/chain/src/lib.rs", "use std;\n")]),
+        ["crates/chain/src/lib.rs:1: opens without `//!` saying what the file is"]
+    );
+}
+
+#[test]
+fn lengths_are_bounded_but_tests_may_be_long() {
+    let long = format!("//! Long.\n{}", "\n".repeat(600));
+    assert_eq!(
+        complaints(&[("crates/node/src/log.rs", &long)]),
+        ["crates/node/src/log.rs:601: 601 lines; at most 600"]
+    );
+    assert!(complaints(&[("crates/node/src/log/tests.rs", &long)]).is_empty());
+    assert!(complaints(&[("crates/node/tests/log.rs", &long)]).is_empty());
+    let wide = format!("//! {}\n", "é".repeat(97));
+    assert_eq!(
+        complaints(&[("crates/node/src/log.rs", &wide)]),
+        ["crates/node/src/log.rs:1: 101 characters in a line; at most 100"]
+    );
+}
+
+#[test]
+fn cores_do_not_say_what_only_shells_may() {
+    let text = "//! No tokio, no Instant.\n\
+                use std::time::Instant;\n\
+                // HashMap is banned.\n\
+                let text = \"HashMap\"; let brand = operand;\n\
+                let c = '\"'; rand::random();\n";
+    assert_eq!(
+        complaints(&[("crates/services/src/lib.rs", text)]),
+        [
+            "crates/services/src/lib.rs:2: a core may not name `Instant`",
+            "crates/services/src/lib.rs:5: a core may not name `rand`",
+        ]
+    );
+    assert!(complaints(&[("crates/services/src/tests.rs", text)]).is_empty());
+    assert!(complaints(&[("crates/node/src/lib.rs", text)]).is_empty());
+}
+
+#[test]
+fn leftovers_are_found() {
+    let text = concat!(
+        "//! Text.\n",
+        "fn f() { to",
+        "do!() }\n",
+        "// to",
+        "do! is banned\n"
+    );
+    let expected = concat!("xtask/src/f.rs:2: `to", "do!` is left over");
+    assert_eq!(complaints(&[("xtask/src/f.rs", text)]), [expected]);
+}
+
+#[test]
+fn names_say_something() {
+    assert_eq!(
+        complaints(&[("crates/node/src/utils.rs", "//! Text.\n")]),
+        ["crates/node/src/utils.rs:1: `utils` says nothing as a name"]
+    );
+}
+
+#[test]
+fn folders_of_one_machine_are_found() {
+    let path = format!("see {}/x/y and a/work/b\n", "/home");
+    assert_eq!(
+        complaints(&[("README.md", &path)]),
+        [concat!(
+            "README.md:1: `/home",
+            "/…` is a folder of one machine"
+        )]
+    );
+}
+
+#[test]
+fn dependencies_point_up_the_house() {
+    let services = "[dependencies]\nfader-node.workspace = true\n".to_owned() + LINTS;
+    assert_eq!(
+        complaints(&[
+            ("crates/services/Cargo.toml", &services),
+            ("crates/services/src/lib.rs", "//! Uses fader_node.\n"),
+        ]),
+        ["crates/services/Cargo.toml:2: `fader-node` does not stand above this crate"]
+    );
+    let node = "[dependencies]\nfader-services.workspace = true\n".to_owned() + LINTS;
+    assert!(
+        complaints(&[
+            ("crates/node/Cargo.toml", &node),
+            ("crates/node/src/lib.rs", "//! Uses fader_services.\n"),
+        ])
+        .is_empty()
+    );
+    assert_eq!(
+        complaints(&[("crates/attic/Cargo.toml", LINTS)]),
+        ["crates/attic/Cargo.toml:1: crate `attic` is not in the list of floors"]
+    );
+}
+
+#[test]
+fn dependencies_are_inherited_used_and_reasoned() {
+    let chain = "[dependencies]\nbytes = \"1\"\n[package]\nname = \"x\"\n";
+    assert_eq!(
+        complaints(&[(CHAIN, chain)]),
+        [
+            "crates/chain/Cargo.toml:1: does not inherit the workspace's lints",
+            "crates/chain/Cargo.toml:2: `bytes` does not come from [workspace.dependencies]",
+            "crates/chain/Cargo.toml:2: `bytes` is not used",
+        ]
+    );
+    let root = "[workspace.dependencies]\n\
+                # sha1, sha2: signatures.\nsha1 = \"1\"\nsha2 = \"2\"\nhmac = \"3\"\n";
+    let chain = "[dev-dependencies]\nsha1.workspace = true\nsha2.workspace = true\n".to_owned()
+        + "hmac = { workspace = true }\n"
+        + LINTS;
+    let source = ("crates/chain/src/lib.rs", "//! Uses sha1, sha2, hmac.\n");
+    assert_eq!(
+        complaints(&[(ROOT, root), (CHAIN, &chain), source]),
+        ["Cargo.toml:5: `hmac` has no comment `# hmac: reason` above it"]
+    );
+    let root = "[workspace.dependencies]\n# sha9: none.\nsha9 = \"1\"\n";
+    assert_eq!(
+        complaints(&[(ROOT, root)]),
+        ["Cargo.toml:3: no crate depends on `sha9`"]
+    );
+}
+
+#[test]
+fn promises_name_tests_that_exist() {
+    let table = "| action | kept | test |\n|---|---|---|\n\
+                 | Put | yes | `test_puts`, `tests::gets` |\n\
+                 | Get | yes | `test_flies` |\n| Select | no | |\n\nno | table |\n";
+    let tests = ("tests/test_a.py", "def test_puts(client):\n");
+    let more = ("crates/node/src/tests.rs", "//! T.\nfn gets() {}\n");
+    assert_eq!(
+        complaints(&[("docs/compatibility/simpledb.md", table), tests, more]),
+        [
+            "docs/compatibility/simpledb.md:4: there is no test `test_flies`",
+            "docs/compatibility/simpledb.md:5: the row names no test",
+        ]
+    );
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let text = "[a](../README.md#x) [b](format/log.md) [c](https://example.com/) [d](format)\n";
+    assert_eq!(
+        complaints(&[
+            ("docs/index.md", text),
+            ("README.md", ""),
+            ("docs/format/a.md", "")
+        ]),
+        ["docs/index.md:1: links to `format/log.md`, which is not there"]
+    );
+}
