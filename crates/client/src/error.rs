@@ -29,7 +29,8 @@ pub enum ErrorKind {
         /// The request's id at the service, empty when it gave none.
         request_id: String,
     },
-    /// Nothing was changed and nothing learned: no connection, or a read without an answer. Try later.
+    /// Nothing was changed and nothing learned: no connection, or a read without an answer. Try
+    /// later.
     Unavailable,
     /// A write was sent and no answer came: it may or may not have happened.
     Ambiguous,

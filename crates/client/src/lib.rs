@@ -1,4 +1,4 @@
-//! A signing HTTP client for SimpleDB endpoints (Fader, AWS, a fake), and for Fader's control socket.
+//! A signing HTTP client for SimpleDB endpoints (Fader, AWS, a fake) and Fader's control socket.
 //!
 //! One attempt per call: [`Client::call`] sends a request once and says what is known about it
 //! ([`ErrorKind`]). The one place where a request may wait is the gate of the pool, which today

@@ -224,3 +224,6 @@ fn hex(octets: &[u8]) -> String {
         .flat_map(|octet| [digit(octet >> 4), digit(octet & 15)])
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,3 +132,6 @@ fn unbalanced() -> Error {
 fn malformed(error: &dyn std::error::Error) -> Error {
     Error::malformed(format!("reply is not readable XML: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

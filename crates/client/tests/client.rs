@@ -1,0 +1,410 @@
+//! The client against a server in the same process: what it sends, and what it makes of answers,
+//! silence and nonsense.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_client::{
+    Attribute, AttributePut, Client, Control, Credentials, Error, ErrorKind, Expected, Settings,
+    SimpleDb,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+
+const PUT_OK: &str = "<PutAttributesResponse><ResponseMetadata><RequestId>r1</RequestId>\
+    <BoxUsage>0.0000219961</BoxUsage></ResponseMetadata></PutAttributesResponse>";
+
+/// What a server of the test does with each request, one after the other.
+#[derive(Clone, Copy)]
+enum Act {
+    Answer(u16, &'static str),
+    AnswerAndClose(u16, &'static str),
+    Close,
+    Hang,
+}
+
+/// Reads one request to its end; `None` when the peer closed before one began.
+async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
+    let mut octets = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&octets).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix("content-length: ")?
+                        .parse()
+                        .ok()
+                })
+                .unwrap_or(0);
+            if body.len() >= length {
+                return Some(text);
+            }
+        }
+        if stream.read_buf(&mut octets).await.ok()? == 0 {
+            assert!(octets.is_empty(), "closed within a request");
+            return None;
+        }
+    }
+}
+
+async fn act(stream: &mut (impl AsyncWrite + Unpin), act: Act) -> bool {
+    let (status, body, close) = match act {
+        Act::Answer(status, body) => (status, body, false),
+        Act::AnswerAndClose(status, body) => (status, body, true),
+        Act::Close => return false,
+        Act::Hang => std::future::pending().await,
+    };
+    let reply = format!(
+        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(reply.as_bytes()).await.unwrap();
+    !close
+}
+
+/// Serves the acts over as many connections as it takes; gives the requests when all are done.
+async fn serve(listener: TcpListener, acts: Vec<Act>) -> Vec<String> {
+    let mut acts = acts.into_iter();
+    let mut requests = Vec::new();
+    while acts.len() > 0 {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        while let Some(request) = read_request(&mut stream).await {
+            requests.push(request);
+            let next = acts.next().expect("no more requests than acts");
+            if !act(&mut stream, next).await || acts.len() == 0 {
+                break;
+            }
+        }
+    }
+    requests
+}
+
+async fn start(
+    acts: &[Act],
+    settings: Settings,
+) -> (SimpleDb, tokio::task::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let credentials = Credentials::new("AKIDEXAMPLE", "secret");
+    let client = Client::new(&endpoint, Some(credentials), settings).unwrap();
+    (
+        SimpleDb(client),
+        tokio::spawn(serve(listener, acts.to_vec())),
+    )
+}
+
+async fn put(client: &SimpleDb) -> Result<f64, Error> {
+    let attribute = AttributePut {
+        name: String::from("n"),
+        value: String::from("v v"),
+        replace: true,
+    };
+    let expected = Expected::Absent(String::from("gone"));
+    let response = client
+        .put_attributes("dom", "item", &[attribute], Some(&expected))
+        .await?;
+    assert_eq!(response.request_id, "r1");
+    Ok(response.box_usage)
+}
+
+fn quick() -> Settings {
+    Settings {
+        timeout: Duration::from_millis(50),
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn puts_go_signed_over_one_connection() {
+    let (client, server) = start(&[Act::Answer(200, PUT_OK); 3], Settings::default()).await;
+    for _ in 0..3 {
+        assert_eq!(put(&client).await.unwrap(), 0.000_021_996_1);
+    }
+    let requests = server.await.unwrap();
+    assert_eq!(requests.len(), 3);
+    for part in [
+        "AWSAccessKeyId=AKIDEXAMPLE&Action=PutAttributes&Attribute.1.Name=n\
+         &Attribute.1.Replace=true&Attribute.1.Value=v%20v&DomainName=dom\
+         &Expected.1.Exists=false&Expected.1.Name=gone&ItemName=item&SignatureMethod=HmacSHA256",
+        "&Version=2009-04-15&Signature=",
+    ] {
+        assert!(requests[0].contains(part), "{}", requests[0]);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_closed_after_its_answer_is_replaced() {
+    let closes = Act::AnswerAndClose(200, PUT_OK);
+    let settings = Settings {
+        connections_max: 1,
+        ..Settings::default()
+    };
+    let (client, server) = start(&[closes, closes], settings).await;
+    put(&client).await.unwrap();
+    // Whether the second request meets the closed connection before or after the client knows, it
+    // is either sent anew or reported as possibly sent, never lost in silence.
+    match put(&client).await {
+        Ok(_) => assert_eq!(server.await.unwrap().len(), 2),
+        Err(error) => assert_eq!(error.kind, ErrorKind::Ambiguous),
+    }
+}
+
+#[tokio::test]
+async fn refusals_carry_the_services_words() {
+    const REFUSAL: &str = "<?xml version=\"1.0\"?>\n<Response><Errors><Error>\
+        <Code>NoSuchDomain</Code><Message>The specified domain does not exist.</Message>\
+        <BoxUsage>0.0000071759</BoxUsage></Error></Errors><RequestID>r9</RequestID></Response>";
+    let (client, server) = start(&[Act::Answer(400, REFUSAL)], Settings::default()).await;
+    let error = put(&client).await.unwrap_err();
+    assert_eq!(error.code(), Some("NoSuchDomain"));
+    assert_eq!(
+        error.kind,
+        ErrorKind::Refused {
+            status: 400,
+            code: String::from("NoSuchDomain"),
+            message: String::from("The specified domain does not exist."),
+            request_id: String::from("r9"),
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        "PutAttributes: NoSuchDomain: The specified domain does not exist. (HTTP 400)"
+    );
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
+    for silence in [
+        Act::Close,
+        Act::Hang,
+        Act::Answer(502, "<html>"),
+        Act::Answer(500, ""),
+    ] {
+        let (client, _server) = start(&[silence], quick()).await;
+        assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
+        let (client, _server) = start(&[silence], quick()).await;
+        let error = client
+            .get_attributes("d", "i", &[], true)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+    }
+}
+
+#[tokio::test]
+async fn what_was_never_sent_is_unavailable() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = SimpleDb(Client::new(&endpoint, None, Settings::default()).unwrap());
+    assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn waiting_for_a_connection_counts_against_the_timeout() {
+    let settings = Settings {
+        connections_max: 1,
+        ..quick()
+    };
+    let (client, _server) = start(&[Act::Hang], settings).await;
+    let (first, second) = tokio::join!(put(&client), put(&client));
+    let kinds = [first.unwrap_err().kind, second.unwrap_err().kind];
+    assert_eq!(kinds, [ErrorKind::Ambiguous, ErrorKind::Unavailable]);
+}
+
+#[tokio::test]
+async fn nonsense_is_malformed() {
+    let long = Settings {
+        response_bytes_max: 20,
+        ..Settings::default()
+    };
+    for (act, settings) in [
+        (Act::Answer(200, "not XML"), Settings::default()),
+        (Act::Answer(404, "not XML"), Settings::default()),
+        (Act::Answer(200, PUT_OK), long),
+    ] {
+        let (client, _server) = start(&[act], settings).await;
+        assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Malformed);
+    }
+}
+
+#[tokio::test]
+async fn lists_and_selects_are_read_whole() {
+    let pages = [
+        Act::Answer(
+            200,
+            "<ListDomainsResponse><ListDomainsResult><DomainName>a</DomainName>\
+             <DomainName>b</DomainName><NextToken>t=</NextToken></ListDomainsResult>\
+             </ListDomainsResponse>",
+        ),
+        Act::Answer(
+            200,
+            "<ListDomainsResponse><ListDomainsResult><DomainName>c</DomainName>\
+             </ListDomainsResult></ListDomainsResponse>",
+        ),
+        Act::Answer(
+            200,
+            "<SelectResponse><SelectResult><Item><Name>i</Name><Attribute><Name>n</Name>\
+             <Value>1</Value></Attribute><Attribute><Name>n</Name><Value>2</Value></Attribute>\
+             </Item><Item><Name>j</Name></Item><NextToken>u</NextToken></SelectResult>\
+             <ResponseMetadata><BoxUsage>0.000014016</BoxUsage></ResponseMetadata>\
+             </SelectResponse>",
+        ),
+    ];
+    let (client, server) = start(&pages, Settings::default()).await;
+    assert_eq!(client.list_domains().await.unwrap(), ["a", "b", "c"]);
+    let page = client
+        .select("select * from a", Some("t"), true)
+        .await
+        .unwrap();
+    assert_eq!(
+        (page.next_token.as_deref(), page.box_usage),
+        (Some("u"), 0.000_014_016)
+    );
+    let value = |value: &str| Attribute {
+        name: String::from("n"),
+        value: String::from(value),
+    };
+    assert_eq!(page.items[0].attributes, [value("1"), value("2")]);
+    assert_eq!(
+        (page.items[1].name.as_str(), page.items[1].attributes.len()),
+        ("j", 0)
+    );
+    let requests = server.await.unwrap();
+    assert!(requests[1].contains("NextToken=t%3D&"), "{}", requests[1]);
+    assert!(
+        requests[2].contains("ConsistentRead=true&NextToken=t&"),
+        "{}",
+        requests[2]
+    );
+}
+
+#[test]
+fn endpoints_that_cannot_be_used_are_refused() {
+    for endpoint in [
+        "",
+        "localhost",
+        "ftp://localhost",
+        "http://",
+        "http://user@localhost",
+        "http://localhost/path",
+        "https://bad name",
+    ] {
+        let refused = Client::new(endpoint, None, Settings::default())
+            .err()
+            .map(|e| e.kind);
+        assert_eq!(refused, Some(ErrorKind::Invalid), "{endpoint}");
+    }
+    let settings = Settings {
+        ca_pem: Some(Vec::new()),
+        ..Settings::default()
+    };
+    assert!(Client::new("https://localhost", None, settings).is_err());
+    assert!(Client::new("http://[::1]:4566/", None, Settings::default()).is_ok());
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let shown = format!("{:?}", Credentials::new("AKIDEXAMPLE", "hush"));
+    assert!(
+        shown.contains("AKIDEXAMPLE") && !shown.contains("hush"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn https_trusts_the_given_authority_only() {
+    let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+    let other = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!(
+        "https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    let server = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            read_request(&mut stream).await.unwrap();
+            act(&mut stream, Act::Answer(200, PUT_OK)).await;
+        }
+    });
+    let client = |pem: String| {
+        let settings = Settings {
+            ca_pem: Some(pem.into_bytes()),
+            ..Settings::default()
+        };
+        SimpleDb(Client::new(&endpoint, None, settings).unwrap())
+    };
+    let refused = put(&client(other.cert.pem())).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Unavailable);
+    assert!(put(&client(made.cert.pem())).await.is_ok());
+    server.abort();
+}
+
+#[tokio::test]
+async fn keys_over_the_control_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let acts = [
+        Act::Answer(
+            200,
+            "{\"keys\":[{\"id\":\"K1\",\"account\":\"a\",\"status\":\"active\",\
+             \"created_ms\":7,\"note\":\"n\"}]}",
+        ),
+        Act::Answer(200, "{\"id\":\"K2\",\"secret\":\"hush\",\"account\":\"b\"}"),
+        Act::Answer(200, "{}"),
+        Act::Answer(404, "{\"error\":\"no such key\"}"),
+        Act::Answer(200, "{\"id\":\"K3\",\"secret\":\"hush"),
+    ];
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut lines = Vec::new();
+        for next in acts {
+            let request = read_request(&mut stream).await.unwrap();
+            lines.push(request.lines().next().unwrap().to_owned());
+            act(&mut stream, next).await;
+        }
+        lines
+    });
+    let control = Control::new(&path);
+    let keys = control.keys().await.unwrap();
+    assert_eq!((keys[0].id.as_str(), keys[0].created_ms), ("K1", 7));
+    let made = control.create_key("b", "note").await.unwrap();
+    assert_eq!(made.secret.as_str(), "hush");
+    assert!(!format!("{made:?}").contains("hush"));
+    control.disable("K1").await.unwrap();
+    let refused = control.enable("K9").await.unwrap_err();
+    assert!(refused.to_string().contains("no such key"), "{refused}");
+    let malformed = control.rotate("K2").await.unwrap_err();
+    assert!(!format!("{malformed:?}").contains("hush"), "{malformed:?}");
+    assert_eq!(
+        control.disable("../x").await.unwrap_err().kind,
+        ErrorKind::Invalid
+    );
+    let expected = [
+        "GET /keys HTTP/1.1",
+        "POST /keys HTTP/1.1",
+        "POST /keys/K1/disable HTTP/1.1",
+        "POST /keys/K9/enable HTTP/1.1",
+        "POST /keys/K2/rotate HTTP/1.1",
+    ];
+    assert_eq!(server.await.unwrap(), expected);
+}
