@@ -88,10 +88,14 @@ pub fn apply(
     floor: Stamp,
 ) -> Result<Mutation, DecodeError> {
     match change {
-        Change::Put { key, value } => {
-            Ok(Mutation { key: key.clone(), value: Some(value.clone()) })
-        }
-        Change::Remove { key } => Ok(Mutation { key: key.clone(), value: None }),
+        Change::Put { key, value } => Ok(Mutation {
+            key: key.clone(),
+            value: Some(value.clone()),
+        }),
+        Change::Remove { key } => Ok(Mutation {
+            key: key.clone(),
+            value: None,
+        }),
         Change::Merge { key, ops } => {
             let mut register = match current {
                 Some(bytes) => Register::decode(bytes)?,
@@ -100,7 +104,10 @@ pub fn apply(
             register.merge(ops, stamp);
             register.collect(floor);
             let value = (!register.is_vacant()).then(|| register.encode());
-            Ok(Mutation { key: key.clone(), value })
+            Ok(Mutation {
+                key: key.clone(),
+                value,
+            })
         }
     }
 }
@@ -152,11 +159,15 @@ impl Change {
         match tag {
             TAG_MERGE => {
                 let count = reader.count()?;
-                let ops =
-                    (0..count).map(|_| ElementOp::decode(reader)).collect::<Result<_, _>>()?;
+                let ops = (0..count)
+                    .map(|_| ElementOp::decode(reader))
+                    .collect::<Result<_, _>>()?;
                 Ok(Change::Merge { key, ops })
             }
-            TAG_PUT => Ok(Change::Put { key, value: reader.bytes()? }),
+            TAG_PUT => Ok(Change::Put {
+                key,
+                value: reader.bytes()?,
+            }),
             TAG_REMOVE => Ok(Change::Remove { key }),
             _ => Err(DecodeError::new("a change's tag")),
         }
@@ -187,11 +198,17 @@ impl ElementOp {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         match reader.byte()? {
             TAG_CLEAR_ALL => Ok(ElementOp::ClearAll),
-            TAG_CLEAR => Ok(ElementOp::Clear { group: reader.bytes()? }),
-            TAG_ADD => Ok(ElementOp::Add { group: reader.bytes()?, value: reader.bytes()? }),
-            TAG_REMOVE_VALUE => {
-                Ok(ElementOp::Remove { group: reader.bytes()?, value: reader.bytes()? })
-            }
+            TAG_CLEAR => Ok(ElementOp::Clear {
+                group: reader.bytes()?,
+            }),
+            TAG_ADD => Ok(ElementOp::Add {
+                group: reader.bytes()?,
+                value: reader.bytes()?,
+            }),
+            TAG_REMOVE_VALUE => Ok(ElementOp::Remove {
+                group: reader.bytes()?,
+                value: reader.bytes()?,
+            }),
             _ => Err(DecodeError::new("an element operation's tag")),
         }
     }

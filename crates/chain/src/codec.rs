@@ -120,6 +120,10 @@ impl Reader {
     /// # Errors
     /// [`DecodeError`] when something is.
     pub fn end(&self) -> Result<(), DecodeError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::new("bytes after the end")) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(DecodeError::new("bytes after the end"))
+        }
     }
 }

@@ -14,7 +14,8 @@
 //! - R1 groups are in the order (born, order), names distinct: the order in which SimpleDB shows
 //!   attributes. Members are in byte order, distinct.
 //! - R2 a live member's stamp is not below the `cleared` stamps above it.
-//! - R3 merging is commutative, associative and idempotent but for R1's `order` of one write.
+//! - R3 as long as nothing is collected, a state is a function of the set of writes merged into it:
+//!   merging whole writes is commutative, associative and idempotent.
 //!
 //! At equal stamps an Add wins: within one write, Replace clears what was there before, never what
 //! the same write puts.
@@ -43,9 +44,9 @@ pub struct Member {
 pub struct Group {
     /// The attribute's name.
     pub name: Bytes,
-    /// The write that first put a member; with `order`, the group's place in the register.
+    /// The oldest write known to name the group; with `order`, its place in the register.
     pub born: Stamp,
-    /// The place among the groups born by the same write.
+    /// Which operation of that write named it first.
     pub order: u32,
     /// The newest write that cleared the group.
     pub cleared: Stamp,
@@ -56,14 +57,20 @@ pub struct Group {
 impl Group {
     /// The values that are there, in byte order.
     pub fn values(&self) -> impl Iterator<Item = &Bytes> {
-        self.members.iter().filter(|member| member.live).map(|member| &member.value)
+        self.members
+            .iter()
+            .filter(|member| member.live)
+            .map(|member| &member.value)
     }
 
     fn set(&mut self, value: &Bytes, live: bool, written: Stamp) {
         if written < self.cleared {
             return;
         }
-        match self.members.binary_search_by(|member| member.value.cmp(value)) {
+        match self
+            .members
+            .binary_search_by(|member| member.value.cmp(value))
+        {
             Ok(at) => {
                 let member = &mut self.members[at];
                 let wins = (written, live) > (member.written, member.live);
@@ -72,7 +79,14 @@ impl Group {
                     member.written = written;
                 }
             }
-            Err(at) => self.members.insert(at, Member { value: value.clone(), live, written }),
+            Err(at) => self.members.insert(
+                at,
+                Member {
+                    value: value.clone(),
+                    live,
+                    written,
+                },
+            ),
         }
     }
 
@@ -83,7 +97,8 @@ impl Group {
     }
 
     fn collect(&mut self, floor: Stamp) {
-        self.members.retain(|member| member.live || floor < member.written);
+        self.members
+            .retain(|member| member.live || floor < member.written);
         if self.cleared <= floor {
             self.cleared = Stamp::ZERO;
         }
@@ -105,9 +120,16 @@ impl Register {
         self.groups.iter().find(|group| group.name == name)
     }
 
+    /// The members that are there with their groups' names, in the order in which they are shown.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        self.groups
+            .iter()
+            .flat_map(|group| group.values().map(|value| (&group.name, value)))
+    }
+
     /// Whether no live member is left: SimpleDB then has no such item.
     pub fn is_empty(&self) -> bool {
-        !self.groups.iter().any(|group| group.members.iter().any(|member| member.live))
+        self.pairs().next().is_none()
     }
 
     /// Whether nothing at all is left, not even a tombstone.
@@ -124,13 +146,12 @@ impl Register {
                     self.groups.iter_mut().for_each(|group| group.clear(stamp));
                 }
                 ElementOp::Clear { group } => self.grouped(group, stamp, order).clear(stamp),
-                ElementOp::Add { group, value } if self.cleared <= stamp => {
+                ElementOp::Add { group, value } => {
                     self.grouped(group, stamp, order).set(value, true, stamp);
                 }
-                ElementOp::Remove { group, value } if self.cleared <= stamp => {
+                ElementOp::Remove { group, value } => {
                     self.grouped(group, stamp, order).set(value, false, stamp);
                 }
-                ElementOp::Add { .. } | ElementOp::Remove { .. } => {}
             }
         }
     }
@@ -140,14 +161,18 @@ impl Register {
         if self.cleared <= floor {
             self.cleared = Stamp::ZERO;
         }
-        self.groups.iter_mut().for_each(|group| group.collect(floor));
-        self.groups.retain(|group| !group.members.is_empty() || group.cleared != Stamp::ZERO);
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.collect(floor));
+        self.groups
+            .retain(|group| !group.members.is_empty() || group.cleared != Stamp::ZERO);
     }
 
+    /// The group called `name`, at its place now that the write `stamp` has named it too.
     fn grouped(&mut self, name: &Bytes, stamp: Stamp, order: usize) -> &mut Group {
         let order = u32::try_from(order).unwrap_or(u32::MAX);
         let at = match self.groups.iter().position(|group| group.name == name) {
-            Some(at) if self.groups[at].born <= stamp => at,
+            Some(at) if (self.groups[at].born, self.groups[at].order) <= (stamp, order) => at,
             Some(at) => {
                 let mut group = self.groups.remove(at);
                 (group.born, group.order) = (stamp, order);
@@ -204,7 +229,9 @@ impl Register {
         }
         let cleared = Stamp::decode(&mut reader)?;
         let count = reader.count()?;
-        let groups = (0..count).map(|_| decode_group(&mut reader)).collect::<Result<_, _>>()?;
+        let groups = (0..count)
+            .map(|_| decode_group(&mut reader))
+            .collect::<Result<_, _>>()?;
         reader.end()?;
         Ok(Register { cleared, groups })
     }
@@ -216,8 +243,16 @@ fn decode_group(reader: &mut Reader) -> Result<Group, DecodeError> {
     let order = reader.varint_u32()?;
     let cleared = Stamp::decode(reader)?;
     let count = reader.count()?;
-    let members = (0..count).map(|_| decode_member(reader)).collect::<Result<_, _>>()?;
-    Ok(Group { name, born, order, cleared, members })
+    let members = (0..count)
+        .map(|_| decode_member(reader))
+        .collect::<Result<_, _>>()?;
+    Ok(Group {
+        name,
+        born,
+        order,
+        cleared,
+        members,
+    })
 }
 
 fn decode_member(reader: &mut Reader) -> Result<Member, DecodeError> {
@@ -227,5 +262,9 @@ fn decode_member(reader: &mut Reader) -> Result<Member, DecodeError> {
         1 => true,
         _ => return Err(DecodeError::new("a member's state")),
     };
-    Ok(Member { value, live, written: Stamp::decode(reader)? })
+    Ok(Member {
+        value,
+        live,
+        written: Stamp::decode(reader)?,
+    })
 }

@@ -58,9 +58,17 @@ impl Stamp {
     /// Before every write.
     pub const ZERO: Stamp = Stamp::strong(EntryId::ZERO);
 
+    /// After every write: what a decision merges with to see what its write will come to.
+    pub const MAX: Stamp = Stamp::strong(EntryId::new(u64::MAX, u64::MAX));
+
     /// The stamp of the strong write that is entry `id`.
     pub const fn strong(id: EntryId) -> Self {
-        Stamp { base: id, clock: 0, node: 0, counter: 0 }
+        Stamp {
+            base: id,
+            clock: 0,
+            node: 0,
+            counter: 0,
+        }
     }
 
     /// Whether an entry of the chain, rather than an eventual write, made this stamp.
@@ -74,7 +82,11 @@ impl Stamp {
             out.push(TAG_ZERO);
             return;
         }
-        out.push(if self.is_strong() { TAG_STRONG } else { TAG_EVENTUAL });
+        out.push(if self.is_strong() {
+            TAG_STRONG
+        } else {
+            TAG_EVENTUAL
+        });
         put_varint(out, self.base.epoch);
         put_varint(out, self.base.index);
         if !self.is_strong() {

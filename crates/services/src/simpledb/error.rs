@@ -115,6 +115,11 @@ impl Error {
             box_usage: BoxUsage::REFUSED,
         }
     }
+
+    /// The domain is not there, or no longer.
+    pub(crate) fn no_such_domain() -> Self {
+        Error::new(Code::NoSuchDomain, "The specified domain does not exist.")
+    }
 }
 
 impl From<ViewError> for Error {

@@ -1,11 +1,23 @@
 //! Amazon SimpleDB (2009-04-15, and Query of 2007-11-07): what each action means.
 
+#[allow(dead_code, reason = "Select and Query use the rest")]
 mod box_usage;
+mod condition;
+mod counters;
+mod delete;
+mod domains;
 mod error;
+mod get;
 mod limits;
+mod put;
+mod query;
 mod request;
-#[allow(dead_code, reason = "the actions that page use it as they arrive")]
+mod select;
+mod sweep;
+#[allow(dead_code, reason = "Select and Query use the rest")]
 mod token;
+mod validate;
+mod write;
 
 pub use box_usage::BoxUsage;
 pub use error::{Code, Error};
@@ -14,10 +26,10 @@ pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
 };
+pub use sweep::sweep;
 
 use crate::catalog::AccountId;
-use crate::{CollectionId, Decision, Pace, View, ViewError};
-use fader_chain::Change;
+use crate::{CollectionId, Decision, Pace, View};
 
 /// What a decision or an answer knows beside the view.
 #[derive(Clone, Copy)]
@@ -52,28 +64,104 @@ pub fn decide(
     context: &Context<'_>,
     request: &Request,
 ) -> Decision<Result<Answered, Error>> {
-    let _ = (view, context, request);
-    unimplemented!()
+    let decided = match request {
+        Request::CreateDomain { domain } => domains::create(view, context, domain),
+        Request::DeleteDomain { domain } => domains::delete(view, context, domain),
+        Request::PutAttributes {
+            domain,
+            put,
+            expected,
+        } => put::put(view, context, domain, put, expected),
+        Request::BatchPutAttributes { domain, puts } => put::batch_put(view, context, domain, puts),
+        Request::DeleteAttributes {
+            domain,
+            delete,
+            expected,
+        } => delete::delete(view, context, domain, delete, expected),
+        Request::BatchDeleteAttributes { domain, deletes } => {
+            delete::batch_delete(view, context, domain, deletes)
+        }
+        Request::ListDomains { .. }
+        | Request::DomainMetadata { .. }
+        | Request::GetAttributes { .. }
+        | Request::Select { .. }
+        | Request::ExplainSelect { .. }
+        | Request::Query { .. } => {
+            let outcome = answer(view, context, request);
+            return Decision {
+                outcome,
+                changes: Vec::new(),
+            };
+        }
+    };
+    match decided {
+        Ok((box_usage, changes)) => Decision {
+            outcome: Ok(Answered {
+                reply: Reply::Done,
+                box_usage,
+            }),
+            changes,
+        },
+        Err(error) => Decision {
+            outcome: Err(error),
+            changes: Vec::new(),
+        },
+    }
 }
 
 /// Answers a request that changes nothing, on a committed view.
 ///
 /// # Errors
-/// [`Error`] as SimpleDB words it.
+/// [`Error`] as SimpleDB words it; a request that writes is refused as `InternalError`.
 pub fn answer(
     view: &dyn View,
     context: &Context<'_>,
     request: &Request,
 ) -> Result<Answered, Error> {
-    let _ = (view, context, request);
-    unimplemented!()
+    match request {
+        Request::GetAttributes {
+            domain,
+            item,
+            names,
+            consistent: _,
+        } => get::get(view, context, domain, item, names),
+        Request::Select {
+            expression,
+            next_token,
+            consistent: _,
+        } => select::answer(view, context, expression, next_token.as_ref()),
+        Request::ExplainSelect { expression } => select::explain(view, context, expression),
+        Request::Query {
+            domain,
+            expression,
+            max_count,
+            next_token,
+            attributes,
+        } => query::answer(
+            view,
+            context,
+            domain,
+            expression.as_deref(),
+            *max_count,
+            next_token.as_ref(),
+            attributes.as_deref(),
+        ),
+        Request::ListDomains {
+            max_count,
+            next_token,
+        } => domains::list(view, context, *max_count, next_token.as_ref()),
+        Request::DomainMetadata { domain } => domains::metadata(view, context, domain),
+        Request::CreateDomain { .. }
+        | Request::DeleteDomain { .. }
+        | Request::PutAttributes { .. }
+        | Request::BatchPutAttributes { .. }
+        | Request::DeleteAttributes { .. }
+        | Request::BatchDeleteAttributes { .. } => Err(Error::new(
+            Code::InternalError,
+            "A write was sent where only reads are answered.",
+        )),
+    }
 }
 
-/// Changes that remove up to `batch` keys of deleted domains; none when nothing is left to sweep.
-///
-/// # Errors
-/// [`ViewError`] when the store cannot be read.
-pub fn sweep(view: &dyn View, batch: usize) -> Result<Vec<Change>, ViewError> {
-    let _ = (view, batch);
-    unimplemented!()
-}
+#[cfg(test)]
+mod tests;

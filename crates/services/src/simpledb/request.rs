@@ -5,6 +5,8 @@
 
 use bytes::Bytes;
 
+use crate::simpledb::select;
+
 /// Where a page ended, as bytes that only `services` understands. They carry a checksum and are bound
 /// to the request that they continue; the gateway shows them in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +115,9 @@ impl Request {
     pub fn domain(&self) -> Option<&str> {
         match self {
             Request::ListDomains { .. } => None,
-            Request::Select { .. } | Request::ExplainSelect { .. } => unimplemented!(),
+            Request::Select { expression, .. } | Request::ExplainSelect { expression } => {
+                select::domain(expression)
+            }
             Request::CreateDomain { domain }
             | Request::DeleteDomain { domain }
             | Request::DomainMetadata { domain }

@@ -1,0 +1,169 @@
+//! Access keys in the system collection.
+//!
+//! ```text
+//! key   := 'k' id
+//! value := version:u8=1  account:bytes  status:u8 (0 disabled, 1 active)  created_ms:varint
+//!          sealed_secret:bytes  note:bytes
+//! ```
+
+use bytes::Bytes;
+use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
+
+use crate::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use crate::{Decision, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
+
+const VERSION: u8 = 1;
+const ID_SIZE_MIN: usize = 16;
+const ID_SIZE_MAX: usize = 128;
+const ACCOUNT_SIZE: usize = 12;
+const NOTE_SIZE_MAX: usize = 256;
+
+/// Decides a command on the newest state of the system collection.
+///
+/// A command that was carried out already changes nothing and succeeds, so it may be sent again.
+pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal>> {
+    let changes = match command {
+        Command::CreateKey(key) => create(view, key),
+        Command::SetKeyStatus { id, status } => set_status(view, id, *status),
+        Command::RotateKey { id, replacement } => rotate(view, id, replacement),
+    };
+    match changes {
+        Ok(changes) => Decision {
+            outcome: Ok(()),
+            changes,
+        },
+        Err(refusal) => Decision {
+            outcome: Err(refusal),
+            changes: Vec::new(),
+        },
+    }
+}
+
+/// The access key with this id.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn key(view: &dyn View, id: &str) -> Result<Option<AccessKey>, ViewError> {
+    let value = view.get(&stored_key(id))?;
+    value
+        .map(|value| decode(id.to_owned(), value).map_err(ViewError::from))
+        .transpose()
+}
+
+/// All access keys, by id.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn keys(view: &dyn View) -> Result<Vec<AccessKey>, ViewError> {
+    let prefix = KeyBuilder::new(SYSTEM, Table::AccessKeys);
+    let (start, end) = (prefix.clone().build(), prefix.build_end());
+    view.scan(&start, &end, Direction::Forward)
+        .map(|pair| {
+            let (key, value) = pair?;
+            let id = text(key.slice(start.len()..), "an access key's id")?;
+            Ok(decode(id, value)?)
+        })
+        .collect()
+}
+
+fn create(view: &dyn View, new: &AccessKey) -> Result<Vec<Change>, Refusal> {
+    validate(new)?;
+    match key(view, &new.id)? {
+        Some(old) if old == *new => Ok(Vec::new()),
+        Some(_) => Err(Refusal::KeyExists(new.id.clone())),
+        None => Ok(vec![put(new)]),
+    }
+}
+
+fn set_status(view: &dyn View, id: &str, status: KeyStatus) -> Result<Vec<Change>, Refusal> {
+    let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
+    if old.status == status {
+        return Ok(Vec::new());
+    }
+    Ok(vec![put(&AccessKey { status, ..old })])
+}
+
+fn rotate(view: &dyn View, id: &str, replacement: &AccessKey) -> Result<Vec<Change>, Refusal> {
+    let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
+    if replacement.id == id {
+        return Err(Refusal::KeyExists(id.to_owned()));
+    }
+    let mut changes = create(
+        view,
+        &AccessKey {
+            account: old.account,
+            ..replacement.clone()
+        },
+    )?;
+    changes.extend(set_status(view, id, KeyStatus::Disabled)?);
+    Ok(changes)
+}
+
+fn validate(key: &AccessKey) -> Result<(), Refusal> {
+    let refuse = |message: String| Err(Refusal::Invalid(message));
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !(ID_SIZE_MIN..=ID_SIZE_MAX).contains(&key.id.len()) || !key.id.bytes().all(is_word) {
+        return refuse(format!(
+            "an access key id has {ID_SIZE_MIN} to {ID_SIZE_MAX} characters of A-Z, a-z, 0-9 and _"
+        ));
+    }
+    let account = &key.account.0;
+    if account.len() != ACCOUNT_SIZE || !account.bytes().all(|byte| byte.is_ascii_digit()) {
+        return refuse(format!("an account has {ACCOUNT_SIZE} digits"));
+    }
+    if NOTE_SIZE_MAX < key.note.len() {
+        return refuse(format!(
+            "the note of an access key has at most {NOTE_SIZE_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+fn stored_key(id: &str) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::AccessKeys)
+        .raw(id.as_bytes())
+        .build()
+}
+
+fn put(key: &AccessKey) -> Change {
+    let mut value = Vec::with_capacity(64 + key.sealed_secret.len() + key.note.len());
+    value.push(VERSION);
+    put_bytes(&mut value, key.account.0.as_bytes());
+    value.push(u8::from(key.status == KeyStatus::Active));
+    put_varint(&mut value, key.created_ms);
+    put_bytes(&mut value, &key.sealed_secret);
+    put_bytes(&mut value, key.note.as_bytes());
+    Change::Put {
+        key: stored_key(&key.id),
+        value: Bytes::from(value),
+    }
+}
+
+fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
+    let mut reader = Reader::new(value);
+    if reader.byte()? != VERSION {
+        return Err(DecodeError::new("an access key's version"));
+    }
+    let account = AccountId(text(reader.bytes()?, "an access key's account")?);
+    let status = match reader.byte()? {
+        0 => KeyStatus::Disabled,
+        1 => KeyStatus::Active,
+        _ => return Err(DecodeError::new("an access key's status")),
+    };
+    let created_ms = reader.varint()?;
+    let sealed_secret = reader.bytes()?;
+    let note = text(reader.bytes()?, "an access key's note")?;
+    reader.end()?;
+    Ok(AccessKey {
+        id,
+        account,
+        sealed_secret,
+        status,
+        created_ms,
+        note,
+    })
+}
+
+fn text(bytes: Bytes, what: &'static str) -> Result<String, DecodeError> {
+    String::from_utf8(bytes.into()).map_err(|_| DecodeError::new(what))
+}

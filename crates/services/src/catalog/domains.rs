@@ -1,0 +1,161 @@
+//! The names of domains in the system collection, and the collections they stand for.
+//!
+//! Numbers are varints. A domain entry is `version:u8=1 collection:varint`; a garbage marker is its
+//! key alone.
+//!
+//! Invariants:
+//! - N1 'c' of an account counts its entries in 'd'.
+//! - N2 a collection id is given once: 'n' is greater than every id ever given.
+
+use bytes::Bytes;
+use fader_chain::{Change, DecodeError, Reader, put_varint};
+
+use crate::catalog::{AccountId, DomainEntry};
+use crate::{CollectionId, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
+
+const VERSION: u8 = 1;
+
+/// The domain of `account` called `name`.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn domain(
+    view: &dyn View,
+    account: &AccountId,
+    name: &str,
+) -> Result<Option<DomainEntry>, ViewError> {
+    let Some(value) = view.get(&entry_key(account, name))? else {
+        return Ok(None);
+    };
+    let mut reader = Reader::new(value);
+    if reader.byte()? != VERSION {
+        return Err(DecodeError::new("a domain entry's version").into());
+    }
+    let collection = CollectionId(reader.varint()?);
+    reader.end()?;
+    Ok(Some(DomainEntry { collection }))
+}
+
+/// Up to `count` names of domains of `account` that come after `after`, in byte order.
+pub(crate) fn domain_names(
+    view: &dyn View,
+    account: &AccountId,
+    after: Option<&[u8]>,
+    count: usize,
+) -> Result<Vec<String>, ViewError> {
+    let prefix = KeyBuilder::new(SYSTEM, Table::Domains).text(account.0.as_bytes());
+    let name_at = prefix.clone().build().len();
+    let start = match after {
+        Some(name) => prefix.clone().raw(name).raw(&[0x00]),
+        None => prefix.clone(),
+    };
+    view.scan(&start.build(), &prefix.build_end(), Direction::Forward)
+        .take(count)
+        .map(|pair| {
+            let name = pair?.0.slice(name_at..);
+            let name = String::from_utf8(name.into());
+            Ok(name.map_err(|_| DecodeError::new("a domain's name"))?)
+        })
+        .collect()
+}
+
+/// How many domains `account` has.
+pub(crate) fn domain_count(view: &dyn View, account: &AccountId) -> Result<u64, ViewError> {
+    number(view, &count_key(account), 0)
+}
+
+/// Enters a domain that does not exist yet: its collection, and the changes of this collection.
+pub(crate) fn create_domain(
+    view: &dyn View,
+    account: &AccountId,
+    name: &str,
+) -> Result<(CollectionId, Vec<Change>), ViewError> {
+    let next_key = KeyBuilder::new(SYSTEM, Table::NextCollection).build();
+    let next = number(view, &next_key, SYSTEM.0 + 1)?;
+    let mut entry = vec![VERSION];
+    put_varint(&mut entry, next);
+    let count = domain_count(view, account)? + 1;
+    let changes = vec![
+        put_number(next_key, next + 1),
+        Change::Put {
+            key: entry_key(account, name),
+            value: Bytes::from(entry),
+        },
+        put_number(count_key(account), count),
+    ];
+    Ok((CollectionId(next), changes))
+}
+
+/// Removes the entry of a domain that exists, and marks its collection as garbage.
+pub(crate) fn delete_domain(
+    view: &dyn View,
+    account: &AccountId,
+    name: &str,
+    entry: &DomainEntry,
+) -> Result<Vec<Change>, ViewError> {
+    let count = domain_count(view, account)?.saturating_sub(1);
+    Ok(vec![
+        Change::Remove {
+            key: entry_key(account, name),
+        },
+        put_number(count_key(account), count),
+        Change::Put {
+            key: garbage_key(entry.collection),
+            value: Bytes::new(),
+        },
+    ])
+}
+
+/// The markers of deleted collections that may still have keys.
+pub(crate) fn garbage(
+    view: &dyn View,
+) -> impl Iterator<Item = Result<(Bytes, CollectionId), ViewError>> {
+    let prefix = KeyBuilder::new(SYSTEM, Table::Garbage);
+    let (start, end) = (prefix.clone().build(), prefix.build_end());
+    let id_at = start.len();
+    view.scan(&start, &end, Direction::Forward)
+        .map(move |pair| {
+            let marker = pair?.0;
+            let id = marker[id_at..].try_into();
+            let id = id.map_err(|_| DecodeError::new("a garbage marker's collection"))?;
+            Ok((marker, CollectionId(u64::from_be_bytes(id))))
+        })
+}
+
+fn entry_key(account: &AccountId, name: &str) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::Domains)
+        .text(account.0.as_bytes())
+        .raw(name.as_bytes())
+        .build()
+}
+
+fn count_key(account: &AccountId) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::DomainCount)
+        .raw(account.0.as_bytes())
+        .build()
+}
+
+fn garbage_key(collection: CollectionId) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::Garbage)
+        .raw(&collection.0.to_be_bytes())
+        .build()
+}
+
+fn number(view: &dyn View, key: &[u8], absent: u64) -> Result<u64, ViewError> {
+    let Some(value) = view.get(key)? else {
+        return Ok(absent);
+    };
+    let mut reader = Reader::new(value);
+    let number = reader.varint()?;
+    reader.end()?;
+    Ok(number)
+}
+
+fn put_number(key: Bytes, number: u64) -> Change {
+    let mut value = Vec::with_capacity(10);
+    put_varint(&mut value, number);
+    Change::Put {
+        key,
+        value: Bytes::from(value),
+    }
+}

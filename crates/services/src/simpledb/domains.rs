@@ -1,0 +1,104 @@
+//! CreateDomain, DeleteDomain, ListDomains and DomainMetadata.
+
+use fader_chain::Change;
+
+use crate::simpledb::counters::{self, Counters};
+use crate::simpledb::{
+    Answered, BoxUsage, Code, Context, DomainMetadata, Error, PageToken, Reply, token, validate,
+};
+use crate::{View, catalog};
+
+const PAGE_DOMAINS_MAX: i64 = 100;
+
+/// Creates a domain; one that is there already stays as it is.
+pub(crate) fn create(
+    view: &dyn View,
+    context: &Context<'_>,
+    domain: &str,
+) -> Result<(BoxUsage, Vec<Change>), Error> {
+    validate::domain_name(domain)?;
+    if catalog::domain(view, context.account, domain)?.is_some() {
+        return Ok((BoxUsage::DOMAIN, Vec::new()));
+    }
+    if context.limits.domains_per_account <= catalog::domain_count(view, context.account)? {
+        let message = "Number of domains limit exceeded.";
+        return Err(Error::new(Code::NumberDomainsExceeded, message));
+    }
+    let (collection, mut changes) = catalog::create_domain(view, context.account, domain)?;
+    changes.push(Counters::default().put(collection));
+    Ok((BoxUsage::DOMAIN, changes))
+}
+
+/// Deletes a domain at once, whatever it holds: its keys are left to be swept.
+pub(crate) fn delete(
+    view: &dyn View,
+    context: &Context<'_>,
+    domain: &str,
+) -> Result<(BoxUsage, Vec<Change>), Error> {
+    validate::domain_name(domain)?;
+    let Some(entry) = catalog::domain(view, context.account, domain)? else {
+        return Ok((BoxUsage::DOMAIN, Vec::new()));
+    };
+    let mut changes = catalog::delete_domain(view, context.account, domain, &entry)?;
+    changes.push(Change::Remove {
+        key: counters::metadata_key(entry.collection),
+    });
+    Ok((BoxUsage::DOMAIN, changes))
+}
+
+/// A page of the account's domains.
+pub(crate) fn list(
+    view: &dyn View,
+    context: &Context<'_>,
+    max_count: Option<i64>,
+    next_token: Option<&PageToken>,
+) -> Result<Answered, Error> {
+    let count = max_count.unwrap_or(PAGE_DOMAINS_MAX);
+    if !(1..=PAGE_DOMAINS_MAX).contains(&count) {
+        let message = format!(
+            "Value ({count}) for parameter MaxNumberOfDomains is invalid. \
+             MaxNumberOfDomains must be between 1 and {PAGE_DOMAINS_MAX}."
+        );
+        return Err(Error::new(Code::InvalidParameterValue, message));
+    }
+    let count = usize::try_from(count).expect("it is from 1 to 100");
+    let after = next_token
+        .map(|sealed| token::open(sealed, token::Kind::Domains, context.account, b""))
+        .transpose()?;
+    let mut names = catalog::domain_names(view, context.account, after.as_deref(), count + 1)?;
+    let has_more = count < names.len();
+    names.truncate(count);
+    let next_token = names
+        .last()
+        .filter(|_| has_more)
+        .map(|last| token::seal(token::Kind::Domains, context.account, b"", last.as_bytes()));
+    let reply = Reply::Domains { names, next_token };
+    Ok(Answered {
+        reply,
+        box_usage: BoxUsage::DOMAIN_READ,
+    })
+}
+
+/// What the domain counts, at the time of the request.
+pub(crate) fn metadata(
+    view: &dyn View,
+    context: &Context<'_>,
+    domain: &str,
+) -> Result<Answered, Error> {
+    validate::domain_name(domain)?;
+    let collection = context.collection.ok_or_else(Error::no_such_domain)?;
+    let counters = counters::counters(view, collection)?.ok_or_else(Error::no_such_domain)?;
+    let reply = Reply::Metadata(DomainMetadata {
+        item_count: counters.item_count,
+        item_names_bytes: counters.item_names_bytes,
+        attribute_name_count: counters.attribute_name_count,
+        attribute_names_bytes: counters.attribute_names_bytes,
+        attribute_value_count: counters.attribute_value_count,
+        attribute_values_bytes: counters.attribute_values_bytes,
+        timestamp_s: context.now_ms / 1000,
+    });
+    Ok(Answered {
+        reply,
+        box_usage: BoxUsage::DOMAIN_READ,
+    })
+}
