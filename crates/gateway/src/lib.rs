@@ -1,12 +1,28 @@
 //! AWS wire protocols to service commands and back, on one port.
 //!
+//! ```text
+//! socket ─▶ connection ─▶ door ─▶ parameters ─▶ signature ─▶ simpledb ─▶ node
+//!            (limits)            (decoded)      (who)        (what)       │
+//! socket ◀──────────────────────────────────── simpledb (XML) ◀───────────┘
+//! ```
+//!
 //! A request is read (bounded), told apart by its content, authenticated, parsed into a service's
 //! request, carried out by the node and rendered. Nothing here decides what a service means.
 //!
-//! Deliberately absent: SimpleDB's rules (`services`), storage (`node`).
+//! Deliberately absent: SimpleDB's rules (`services`), storage (`node`), HTTP framing (hyper).
 
+mod body;
+mod connection;
+mod control;
+mod door;
+mod metrics;
+mod parameters;
+mod percent;
+mod refusal;
 mod server;
 mod settings;
+mod signature;
+mod simpledb;
 mod tls;
 
 pub use server::Gateway;

@@ -1,52 +1,215 @@
-//! The listener's loop.
+//! The listeners' loops: who may connect, for how long, and how all of it ends.
+//!
+//! Invariants:
+//! - L1 at most `connections_max` connections are open, the control socket's not counted.
+//! - L2 a connection ends alone: neither its errors nor a panic in it reach another.
+//! - L3 after the stop signal nothing is accepted, and `serve` returns within `shutdown_grace`.
 
+use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fader_node::Node;
+use hyper::service::service_fn;
+use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::Settings;
+use crate::connection::{self, Progress, is_stopped};
+use crate::control;
+use crate::door::Door;
+
+/// How long to wait after a failed accept: it is for want of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection beyond the limit hears, in plain text only: there is no time to shake hands.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/xml\r\n\
+    Content-Length: 186\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\n<Response><Errors>\
+    <Error><Code>ServiceUnavailable</Code><Message>Service AmazonSimpleDB is currently \
+    unavailable. Please try again later</Message></Error></Errors></Response>";
 
 /// One front door of a node. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct Gateway {
-    _inner: Arc<(Node, Settings)>,
+    door: Arc<Door>,
+    free: Arc<Semaphore>,
 }
 
 impl Gateway {
     /// A gateway to `node`.
     pub fn new(node: Node, settings: Settings) -> Gateway {
-        Gateway { _inner: Arc::new((node, settings)) }
+        let free = Arc::new(Semaphore::new(settings.connections_max));
+        Gateway {
+            door: Arc::new(Door::new(node, settings)),
+            free,
+        }
     }
 
     /// Serves `listener` until `stop` turns true, then lets running requests end for up to
     /// `shutdown_grace`.
     ///
     /// # Errors
-    /// What the listener itself fails with; a failing connection ends alone.
+    /// When the listener has no address. A failing accept is tried again, a failing connection
+    /// ends alone.
     pub async fn serve(
         &self,
         listener: TcpListener,
         tls: Option<Arc<ServerConfig>>,
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
-        let _ = (listener, tls, stop);
-        unimplemented!()
+        let port = listener.local_addr()?.port();
+        let accept = async || listener.accept().await.map(|(stream, _)| stream);
+        let start = |stream, tasks: &mut JoinSet<()>| {
+            self.start(stream, port, tls.clone(), stop.clone(), tasks);
+        };
+        let mut tasks = accept_until_stopped(accept, start, stop.clone()).await;
+        drop(listener);
+        drain(&mut tasks, self.door.settings.shutdown_grace).await;
+        Ok(())
     }
 
     /// Serves the administrator's socket until `stop` turns true. Whoever may open the socket's
     /// file is the administrator: its modes are the protection.
     ///
     /// # Errors
-    /// What the listener itself fails with; a failing connection ends alone.
+    /// None today: a failing accept is tried again, a failing connection ends alone.
     pub async fn serve_control(
         &self,
         listener: UnixListener,
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
-        let _ = (listener, stop);
-        unimplemented!()
+        let accept = async || listener.accept().await.map(|(stream, _)| stream);
+        let start = |stream, tasks: &mut JoinSet<()>| {
+            let (door, stop) = (Arc::clone(&self.door), stop.clone());
+            tasks.spawn(async move {
+                let progress = Progress::new();
+                let service = service_fn(async |request| {
+                    Ok::<_, Infallible>(control::answer(&door, &progress, request).await)
+                });
+                connection::serve(stream, &progress, &door.settings, stop, service).await;
+            });
+        };
+        let mut tasks = accept_until_stopped(accept, start, stop.clone()).await;
+        drop(listener);
+        drain(&mut tasks, self.door.settings.shutdown_grace).await;
+        Ok(())
+    }
+
+    /// Starts the task of one connection, or refuses it.
+    fn start(
+        &self,
+        stream: TcpStream,
+        port: u16,
+        tls: Option<Arc<ServerConfig>>,
+        stop: watch::Receiver<bool>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
+            self.door.metrics.connections_refused.inc();
+            tracing::debug!("refused a connection: there are connections_max already");
+            if tls.is_none() {
+                refuse(stream);
+            }
+            return;
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection cannot be set to send at once");
+        }
+        let door = Arc::clone(&self.door);
+        tasks.spawn(async move {
+            let _permit = permit;
+            let _counted = Counted::new(&door.metrics.connections);
+            let Some(config) = tls else {
+                return serve_http(&door, stream, port, stop).await;
+            };
+            let handshake = TlsAcceptor::from(config).accept(stream);
+            match tokio::time::timeout(door.settings.handshake_timeout, handshake).await {
+                Ok(Ok(stream)) => serve_http(&door, stream, port, stop).await,
+                Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+                Err(_) => tracing::debug!("a TLS handshake took too long"),
+            }
+        });
+    }
+}
+
+async fn serve_http<T>(door: &Door, stream: T, port: u16, stop: watch::Receiver<bool>)
+where
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let progress = Progress::new();
+    let service = service_fn(async |request| {
+        Ok::<_, Infallible>(door.answer(&progress, port, request).await)
+    });
+    connection::serve(stream, &progress, &door.settings, stop, service).await;
+}
+
+/// Accepts until `stop` turns true. The tasks that then still run are returned.
+async fn accept_until_stopped<T>(
+    accept: impl AsyncFn() -> std::io::Result<T>,
+    start: impl Fn(T, &mut JoinSet<()>),
+    mut stop: watch::Receiver<bool>,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = is_stopped(&mut stop) => return tasks,
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection's task ended badly");
+                }
+            }
+            accepted = accept() => match accepted {
+                Ok(stream) => start(stream, &mut tasks),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+/// Waits for running requests; cuts those that outlast the grace.
+async fn drain(tasks: &mut JoinSet<()>, grace: Duration) {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, all).await.is_err() {
+        tracing::warn!(
+            count = tasks.len(),
+            "cut connections that outlasted the grace"
+        );
+        tasks.shutdown().await;
+    }
+}
+
+/// Says why and closes. Best effort: nothing here waits. What the client has sent is taken first,
+/// since closing over unread bytes would take the answer back.
+fn refuse(stream: TcpStream) {
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write(REFUSAL);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// One more in a gauge, for as long as it lives.
+pub(crate) struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    /// Adds one.
+    pub(crate) fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

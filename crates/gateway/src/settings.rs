@@ -22,8 +22,10 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// A TLS handshake from beginning to end.
     pub handshake_timeout: Duration,
-    /// Bytes of a request's body. SimpleDB takes 1 MB; what lies between gets a proper error.
+    /// Bytes of a request's body that are read at all, whatever the service.
     pub body_bytes_max: usize,
+    /// Bytes of a body that SimpleDB takes: 1 MB as AWS's.
+    pub simpledb_bytes_max: usize,
     /// Bytes of a request's path and query; what is longer is `URITooLong`.
     pub uri_bytes_max: usize,
     /// Bytes of a request's headers together, the request line excluded.
@@ -47,6 +49,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(75),
             handshake_timeout: Duration::from_secs(10),
             body_bytes_max: 2 << 20,
+            simpledb_bytes_max: 1 << 20,
             uri_bytes_max: 16 << 10,
             header_bytes_max: 32 << 10,
             parameters_max: 20_000,

@@ -26,10 +26,7 @@ pub enum TlsError {
 ///
 /// # Errors
 /// [`TlsError`] with the file at fault.
-pub fn tls_config(
-    certificate_pem: &[u8],
-    key_pem: &[u8],
-) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn tls_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = CertificateDer::pem_slice_iter(certificate_pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| TlsError::Certificate(e.to_string()))?;

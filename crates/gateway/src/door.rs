@@ -1,0 +1,363 @@
+//! From an HTTP request to an HTTP reply.
+//!
+//! ```text
+//! /healthz, /metrics   unauthenticated; they tell the state of the server and no data
+//! anything else        told apart by content: SimpleDB, or a service that is not here
+//! ```
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use fader_node::{Health, Node, OpenKey};
+use fader_services::catalog::AccountId;
+use fader_services::simpledb::{Code, Error, Request as Command};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::Settings;
+use crate::body::{self, BodyError};
+use crate::connection::{Phase, Progress};
+use crate::metrics::Metrics;
+use crate::parameters::Parameters;
+use crate::refusal::{invalid_http, refuse};
+use crate::server::Counted;
+use crate::signature::{Signed, Verifier, missing_keys};
+use crate::simpledb::{self, Action, Version};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// What the connections of a gateway share.
+pub(crate) struct Door {
+    /// Where requests go.
+    pub(crate) node: Node,
+    /// The limits.
+    pub(crate) settings: Settings,
+    /// What is counted.
+    pub(crate) metrics: Metrics,
+    verifier: Verifier,
+}
+
+/// A request that is read, authenticated and understood.
+struct Prepared {
+    version: Version,
+    action: Action,
+    caller: Caller,
+    command: Command,
+}
+
+enum Caller {
+    Key(Arc<OpenKey>),
+    Anonymous(AccountId),
+}
+
+impl Caller {
+    fn account(&self) -> &AccountId {
+        match self {
+            Caller::Key(key) => &key.key.account,
+            Caller::Anonymous(account) => account,
+        }
+    }
+}
+
+impl Door {
+    /// The door to `node`.
+    pub(crate) fn new(node: Node, settings: Settings) -> Door {
+        Door {
+            metrics: Metrics::new(node.clone()),
+            verifier: Verifier::new(settings.clock_skew),
+            node,
+            settings,
+        }
+    }
+
+    /// Answers one request. `port` is the listener's.
+    pub(crate) async fn answer(
+        &self,
+        progress: &Progress,
+        port: u16,
+        request: Request<Incoming>,
+    ) -> Response<Full<Bytes>> {
+        progress.enter(Phase::Body);
+        let (parts, incoming) = request.into_parts();
+        let answered = caught(async {
+            let body = match body::read(incoming, self.settings.body_bytes_max).await {
+                Ok(body) => body,
+                Err(error) => return self.refuse_body(error),
+            };
+            progress.enter(Phase::Work);
+            let _counted = Counted::new(&self.metrics.in_flight);
+            match (&parts.method, parts.uri.path()) {
+                (&Method::GET | &Method::HEAD, "/healthz") => self.health(),
+                (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page(),
+                _ => self.simpledb(&parts, &body, port).await,
+            }
+        });
+        let response = answered.await.unwrap_or_else(|| {
+            tracing::error!(method = %parts.method, "a request panicked");
+            self.metrics
+                .count(None, Some(Code::InternalError), std::time::Duration::ZERO);
+            error_response(&internal_error(), &request_id())
+        });
+        progress.enter(Phase::Rest);
+        response
+    }
+
+    async fn simpledb(&self, parts: &Parts, body: &Bytes, port: u16) -> Response<Full<Bytes>> {
+        let started = Instant::now();
+        let id = request_id();
+        let mut action = None;
+        let prepared = self.prepare(parts, body, port, &mut action);
+        let outcome = match prepared {
+            Ok(Prepared {
+                version,
+                action,
+                caller,
+                command,
+            }) => {
+                let answered = self.node.simpledb(caller.account(), command).await;
+                answered.map(|answered| simpledb::reply(version, action, &answered, &id))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let elapsed = started.elapsed();
+        self.metrics.count(
+            action,
+            outcome.as_ref().err().map(|error| error.code),
+            elapsed,
+        );
+        tracing::debug!(
+            request_id = &*id,
+            action = action.map(Action::name),
+            error = outcome.as_ref().err().map(tracing::field::display),
+            elapsed_us = elapsed.as_micros(),
+            "answered"
+        );
+        match outcome {
+            Ok(xml) => xml_response(StatusCode::OK, xml),
+            Err(error) => error_response(&error, &id),
+        }
+    }
+
+    /// Everything that comes before the service. `action` is set as soon as it is known.
+    fn prepare(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        port: u16,
+        action: &mut Option<Action>,
+    ) -> Result<Prepared, Error> {
+        check_http(parts, body, &self.settings)?;
+        let query = parts.uri.query().unwrap_or_default();
+        let parameters = Parameters::read(query.as_bytes(), body, self.settings.parameters_max)?;
+        let version = Version::of(&parameters)?;
+        let named = Action::of(&parameters, version)?;
+        *action = Some(named);
+        let caller = self.authenticate(parts, body, port, &parameters)?;
+        let command = simpledb::request(named, &parameters)?;
+        Ok(Prepared {
+            version,
+            action: named,
+            caller,
+            command,
+        })
+    }
+
+    fn authenticate(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        port: u16,
+        parameters: &Parameters<'_>,
+    ) -> Result<Caller, Error> {
+        let signed = Signed {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            headers: &parts.headers,
+            host: parts
+                .headers
+                .get(HOST)
+                .and_then(|host| host.to_str().ok())
+                .unwrap_or_default(),
+            port,
+            parameters,
+            body,
+        };
+        match self
+            .verifier
+            .verify(&signed, now_s(), |id| self.node.open_key(id))?
+        {
+            Some(key) => Ok(Caller::Key(key)),
+            None => match &self.settings.anonymous {
+                Some(account) => Ok(Caller::Anonymous(account.clone())),
+                None => Err(missing_keys()),
+            },
+        }
+    }
+
+    fn refuse_body(&self, error: BodyError) -> Response<Full<Bytes>> {
+        let refusal = match error {
+            BodyError::TooLarge => too_large(self.settings.body_bytes_max),
+            BodyError::Broken => invalid_http("the body is cut short or badly framed"),
+        };
+        self.metrics
+            .count(None, Some(refusal.code), std::time::Duration::ZERO);
+        let mut response = error_response(&refusal, &request_id());
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+
+    fn health(&self) -> Response<Full<Bytes>> {
+        let (status, text) = match self.node.health() {
+            Health::Serving => (StatusCode::OK, serde_json::json!({"status": "ok"})),
+            Health::ReadOnly(reason) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                serde_json::json!({"status": "read-only", "reason": reason}),
+            ),
+            Health::Failed(reason) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                serde_json::json!({"status": "failed", "reason": reason}),
+            ),
+        };
+        response(status, "application/json", text.to_string().into())
+    }
+
+    fn metrics_page(&self) -> Response<Full<Bytes>> {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        response(StatusCode::OK, kind, self.metrics.render().into())
+    }
+}
+
+/// What can be said before the parameters are read.
+fn check_http(parts: &Parts, body: &Bytes, settings: &Settings) -> Result<(), Error> {
+    let uri_bytes = parts
+        .uri
+        .path_and_query()
+        .map_or(0, |path_and_query| path_and_query.as_str().len());
+    if uri_bytes > settings.uri_bytes_max {
+        return Err(refuse(
+            Code::UriTooLong,
+            format!(
+                "The URI exceeded the maximum limit of {}",
+                settings.uri_bytes_max
+            ),
+        ));
+    }
+    if !matches!(parts.method, Method::GET | Method::POST) {
+        return Err(refuse(
+            Code::UnsupportedHttpVerb,
+            format!("The requested HTTP verb is not supported: {}", parts.method),
+        ));
+    }
+    let is_sqs = |target: &HeaderValue| target.as_bytes().starts_with(b"AmazonSQS.");
+    if parts.headers.get("x-amz-target").is_some_and(is_sqs) {
+        return Err(invalid_http("SQS is not served here, SimpleDB is"));
+    }
+    if parts.uri.path() != "/" {
+        let path = parts.uri.path();
+        return Err(refuse(
+            Code::InvalidUri,
+            format!("The URI {path} is not valid."),
+        ));
+    }
+    if body.len() > settings.simpledb_bytes_max {
+        return Err(too_large(settings.simpledb_bytes_max));
+    }
+    if !body.is_empty() && !is_form(parts.headers.get(CONTENT_TYPE)) {
+        return Err(invalid_http(&format!(
+            "the body's Content-Type must be {FORM}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a body of this type is a form; one without a type is taken for it.
+fn is_form(content_type: Option<&HeaderValue>) -> bool {
+    let Some(content_type) = content_type else {
+        return true;
+    };
+    let name = content_type
+        .as_bytes()
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(FORM.as_bytes())
+}
+
+fn too_large(bytes_max: usize) -> Error {
+    invalid_http(&format!("the body has more than {bytes_max} bytes"))
+}
+
+fn internal_error() -> Error {
+    refuse(
+        Code::InternalError,
+        "Request could not be executed due to an internal service error.",
+    )
+}
+
+/// The output of `future`, or `None` if it panics: a request is not worth the others.
+async fn caught<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(
+        |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Some(output)),
+            Err(_) => Poll::Ready(None),
+        },
+    )
+    .await
+}
+
+fn error_response(error: &Error, request_id: &str) -> Response<Full<Bytes>> {
+    let status = StatusCode::from_u16(error.code.status())
+        .expect("every code's status is a number of three digits");
+    xml_response(status, simpledb::error(error, request_id))
+}
+
+fn xml_response(status: StatusCode, xml: Vec<u8>) -> Response<Full<Bytes>> {
+    response(status, "text/xml", xml.into())
+}
+
+/// A reply with a body.
+pub(crate) fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Bytes,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// A random UUID, version 4.
+fn request_id() -> String {
+    let random: u128 = rand::random();
+    let id = random & !(0xF << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        id >> 96,
+        id >> 80 & 0xFFFF,
+        id >> 64 & 0xFFFF,
+        id >> 48 & 0xFFFF,
+        id & 0xFFFF_FFFF_FFFF
+    )
+}
+
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}

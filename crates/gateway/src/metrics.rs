@@ -1,0 +1,203 @@
+//! What `/metrics` shows, in OpenMetrics text.
+//!
+//! Every label value comes from a closed list (actions, codes), so that no client can make the
+//! page grow. Handles are resolved once per action: a request that succeeds looks up nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use fader_node::Node;
+use fader_services::simpledb::Code;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::simpledb::Action;
+
+/// Upper bounds of the latency histogram, in seconds.
+const LATENCY_BOUNDS_S: [f64; 16] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
+
+/// All metrics of a gateway.
+pub(crate) struct Metrics {
+    registry: Registry,
+    by_action: Vec<ActionMetrics>,
+    requests: Family<RequestLabels, Counter>,
+    /// Requests being carried out.
+    pub(crate) in_flight: Gauge,
+    /// Open connections.
+    pub(crate) connections: Gauge,
+    /// Connections refused because there were too many.
+    pub(crate) connections_refused: Counter,
+}
+
+struct ActionMetrics {
+    succeeded: Counter,
+    latency: Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    action: &'static str,
+    code: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ActionLabels {
+    action: &'static str,
+}
+
+impl Metrics {
+    /// Metrics at zero, and those of `node`.
+    pub(crate) fn new(node: Node) -> Metrics {
+        let requests = Family::<RequestLabels, Counter>::default();
+        let latencies = Family::<ActionLabels, Histogram>::new_with_constructor(|| {
+            Histogram::new(LATENCY_BOUNDS_S)
+        });
+        let by_action = Action::ALL
+            .into_iter()
+            .map(|action| {
+                let action = action.name();
+                let labels = RequestLabels {
+                    action,
+                    code: "ok".to_owned(),
+                };
+                ActionMetrics {
+                    succeeded: requests.get_or_create(&labels).clone(),
+                    latency: latencies.get_or_create(&ActionLabels { action }).clone(),
+                }
+            })
+            .collect();
+        let mut metrics = Metrics {
+            registry: Registry::with_prefix("fader"),
+            by_action,
+            requests,
+            in_flight: Gauge::default(),
+            connections: Gauge::default(),
+            connections_refused: Counter::default(),
+        };
+        metrics.register(latencies, node);
+        metrics
+    }
+
+    fn register(&mut self, latencies: Family<ActionLabels, Histogram>, node: Node) {
+        let registry = &mut self.registry;
+        registry.register(
+            "requests",
+            "Requests by action and code",
+            self.requests.clone(),
+        );
+        registry.register(
+            "request_seconds",
+            "Time from a request's body to its reply, of requests with a known action",
+            latencies,
+        );
+        registry.register("requests_in_flight", "Requests now", self.in_flight.clone());
+        registry.register("connections", "Open connections", self.connections.clone());
+        registry.register(
+            "connections_refused",
+            "Connections refused because there were too many",
+            self.connections_refused.clone(),
+        );
+        registry.register_collector(Box::new(NodeCollector(node)));
+    }
+
+    /// Counts a request that is answered; `code` is `None` when it succeeded.
+    pub(crate) fn count(&self, action: Option<Action>, code: Option<Code>, elapsed: Duration) {
+        let metrics = action.map(|action| &self.by_action[action as usize]);
+        if let Some(metrics) = metrics {
+            metrics.latency.observe(elapsed.as_secs_f64());
+        }
+        match (metrics, code) {
+            (Some(metrics), None) => {
+                metrics.succeeded.inc();
+            }
+            (_, code) => {
+                let labels = RequestLabels {
+                    action: action.map_or("none", Action::name),
+                    code: code.map_or_else(|| "ok".to_owned(), Code::name),
+                };
+                self.requests.get_or_create(&labels).inc();
+            }
+        }
+    }
+
+    /// The page.
+    pub(crate) fn render(&self) -> String {
+        let mut page = String::new();
+        prometheus_client::encoding::text::encode(&mut page, &self.registry)
+            .expect("a String takes every character");
+        page
+    }
+}
+
+/// The node's counters, read when the page is.
+struct NodeCollector(Node);
+
+impl fmt::Debug for NodeCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeCollector(..)")
+    }
+}
+
+impl Collector for NodeCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counters = self.0.counters();
+        for (name, help, value) in [
+            ("log_entries", "Entries made durable", counters.log_entries),
+            ("log_bytes", "Bytes of log written", counters.log_bytes),
+            ("log_syncs", "Syncs of the log", counters.log_syncs),
+            (
+                "log_sync_microseconds",
+                "Time spent syncing the log",
+                counters.log_sync_us,
+            ),
+        ] {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                prometheus_client::metrics::MetricType::Counter,
+            )?)?;
+        }
+        for (name, help, value) in [
+            (
+                "queue_depth",
+                "Requests waiting for the chain",
+                counters.queue_depth,
+            ),
+            (
+                "commit_index",
+                "The last committed entry",
+                counters.commit_index,
+            ),
+            ("epoch", "The chain's epoch", counters.epoch),
+            (
+                "log_disk_bytes",
+                "Bytes of the log on disk",
+                counters.log_disk_bytes,
+            ),
+            (
+                "engine_disk_bytes",
+                "Bytes of the engine on disk",
+                counters.engine_disk_bytes,
+            ),
+        ] {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                prometheus_client::metrics::MetricType::Gauge,
+            )?)?;
+        }
+        Ok(())
+    }
+}

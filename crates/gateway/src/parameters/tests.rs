@@ -1,0 +1,100 @@
+//! Tests of reading parameters.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read<'a>(query: &'a str, form: &'a str) -> Result<Vec<(String, String, Source)>, String> {
+    match Parameters::read(query.as_bytes(), form.as_bytes(), 8) {
+        Ok(parameters) => Ok(parameters
+            .all()
+            .iter()
+            .map(|p| (p.name.to_string(), p.value.to_string(), p.source))
+            .collect()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn query_and_form_are_read_together_and_sorted() {
+    let one = |name: &str, value: &str, source| (name.to_owned(), value.to_owned(), source);
+    assert_eq!(
+        read("b=2&a=%31+", "&C=&d&&e=x=y"),
+        Ok(vec![
+            one("C", "", Source::Form),
+            one("a", "1 ", Source::Query),
+            one("b", "2", Source::Query),
+            one("d", "", Source::Form),
+            one("e", "x=y", Source::Form),
+        ])
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    for (query, form, expected) in [
+        (
+            "a=1&a=1",
+            "",
+            "InvalidParameterCombination: The parameter a cannot be used with the parameter a",
+        ),
+        (
+            "a=1",
+            "a=2",
+            "InvalidParameterCombination: The parameter a cannot be used with the parameter a",
+        ),
+        (
+            "a=%FF",
+            "",
+            "InvalidParameterValue: Value (%FF) for parameter a is invalid. It is not UTF-8.",
+        ),
+        (
+            "",
+            "a=1%",
+            "InvalidParameterValue: Value (1%) for parameter a is invalid. \
+             It has % without two hexadecimal digits.",
+        ),
+        (
+            "%zz=1",
+            "",
+            "InvalidHttpRequest: The HTTP request is invalid. \
+             Reason: A parameter's name has % without two digits.",
+        ),
+        (
+            "a&b&c&d&e",
+            "f&g&h&i",
+            "InvalidHttpRequest: The HTTP request is invalid. \
+             Reason: It has more than 8 parameters.",
+        ),
+    ] {
+        assert_eq!(
+            read(query, form),
+            Err(expected.to_owned()),
+            "{query} {form}"
+        );
+    }
+}
+
+#[test]
+fn finds_by_name_and_prefix() {
+    let form = b"Item.10.ItemName=c&Item.1.ItemName=a&Item.2.ItemName=b&Items=x&Ite=y";
+    let parameters = Parameters::read(b"", form, 8).unwrap();
+    assert_eq!(parameters.get("Items"), Some("x"));
+    assert_eq!(parameters.get("Item."), None);
+    let values: Vec<_> = parameters
+        .starting_with("Item.")
+        .iter()
+        .map(|p| p.value.to_string())
+        .collect();
+    assert_eq!(values, ["a", "c", "b"]);
+    assert!(parameters.starting_with("Z").is_empty());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(query in any::<Vec<u8>>(), form in any::<Vec<u8>>()) {
+        if let Ok(parameters) = Parameters::read(&query, &form, 100) {
+            prop_assert!(parameters.all().windows(2).all(|pair| pair[0].name < pair[1].name));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Who asks: verifies AWS's signatures, versions 2 and 4.
+//!
+//! ```text
+//! version 2   parameters Signature, AWSAccessKeyId, ...    in the query, the form, or both
+//! version 4   header Authorization: AWS4-HMAC-SHA256 ...   or parameters X-Amz-*
+//! ```
+//!
+//! Invariants:
+//! - S1 a request passes only if its signature covers its method, host, path and every parameter.
+//! - S2 an unknown key costs the same computation as a wrong signature, and a disabled key looks
+//!   like an unknown one; only the log tells them apart.
+//! - S3 signatures are compared in constant time.
+
+mod time;
+mod v2;
+mod v4;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_node::OpenKey;
+use fader_services::catalog::{KeyStatus, Refusal};
+use fader_services::simpledb::{Code, Error};
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+use crate::parameters::Parameters;
+use crate::refusal::refuse;
+
+/// The longest id of an access key.
+const KEY_ID_BYTES_MAX: usize = 128;
+/// Signs in place of the secret of a key that does not exist.
+const DUMMY_SECRET: &str = "no-such-key-no-such-key-no-such-key-none";
+
+/// All that signatures cover.
+pub(crate) struct Signed<'a> {
+    /// GET or POST.
+    pub(crate) method: &'a str,
+    /// The path of the URI, as received.
+    pub(crate) path: &'a str,
+    /// The headers.
+    pub(crate) headers: &'a HeaderMap,
+    /// The `Host` header, as received.
+    pub(crate) host: &'a str,
+    /// The port that the request came in by, for clients that sign it but do not send it.
+    pub(crate) port: u16,
+    /// The parameters.
+    pub(crate) parameters: &'a Parameters<'a>,
+    /// The body.
+    pub(crate) body: &'a [u8],
+}
+
+/// Verifies signatures; keeps derived keys of version 4.
+pub(crate) struct Verifier {
+    clock_skew: Duration,
+    derived: v4::DerivedKeys,
+}
+
+enum Presented<'a> {
+    Version2(v2::Presented<'a>),
+    Version4(v4::Presented<'a>),
+}
+
+impl Verifier {
+    /// A verifier that takes times up to `clock_skew` off.
+    pub(crate) fn new(clock_skew: Duration) -> Verifier {
+        Verifier {
+            clock_skew,
+            derived: v4::DerivedKeys::default(),
+        }
+    }
+
+    /// The key that signed, `None` for a request without any signature, or why it is refused.
+    /// `open_key` finds a key by id; `now_s` is the time in seconds since 1970.
+    pub(crate) fn verify(
+        &self,
+        signed: &Signed<'_>,
+        now_s: i64,
+        open_key: impl FnOnce(&str) -> Result<Option<Arc<OpenKey>>, Refusal>,
+    ) -> Result<Option<Arc<OpenKey>>, Error> {
+        let Some(presented) = presented(signed)? else {
+            return Ok(None);
+        };
+        let skew_s = i64::try_from(self.clock_skew.as_secs()).unwrap_or(i64::MAX);
+        let key_id = match &presented {
+            Presented::Version2(presented) => presented.check_time(now_s, skew_s)?,
+            Presented::Version4(presented) => presented.check_time(now_s, skew_s)?,
+        };
+        let key = match key_id.len() {
+            1..=KEY_ID_BYTES_MAX => open_key(key_id).map_err(|refusal| store_failed(&refusal))?,
+            _ => None,
+        };
+        let secret = key.as_ref().map_or(DUMMY_SECRET, |key| key.secret.reveal());
+        let is_signed = match &presented {
+            Presented::Version2(presented) => presented.is_signed_with(secret, signed),
+            Presented::Version4(presented) => {
+                presented.is_signed_with(secret, signed, key.is_some().then_some(&self.derived))
+            }
+        };
+        match key {
+            Some(key) if key.key.status == KeyStatus::Active && is_signed => Ok(Some(key)),
+            Some(key) if key.key.status == KeyStatus::Active => Err(does_not_match()),
+            Some(_) => {
+                tracing::info!(key_id, is_signed, "refused: the access key is disabled");
+                Err(unknown_key())
+            }
+            None => {
+                tracing::debug!(?key_id, "refused: no such access key");
+                Err(unknown_key())
+            }
+        }
+    }
+}
+
+/// The signature that a request presents. A header goes before parameters.
+fn presented<'a>(signed: &Signed<'a>) -> Result<Option<Presented<'a>>, Error> {
+    let parameters = signed.parameters;
+    if let Some(header) = signed.headers.get(AUTHORIZATION) {
+        v4::Presented::in_header(header, signed).map(|p| Some(Presented::Version4(p)))
+    } else if let Some(signature) = parameters.find("X-Amz-Signature") {
+        v4::Presented::in_parameters(signature, parameters).map(|p| Some(Presented::Version4(p)))
+    } else if parameters.get("X-Amz-Algorithm").is_some() {
+        Err(incomplete("X-Amz-Signature is missing"))
+    } else if parameters.get("Signature").is_some() || parameters.get("AWSAccessKeyId").is_some() {
+        v2::Presented::in_parameters(parameters).map(|p| Some(Presented::Version2(p)))
+    } else {
+        Ok(None)
+    }
+}
+
+/// No key and no signature, where they are needed.
+pub(crate) fn missing_keys() -> Error {
+    refuse(
+        Code::AuthMissingFailure,
+        "AWS was not able to authenticate the request: access keys are missing.",
+    )
+}
+
+fn incomplete(reason: &str) -> Error {
+    refuse(
+        Code::IncompleteSignature,
+        format!("The request signature does not conform to AWS standards. {reason}."),
+    )
+}
+
+fn expired(parameter: &str, date: &str) -> Error {
+    refuse(
+        Code::RequestExpired,
+        format!("Request has expired. {parameter} date is {date}"),
+    )
+}
+
+fn does_not_match() -> Error {
+    refuse(
+        Code::SignatureDoesNotMatch,
+        "The request signature we calculated does not match the signature you provided. Check \
+         your AWS Secret Access Key and signing method. Consult the service documentation for \
+         details.",
+    )
+}
+
+fn unknown_key() -> Error {
+    refuse(
+        Code::InvalidClientTokenId,
+        "The AWS Access Key Id you provided does not exist in our records.",
+    )
+}
+
+fn store_failed(refusal: &Refusal) -> Error {
+    tracing::error!(%refusal, "access keys cannot be read");
+    refuse(
+        Code::InternalError,
+        "Request could not be executed due to an internal service error.",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! Signature version 4: HMAC with a key derived for one day, region and service.
+//!
+//! ```text
+//! in the header   query string as it is, hash of the body
+//! in the query    query string without X-Amz-Signature, hash of the body
+//! in the form     the form joins the query string, as if the body were empty
+//! ```
+//!
+//! The hash is always computed from the body that arrived: `UNSIGNED-PAYLOAD` is S3's alone, and
+//! here it does not match.
+
+use std::collections::HashMap;
+
+use fader_services::simpledb::{Code, Error};
+use hmac::{Hmac, KeyInit, Mac};
+use hyper::header::{HeaderName, HeaderValue};
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::{Signed, expired, incomplete, time};
+use crate::parameters::{Parameter, Parameters, Source};
+use crate::percent;
+use crate::refusal::refuse;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const SERVICE: &str = "sdb";
+const TERMINATOR: &str = "aws4_request";
+/// A week, the most that AWS lets a presigned request live.
+const EXPIRES_S_MAX: i64 = 7 * 24 * 3600;
+/// Credential scopes whose derived keys are kept.
+const DERIVED_KEYS_MAX: usize = 1024;
+
+/// A signature as presented; nothing of it is trusted yet.
+pub(super) struct Presented<'a> {
+    place: Place,
+    /// `key id/day/region/service/aws4_request`.
+    credential: &'a str,
+    key_id: &'a str,
+    signed_headers: &'a str,
+    signature: &'a str,
+    /// `X-Amz-Date`.
+    date: &'a str,
+    /// Seconds from `date` on that a presigned request lives.
+    expires_s: Option<i64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Header,
+    Query,
+    Form,
+}
+
+impl<'a> Presented<'a> {
+    /// Reads an `Authorization` header.
+    pub(super) fn in_header(header: &'a HeaderValue, signed: &Signed<'a>) -> Result<Self, Error> {
+        let fields = header
+            .to_str()
+            .ok()
+            .and_then(|text| text.strip_prefix(ALGORITHM)?.strip_prefix(' '))
+            .ok_or_else(bad_header)?;
+        let (mut credential, mut signed_headers, mut signature) = (None, None, None);
+        for field in fields.split(',').map(str::trim) {
+            let (name, value) = field.split_once('=').ok_or_else(bad_header)?;
+            let place = match name {
+                "Credential" => &mut credential,
+                "SignedHeaders" => &mut signed_headers,
+                "Signature" => &mut signature,
+                _ => return Err(bad_header()),
+            };
+            if place.replace(value).is_some() {
+                return Err(bad_header());
+            }
+        }
+        let missing = |name: &str| incomplete(&format!("Authorization has no {name}"));
+        let date = signed
+            .headers
+            .get("x-amz-date")
+            .and_then(|date| date.to_str().ok());
+        Presented {
+            place: Place::Header,
+            credential: credential.ok_or_else(|| missing("Credential"))?,
+            key_id: "",
+            signed_headers: signed_headers.ok_or_else(|| missing("SignedHeaders"))?,
+            signature: signature.ok_or_else(|| missing("Signature"))?,
+            date: date.ok_or_else(|| incomplete("The header X-Amz-Date is missing"))?,
+            expires_s: None,
+        }
+        .checked()
+    }
+
+    /// Reads the parameters `X-Amz-*`.
+    pub(super) fn in_parameters(
+        signature: &'a Parameter<'_>,
+        parameters: &'a Parameters<'_>,
+    ) -> Result<Self, Error> {
+        let get = |name: &str| {
+            parameters
+                .get(name)
+                .ok_or_else(|| incomplete(&format!("{name} is missing")))
+        };
+        if get("X-Amz-Algorithm")? != ALGORITHM {
+            return Err(incomplete(&format!("X-Amz-Algorithm must be {ALGORITHM}")));
+        }
+        let expires_s = match parameters.get("X-Amz-Expires").map(str::parse) {
+            None => None,
+            Some(Ok(expires_s @ 1..=EXPIRES_S_MAX)) => Some(expires_s),
+            Some(_) => return Err(incomplete("X-Amz-Expires must be between 1 and 604800")),
+        };
+        Presented {
+            place: match signature.source {
+                Source::Query => Place::Query,
+                Source::Form => Place::Form,
+            },
+            credential: get("X-Amz-Credential")?,
+            key_id: "",
+            signed_headers: get("X-Amz-SignedHeaders")?,
+            signature: &signature.value,
+            date: get("X-Amz-Date")?,
+            expires_s,
+        }
+        .checked()
+    }
+
+    /// Checks the scope, and that the host is signed; finds the key's id.
+    fn checked(mut self) -> Result<Self, Error> {
+        let mut parts = self.credential.split('/');
+        let (Some(key_id), Some(day), Some(region), Some(service), Some(TERMINATOR), None) = (
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+        ) else {
+            return Err(incomplete(&format!(
+                "Credential must be key/yyyymmdd/region/{SERVICE}/{TERMINATOR}"
+            )));
+        };
+        if service != SERVICE || region.is_empty() {
+            return Err(wrong_scope(
+                "Credential should be scoped to correct service: 'sdb'.",
+            ));
+        }
+        if Some(day) != self.date.get(..8) {
+            return Err(wrong_scope(
+                "Date in Credential scope does not match YYYYMMDD from X-Amz-Date.",
+            ));
+        }
+        if !self.signed_headers.split(';').any(|name| name == "host") {
+            return Err(incomplete("SignedHeaders must have host"));
+        }
+        self.key_id = key_id;
+        Ok(self)
+    }
+
+    /// The key's id, if the request is neither too old nor from the future.
+    pub(super) fn check_time(&self, now_s: i64, skew_s: i64) -> Result<&'a str, Error> {
+        let date_s = time::basic(self.date)
+            .ok_or_else(|| incomplete("X-Amz-Date must be like 20261120T212043Z"))?;
+        let life_s = self.expires_s.unwrap_or(skew_s);
+        let is_in_time =
+            date_s.saturating_sub(skew_s) <= now_s && now_s <= date_s.saturating_add(life_s);
+        if is_in_time {
+            Ok(self.key_id)
+        } else {
+            Err(expired("X-Amz-Date", self.date))
+        }
+    }
+
+    /// Whether the request is signed with `secret`. `derived` keeps keys that did sign.
+    pub(super) fn is_signed_with(
+        &self,
+        secret: &str,
+        signed: &Signed<'_>,
+        derived: Option<&DerivedKeys>,
+    ) -> bool {
+        let Some(canonical) = self.canonical_request(signed) else {
+            return false;
+        };
+        let scope = &self.credential[self.key_id.len() + 1..];
+        let mut hash = [0; 64];
+        hex(&Sha256::digest(canonical), &mut hash);
+        let message = [
+            ALGORITHM.as_bytes(),
+            b"\n",
+            self.date.as_bytes(),
+            b"\n",
+            scope.as_bytes(),
+            b"\n",
+        ];
+        let kept = derived.and_then(|derived| derived.get(self.credential));
+        let is_kept = kept.is_some();
+        let key = kept.unwrap_or_else(|| derive(secret, scope));
+        let mut computed = [0; 64];
+        hex(
+            &mac(&*key, message.into_iter().chain([&hash[..]])),
+            &mut computed,
+        );
+        let is_signed = bool::from(computed.ct_eq(self.signature.as_bytes()));
+        if let (true, false, Some(derived)) = (is_signed, is_kept, derived) {
+            derived.keep(self.credential, key);
+        }
+        is_signed
+    }
+
+    /// The canonical request; `None` if a signed header is not there.
+    fn canonical_request(&self, signed: &Signed<'_>) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(signed.method.as_bytes());
+        out.push(b'\n');
+        out.extend_from_slice(signed.path.as_bytes());
+        out.push(b'\n');
+        self.canonical_query(signed.parameters, &mut out);
+        out.push(b'\n');
+        for name in self.signed_headers.split(';') {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.push(b':');
+            let mut values = signed.headers.get_all(&name).iter();
+            canonical_value(values.next()?.as_bytes(), &mut out);
+            for value in values {
+                out.push(b',');
+                canonical_value(value.as_bytes(), &mut out);
+            }
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+        out.extend_from_slice(self.signed_headers.as_bytes());
+        out.push(b'\n');
+        let body = if self.place == Place::Form {
+            &[]
+        } else {
+            signed.body
+        };
+        let mut hash = [0; 64];
+        hex(&Sha256::digest(body), &mut hash);
+        out.extend_from_slice(&hash);
+        Some(out)
+    }
+
+    fn canonical_query(&self, parameters: &Parameters<'_>, out: &mut Vec<u8>) {
+        let mut signed: Vec<_> = parameters
+            .all()
+            .iter()
+            .filter(|parameter| parameter.source == Source::Query || self.place == Place::Form)
+            .filter(|parameter| self.place == Place::Header || parameter.name != "X-Amz-Signature")
+            .collect();
+        // Version 4 sorts what is encoded, version 2 what is not.
+        signed.sort_by(|a, b| percent::encoded(&a.name).cmp(percent::encoded(&b.name)));
+        for (index, parameter) in signed.into_iter().enumerate() {
+            if index > 0 {
+                out.push(b'&');
+            }
+            percent::encode(&parameter.name, out);
+            out.push(b'=');
+            percent::encode(&parameter.value, out);
+        }
+    }
+}
+
+/// A header's value without blanks at its ends, runs of blanks inside as one.
+fn canonical_value(value: &[u8], out: &mut Vec<u8>) {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let words = value.split(is_blank).filter(|word| !word.is_empty());
+    for (index, word) in words.enumerate() {
+        if index > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(word);
+    }
+}
+
+/// Signing keys of credential scopes that have signed. A key's secret never changes, so that they
+/// never turn wrong; whether the key still works is asked on every request.
+#[derive(Default)]
+pub(super) struct DerivedKeys {
+    by_credential: RwLock<HashMap<Box<str>, Zeroizing<[u8; 32]>>>,
+}
+
+impl DerivedKeys {
+    fn get(&self, credential: &str) -> Option<Zeroizing<[u8; 32]>> {
+        self.by_credential.read().get(credential).cloned()
+    }
+
+    /// Keeps `key`. A full map starts anew: that costs each live scope one derivation.
+    fn keep(&self, credential: &str, key: Zeroizing<[u8; 32]>) {
+        let mut keys = self.by_credential.write();
+        if keys.len() >= DERIVED_KEYS_MAX {
+            keys.clear();
+        }
+        keys.insert(credential.into(), key);
+    }
+}
+
+/// The key for `scope`: `day/region/service/aws4_request`.
+fn derive(secret: &str, scope: &str) -> Zeroizing<[u8; 32]> {
+    let first = Zeroizing::new([b"AWS4", secret.as_bytes()].concat());
+    let mut parts = scope.split('/');
+    let day = parts.next().unwrap_or_default();
+    let mut key = Zeroizing::new(mac(&first, [day.as_bytes()].into_iter()));
+    for part in parts {
+        key = Zeroizing::new(mac(&*key, [part.as_bytes()].into_iter()));
+    }
+    key
+}
+
+fn mac<'m>(key: &[u8], message: impl Iterator<Item = &'m [u8]>) -> [u8; 32] {
+    let mut mac =
+        <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("HMAC takes a key of any length");
+    for part in message {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+fn hex(bytes: &[u8], out: &mut [u8; 64]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+fn bad_header() -> Error {
+    refuse(
+        Code::InvalidHttpAuthHeader,
+        format!(
+            "The HTTP authorization header is bad, use {ALGORITHM} Credential=..., \
+             SignedHeaders=..., Signature=..."
+        ),
+    )
+}
+
+fn wrong_scope(message: &str) -> Error {
+    refuse(Code::SignatureDoesNotMatch, message)
+}
