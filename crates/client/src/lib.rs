@@ -20,7 +20,7 @@ pub use client::{Client, Response, Settings};
 pub use control::{Control, Key, NewKey};
 pub use credentials::Credentials;
 pub use error::{Error, ErrorKind};
-pub use sign::{Headers, Moment, SignatureVersion, Signer, encode};
+pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{
     Attribute, AttributePut, DomainMetadata, Expected, Item, ItemPut, Page, SimpleDb,
 };

@@ -17,8 +17,8 @@ use crate::credentials::Credentials;
 const REGION: &str = "us-east-1";
 const SERVICE: &str = "sdb";
 const API_VERSION: &str = "2009-04-15";
-/// The media type of every request.
-pub(crate) const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
+/// The media type of every request; a signature of version 4 covers it.
+pub const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
 type HmacSha256 = Hmac<Sha256>;
 
@@ -73,6 +73,11 @@ impl Signer {
             host: host.to_ascii_lowercase(),
             keyed,
         }
+    }
+
+    /// The host that is signed for: what the `Host` header must say.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// What is the same for all requests of that second of 1970's clock.
@@ -180,7 +185,7 @@ pub(crate) fn write_unsigned<'a>(
 }
 
 /// Appends text percent-encoded as RFC 3986 has it: what both signature versions sign.
-pub fn encode(text: &str, out: &mut Vec<u8>) {
+fn encode(text: &str, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &octet in text.as_bytes() {
         if octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'~') {

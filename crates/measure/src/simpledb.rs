@@ -1,0 +1,188 @@
+//! SimpleDB workloads over known items.
+
+use std::sync::Arc;
+
+use crate::items::{Hex, Items, Name, Texts, mix, parse_name};
+use crate::log::Kind;
+use crate::workload::{Form, Intent, Verdict, Workload};
+
+/// The most items BatchPutAttributes takes.
+const BATCH_ITEMS: u64 = 25;
+
+/// GetAttributes of items in random order, each of which must have the stamp known for it.
+pub struct Get {
+    /// The items.
+    pub items: Arc<Items>,
+    /// Keys to read, with the stamp that must be there.
+    pub stamps: Vec<(u64, u64)>,
+    /// Whether to ask for a consistent read.
+    pub consistent: bool,
+}
+
+/// PutAttributes, replacing: item after item, each time with a new stamp.
+pub struct Put {
+    /// The items.
+    pub items: Arc<Items>,
+    /// The stamp of the first operation, above all that were used before.
+    pub stamp_first: u64,
+}
+
+/// BatchPutAttributes of all items once, with stamp zero.
+pub struct BatchPut {
+    /// The items.
+    pub items: Arc<Items>,
+}
+
+/// Select of one group of items by equality.
+pub struct Select {
+    /// The items, which must have groups.
+    pub items: Arc<Items>,
+}
+
+impl Workload for Get {
+    fn plan(&self, sequence: u64) -> Intent {
+        let index = mix(sequence) % self.stamps.len() as u64;
+        let (key, stamp) = self.stamps[index as usize];
+        Intent {
+            kind: Kind::Get,
+            key,
+            value: Some(stamp),
+        }
+    }
+
+    fn action(&self) -> &'static str {
+        "GetAttributes"
+    }
+
+    fn parameters(&self, intent: &Intent, form: &mut Form) {
+        form.push("DomainName", &self.items.domain);
+        form.push("ItemName", Name(intent.key));
+        if self.consistent {
+            form.push("ConsistentRead", "true");
+        }
+    }
+
+    fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
+        self.items.verify(intent.key, stamp(intent), body)
+    }
+}
+
+impl Workload for Put {
+    fn plan(&self, sequence: u64) -> Intent {
+        let value = self.stamp_first + sequence;
+        Intent {
+            kind: Kind::Put,
+            key: value % self.items.count,
+            value: Some(value),
+        }
+    }
+
+    fn action(&self) -> &'static str {
+        "PutAttributes"
+    }
+
+    fn parameters(&self, intent: &Intent, form: &mut Form) {
+        form.push("DomainName", &self.items.domain);
+        self.items.put("", intent.key, stamp(intent), true, form);
+    }
+
+    fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
+        acknowledged(intent, body)
+    }
+}
+
+impl BatchPut {
+    /// Operations that put all items.
+    pub fn operations(&self) -> u64 {
+        self.items.count.div_ceil(BATCH_ITEMS)
+    }
+}
+
+impl Workload for BatchPut {
+    fn plan(&self, sequence: u64) -> Intent {
+        Intent {
+            kind: Kind::BatchPut,
+            key: sequence * BATCH_ITEMS,
+            value: Some(0),
+        }
+    }
+
+    fn action(&self) -> &'static str {
+        "BatchPutAttributes"
+    }
+
+    fn parameters(&self, intent: &Intent, form: &mut Form) {
+        form.push("DomainName", &self.items.domain);
+        let end = self.items.count.min(intent.key + BATCH_ITEMS);
+        for (index, key) in (intent.key..end).enumerate() {
+            self.items.put(
+                &format!("Item.{}.", index + 1),
+                key,
+                stamp(intent),
+                false,
+                form,
+            );
+        }
+    }
+
+    fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
+        acknowledged(intent, body)
+    }
+}
+
+impl Select {
+    fn group_size(&self, group: u64) -> u64 {
+        (self.items.count - group).div_ceil(self.items.groups)
+    }
+}
+
+impl Workload for Select {
+    fn plan(&self, sequence: u64) -> Intent {
+        Intent {
+            kind: Kind::Select,
+            key: mix(sequence) % self.items.groups,
+            value: None,
+        }
+    }
+
+    fn action(&self) -> &'static str {
+        "Select"
+    }
+
+    fn parameters(&self, intent: &Intent, form: &mut Form) {
+        let domain = &self.items.domain;
+        let expression = format_args!(
+            "select itemName() from `{domain}` where `group` = '{}'",
+            Hex(intent.key)
+        );
+        form.push("SelectExpression", expression);
+    }
+
+    fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
+        let mut texts = Texts { rest: body };
+        let mut found = 0;
+        while let Some(name) = texts.next(b"<Name>") {
+            let key = parse_name(name).filter(|key| *key < self.items.count);
+            if key.is_none_or(|key| key % self.items.groups != intent.key) {
+                return Verdict::Wrong;
+            }
+            found += 1;
+        }
+        match found == self.group_size(intent.key) {
+            true => Verdict::Right(None),
+            false => Verdict::Wrong,
+        }
+    }
+}
+
+/// A write's reply says nothing but which request it answers.
+fn acknowledged(intent: &Intent, body: &[u8]) -> Verdict {
+    match (Texts { rest: body }).next(b"<RequestId>") {
+        Some(id) if !id.is_empty() => Verdict::Right(intent.value),
+        _ => Verdict::Wrong,
+    }
+}
+
+fn stamp(intent: &Intent) -> u64 {
+    intent.value.expect("every operation on items has a stamp")
+}

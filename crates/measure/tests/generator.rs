@@ -1,0 +1,193 @@
+//! The generator against a floor in the same process: what it sends, logs and refuses to count.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_client::{Credentials, SignatureVersion, Signer};
+use fader_measure::{
+    Arrivals, Constant, Floor, Items, Load, Log, Outcome, Plan, Put, RunError, Schedule, Summary,
+    Target, Until, run, serve_floor,
+};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+const BYTES: usize = 300;
+
+fn start(runtime: &Runtime) -> Target {
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime.spawn(serve_floor(
+        listener,
+        Floor::new(BYTES, [("content-type", "text/xml")]),
+    ));
+    target(address, SignatureVersion::V2)
+}
+
+fn target(address: SocketAddr, version: SignatureVersion) -> Target {
+    let credentials = Credentials::new("AKIDEXAMPLE", "secret");
+    let signer = Signer::new(&credentials, version, &address.to_string());
+    Target {
+        address,
+        signer: Arc::new(signer),
+    }
+}
+
+fn workload(bytes: usize) -> Arc<Constant> {
+    let items = Items {
+        domain: String::from("dom"),
+        count: 1000,
+        attributes: 2,
+        groups: 0,
+    };
+    let workload = Arc::new(Put {
+        items: Arc::new(items),
+        stamp_first: 0,
+    });
+    Arc::new(Constant { workload, bytes })
+}
+
+fn plan(load: Load, until: Until) -> Plan {
+    Plan {
+        name: String::from("test"),
+        load,
+        until,
+        connections: 5,
+        threads: 2,
+    }
+}
+
+/// Whether every operation from the first to the last was done exactly once.
+fn is_complete(log: &Log) -> bool {
+    let values: BTreeSet<u64> = log
+        .operations
+        .iter()
+        .filter_map(|operation| operation.value)
+        .collect();
+    values.len() == log.operations.len() && values.last() == Some(&(values.len() as u64 - 1))
+}
+
+#[test]
+fn a_closed_loop_does_each_operation_once() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let plan = plan(Load::Closed, Until::Operations(500));
+    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    assert_eq!(log.operations.len(), 500);
+    assert!(is_complete(&log));
+    for operation in &log.operations {
+        assert_eq!(operation.intended_ns, operation.start_ns);
+        assert!(operation.start_ns < operation.end_ns && operation.end_ns <= log.elapsed_ns);
+    }
+    // One operation at a time on each connection.
+    for session in 0..5 {
+        let of_session = log
+            .operations
+            .iter()
+            .filter(|operation| operation.session == session);
+        let of_session: Vec<_> = of_session.collect();
+        assert!(!of_session.is_empty());
+        assert!(
+            of_session
+                .windows(2)
+                .all(|pair| pair[0].end_ns <= pair[1].start_ns)
+        );
+    }
+    let summary = Summary::of(&log);
+    assert_eq!((summary.done, summary.errors), (500, 0));
+}
+
+#[test]
+fn an_open_loop_keeps_to_its_schedule() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let (rate, arrivals, seed) = (5_000.0, Arrivals::Poisson, 9);
+    let elapsed = Duration::from_millis(100);
+    let plan = plan(
+        Load::Open {
+            rate,
+            arrivals,
+            seed,
+        },
+        Until::Elapsed(elapsed),
+    );
+    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    let mut intended: Vec<u64> = log.operations.iter().map(|o| o.intended_ns).collect();
+    intended.sort_unstable();
+    let end = elapsed.as_nanos() as u64;
+    let expected = Schedule::new(arrivals, rate, seed).take_while(|time| *time < end);
+    assert_eq!(intended, expected.collect::<Vec<_>>());
+    assert!(is_complete(&log));
+    assert!(
+        log.operations
+            .iter()
+            .all(|operation| operation.intended_ns <= operation.start_ns)
+    );
+}
+
+#[test]
+fn a_closed_loop_ends_in_time() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let elapsed = Duration::from_millis(50);
+    let plan = plan(Load::Closed, Until::Elapsed(elapsed));
+    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    assert_eq!(log.elapsed_ns, 50_000_000);
+    assert!(
+        log.operations
+            .iter()
+            .all(|operation| operation.start_ns < log.elapsed_ns)
+    );
+}
+
+#[test]
+fn a_run_with_errors_is_an_error() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let plan = plan(Load::Closed, Until::Operations(1_000_000));
+    let error = run(&target, &plan, workload(BYTES + 1), |_| {}).unwrap_err();
+    let RunError::Failed {
+        errors,
+        operations,
+        first,
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(first.outcome, Outcome::Wrong);
+    // Given up after the hundredth, while each of the others had at most one under way.
+    assert!(
+        errors == operations && (100..105).contains(&errors),
+        "{errors} of {operations}"
+    );
+}
+
+#[test]
+fn a_server_that_went_away_is_an_error() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let plan = plan(Load::Closed, Until::Operations(u64::MAX));
+    let mut runtime = Some(runtime);
+    let stop_after_some = |done| {
+        if 0 < done
+            && let Some(runtime) = runtime.take()
+        {
+            runtime.shutdown_background();
+        }
+    };
+    let error = run(&target, &plan, workload(BYTES), stop_after_some).unwrap_err();
+    let RunError::Failed { first, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(first.outcome, Outcome::Lost);
+    // And one that was never there.
+    let plan = Plan { threads: 3, ..plan };
+    assert!(matches!(
+        run(&target, &plan, workload(BYTES), |_| {}),
+        Err(RunError::Io(_))
+    ));
+}
