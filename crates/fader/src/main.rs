@@ -1,2 +1,98 @@
-//! The binary.
-fn main() {}
+//! The binary `fader`: reads flags, environment and configuration, and hands over.
+//!
+//! Exit codes: 0 success; 1 failure, with the reason on stderr; 2 a wrong command line; 70 the
+//! server's store failed while it ran; 130 a second interrupt ended the server at once.
+//!
+//! Deliberately absent: decisions about data (`services`), sockets and disks (`gateway`, `node`).
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+mod config;
+mod keys;
+mod output;
+mod sdb;
+mod serve;
+
+const EXAMPLES: &str = "\
+Start here:
+  fader serve           a server on 127.0.0.1:4566 with its data in ./fader-data; the first start
+                        prints an access key
+  fader sdb --help      a small SimpleDB client, for any endpoint
+  fader config show     every setting of the server, its value and where it comes from";
+
+/// A cloud of your own: a durable Amazon SimpleDB that unmodified AWS SDKs can use.
+#[derive(Parser)]
+#[command(
+    name = "fader",
+    version,
+    after_help = EXAMPLES
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves SimpleDB until it is told to stop.
+    Serve(Box<serve::Options>),
+    /// Creates, lists, disables, enables and rotates access keys.
+    Keys(keys::Options),
+    /// A small client: domains, items, Select, import and export.
+    Sdb(Box<sdb::Options>),
+    /// Shows the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Prints every setting of `fader serve` with its value and where the value comes from.
+    ///
+    /// Takes the same flags as `fader serve`, reads the same environment and file, and checks them
+    /// the same way, but starts nothing. Secrets are not shown.
+    Show(Box<serve::Options>),
+}
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    // The command's own matches know which values came from flags and which from the environment.
+    let mut innermost = &matches;
+    while let Some((_, inner)) = innermost.subcommand() {
+        innermost = inner;
+    }
+    match run(cli.command, innermost) {
+        Ok(code) => code,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let code = match command {
+        Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
+        Command::Keys(options) => runtime.block_on(keys::run(options)),
+        Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
+        Command::Config(ConfigCommand::Show(options)) => {
+            let config = options.config(matches)?;
+            output::print(&config.table())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    // A thread that still reads standard input must not keep the process alive.
+    runtime.shutdown_background();
+    code
+}

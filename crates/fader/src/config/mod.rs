@@ -1,0 +1,462 @@
+//! The configuration of `fader serve`: flag, then environment, then file, then default.
+//!
+//! Invariants:
+//! 1. One name everywhere: `--cache-mb`, `FADER_CACHE_MB` and `cache-mb` in the file are one thing.
+//! 2. Every value knows where it came from; `fader config show` prints it.
+//! 3. A secret is never a flag (other users see those), never printed, never logged.
+//!
+//! Deliberately absent: a default place for the file. Without `--config` none is read, so that a
+//! server does what its command line says.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, ValueEnum};
+use fader_node::Secret;
+use fader_services::simpledb::Limits;
+use serde::{Deserialize, Deserializer};
+
+mod limits;
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a configuration file: anything longer is another file given by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+const ACCESS_KEY_VARIABLE: &str = "FADER_ROOT_ACCESS_KEY";
+const SECRET_KEY_VARIABLE: &str = "FADER_ROOT_SECRET_KEY";
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Durability {
+    /// When the disk has it: survives a power cut.
+    Disk,
+    /// When the operating system has it: survives a crash of Fader, faster.
+    Os,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line, for machines.
+    Json,
+}
+
+/// Where the configuration file is.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct FileOption {
+    /// Configuration file (TOML). Its names are those of the flags, without the dashes in front.
+    #[arg(long, env = "FADER_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What flags, environment or file say; each may say nothing.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Values {
+    /// Address and port to listen on; port 0 takes a free one. [default: 127.0.0.1:4566]
+    #[arg(long, env = "FADER_LISTEN", value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// Folder of the data; created on first start. [default: ./fader-data]
+    #[arg(long, env = "FADER_DATA", value_name = "FOLDER")]
+    data: Option<PathBuf>,
+
+    /// When a write is acknowledged. [default: disk]
+    #[arg(long, env = "FADER_DURABILITY", value_name = "WHEN")]
+    durability: Option<Durability>,
+
+    /// Certificate chain for TLS (PEM); needs --tls-key.
+    #[arg(long, env = "FADER_TLS_CERTIFICATE", value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+
+    /// Private key of the certificate (PEM).
+    #[arg(long, env = "FADER_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+
+    /// Serve unsigned requests too, as account 000000000001. Only on a loopback address.
+    #[arg(
+        long,
+        env = "FADER_ANONYMOUS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    anonymous: Option<bool>,
+
+    /// Memory for cached data, in MiB. [default: 64]
+    #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
+    cache_mb: Option<u64>,
+
+    /// Connections served at once; one more is answered 503. [default: 4096]
+    #[arg(long, env = "FADER_CONNECTIONS_MAX", value_name = "COUNT")]
+    connections_max: Option<usize>,
+
+    /// How log lines look; they go to standard error. [default: text]
+    #[arg(long, env = "FADER_LOG_FORMAT", value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+
+    /// What is logged: error, warn, info, debug or trace, also per module, such as
+    /// `info,fader_node=debug`. [default: info]
+    #[arg(long, env = "FADER_LOG_LEVEL", value_name = "LEVEL")]
+    log_level: Option<String>,
+
+    #[arg(skip)]
+    root: RootValues,
+
+    #[arg(skip)]
+    limits: std::collections::BTreeMap<String, u64>,
+}
+
+/// The access key that the configuration brings along.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct RootValues {
+    access_key: Option<String>,
+    #[serde(deserialize_with = "secret")]
+    secret_key: Option<Secret>,
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    Ok(Some(Secret::new(String::deserialize(deserializer)?)))
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Environment,
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("flag"),
+            Origin::Environment => f.write_str("environment"),
+            Origin::File(path) => write!(f, "file {}", path.display()),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) data: Setting<PathBuf>,
+    pub(crate) durability: Setting<Durability>,
+    pub(crate) tls_certificate: Setting<Option<PathBuf>>,
+    pub(crate) tls_key: Setting<Option<PathBuf>>,
+    pub(crate) anonymous: Setting<bool>,
+    pub(crate) cache_mb: Setting<u64>,
+    pub(crate) connections_max: Setting<usize>,
+    pub(crate) log_format: Setting<LogFormat>,
+    pub(crate) log_level: Setting<String>,
+    /// The key that exists from the start: id and secret.
+    pub(crate) root: Setting<Option<(String, Secret)>>,
+    pub(crate) limits: Limits,
+    raised: std::collections::BTreeMap<String, u64>,
+    file: Option<PathBuf>,
+    /// What is allowed but unwise.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Chooses between what the command line and the file say.
+struct Choice<'a> {
+    matches: &'a ArgMatches,
+    file: Option<&'a Path>,
+}
+
+impl Choice<'_> {
+    fn pick<T>(&self, id: &str, given: Option<T>, filed: Option<T>, default: T) -> Setting<T> {
+        match (given, filed, self.file) {
+            (Some(value), _, _) => {
+                let is_flag = self.matches.value_source(id) == Some(ValueSource::CommandLine);
+                let origin = if is_flag {
+                    Origin::Flag
+                } else {
+                    Origin::Environment
+                };
+                Setting { value, origin }
+            }
+            (None, Some(value), Some(file)) => Setting {
+                value,
+                origin: Origin::File(file.to_path_buf()),
+            },
+            _ => Setting {
+                value: default,
+                origin: Origin::Default,
+            },
+        }
+    }
+}
+
+/// The configuration from the command line, the environment, and the file they name.
+///
+/// # Errors
+/// When a part cannot be read or the parts contradict each other.
+pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) -> Result<Config> {
+    let path = file.config.as_deref();
+    let filed = path.map(read).transpose()?.unwrap_or_default();
+    let choice = Choice {
+        matches,
+        file: path,
+    };
+    let optional = |id, given: Option<PathBuf>, filed: Option<PathBuf>| {
+        choice.pick(id, given.map(Some), filed.map(Some), None)
+    };
+    let config = Config {
+        listen: choice.pick(
+            "listen",
+            given.listen,
+            filed.listen,
+            SocketAddr::from(([127, 0, 0, 1], 4566)),
+        ),
+        data: choice.pick(
+            "data",
+            given.data,
+            filed.data,
+            PathBuf::from("./fader-data"),
+        ),
+        durability: choice.pick(
+            "durability",
+            given.durability,
+            filed.durability,
+            Durability::Disk,
+        ),
+        tls_certificate: optional(
+            "tls_certificate",
+            given.tls_certificate,
+            filed.tls_certificate,
+        ),
+        tls_key: optional("tls_key", given.tls_key, filed.tls_key),
+        anonymous: choice.pick("anonymous", given.anonymous, filed.anonymous, false),
+        cache_mb: choice.pick("cache_mb", given.cache_mb, filed.cache_mb, 64),
+        connections_max: choice.pick(
+            "connections_max",
+            given.connections_max,
+            filed.connections_max,
+            fader_gateway::Settings::default().connections_max,
+        ),
+        log_format: choice.pick(
+            "log_format",
+            given.log_format,
+            filed.log_format,
+            LogFormat::Text,
+        ),
+        log_level: choice.pick(
+            "log_level",
+            given.log_level,
+            filed.log_level,
+            "info".to_owned(),
+        ),
+        root: root(filed.root, path)?,
+        limits: limits::raised(&filed.limits)?,
+        raised: filed.limits,
+        file: path.map(Path::to_path_buf),
+        warnings: Vec::new(),
+    };
+    check(config)
+}
+
+/// The folder of the data alone, for commands that need nothing else.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn data_folder(file: &FileOption, given: Option<PathBuf>) -> Result<PathBuf> {
+    let filed = file.config.as_deref().map(read).transpose()?;
+    let folder = given.or(filed.and_then(|values| values.data));
+    Ok(folder.unwrap_or_else(|| PathBuf::from("./fader-data")))
+}
+
+fn read(path: &Path) -> Result<Values> {
+    let context = || format!("cannot read the configuration file {}", path.display());
+    if std::fs::metadata(path).with_context(context)?.len() > FILE_BYTES_MAX {
+        bail!("{}: longer than {FILE_BYTES_MAX} bytes", context());
+    }
+    let text = std::fs::read_to_string(path).with_context(context)?;
+    parse(&text).with_context(context)
+}
+
+/// Reads the file's text. The error says where and what, and quotes no line: it may hold a secret.
+fn parse(text: &str) -> Result<Values> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        anyhow::anyhow!("line {line}: {}", error.message())
+    })
+}
+
+/// The bootstrap key: both halves from the environment, or both from the file.
+fn root(filed: RootValues, path: Option<&Path>) -> Result<Setting<Option<(String, Secret)>>> {
+    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let given = (variable(ACCESS_KEY_VARIABLE), variable(SECRET_KEY_VARIABLE));
+    match (given, (filed.access_key, filed.secret_key)) {
+        ((Some(id), Some(secret)), _) => {
+            let value = Some((id, Secret::new(secret)));
+            Ok(Setting {
+                value,
+                origin: Origin::Environment,
+            })
+        }
+        ((None, None), (Some(id), Some(secret))) => {
+            let origin = Origin::File(path.unwrap_or(Path::new("")).to_path_buf());
+            Ok(Setting {
+                value: Some((id, secret)),
+                origin,
+            })
+        }
+        ((None, None), (None, None)) => Ok(Setting {
+            value: None,
+            origin: Origin::Default,
+        }),
+        ((None, None), _) => bail!("[root] needs both access-key and secret-key"),
+        _ => bail!("{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} go together: set both"),
+    }
+}
+
+fn check(mut config: Config) -> Result<Config> {
+    let is_loopback = config.listen.value.ip().is_loopback();
+    let has_tls = match (&config.tls_certificate.value, &config.tls_key.value) {
+        (Some(_), Some(_)) => true,
+        (None, None) => false,
+        _ => bail!("tls-certificate and tls-key go together: set both or neither"),
+    };
+    if config.anonymous.value && !is_loopback {
+        bail!(
+            "anonymous serves everyone who can connect, so it needs a loopback address such as \
+             127.0.0.1:4566, not {}",
+            config.listen.value
+        );
+    }
+    if config.cache_mb.value == 0 || config.cache_mb.value > 1 << 20 {
+        bail!("cache-mb must be between 1 and {}", 1 << 20);
+    }
+    if config.connections_max.value == 0 {
+        bail!("connections-max must be at least 1");
+    }
+    if !is_loopback && !has_tls {
+        config.warnings.push(format!(
+            "{} is reachable from other machines without TLS: data travels in the clear. Set \
+             tls-certificate and tls-key",
+            config.listen.value
+        ));
+    }
+    if let (Some(file), Origin::File(_)) = (&config.file, &config.root.origin)
+        && is_world_readable(file)
+    {
+        config.warnings.push(format!(
+            "{} holds a secret and every user of this machine can read it: chmod 600 {0}",
+            file.display()
+        ));
+    }
+    Ok(config)
+}
+
+fn is_world_readable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
+}
+
+impl Config {
+    /// Every setting as `name  value  origin`, one a line.
+    pub(crate) fn table(&self) -> String {
+        let mut rows = Vec::new();
+        let mut row = |name: &str, value: String, origin: &Origin| {
+            rows.push([name.to_owned(), value, origin.to_string()]);
+        };
+        let path = |path: &Option<PathBuf>| match path {
+            Some(path) => path.display().to_string(),
+            None => "-".to_owned(),
+        };
+        row("listen", self.listen.value.to_string(), &self.listen.origin);
+        row(
+            "data",
+            self.data.value.display().to_string(),
+            &self.data.origin,
+        );
+        row(
+            "durability",
+            value_name(&self.durability.value),
+            &self.durability.origin,
+        );
+        let certificate = &self.tls_certificate;
+        row(
+            "tls-certificate",
+            path(&certificate.value),
+            &certificate.origin,
+        );
+        row("tls-key", path(&self.tls_key.value), &self.tls_key.origin);
+        row(
+            "anonymous",
+            self.anonymous.value.to_string(),
+            &self.anonymous.origin,
+        );
+        row(
+            "cache-mb",
+            self.cache_mb.value.to_string(),
+            &self.cache_mb.origin,
+        );
+        let connections = &self.connections_max;
+        row(
+            "connections-max",
+            connections.value.to_string(),
+            &connections.origin,
+        );
+        row(
+            "log-format",
+            value_name(&self.log_format.value),
+            &self.log_format.origin,
+        );
+        row(
+            "log-level",
+            self.log_level.value.clone(),
+            &self.log_level.origin,
+        );
+        let (id, secret) = match &self.root.value {
+            Some((id, _)) => (id.as_str(), "(hidden)"),
+            None => ("-", "-"),
+        };
+        row("root.access-key", id.to_owned(), &self.root.origin);
+        row("root.secret-key", secret.to_owned(), &self.root.origin);
+        for (name, value) in limits::list(&self.limits) {
+            let file = self.file.clone().filter(|_| self.raised.contains_key(name));
+            let origin = file.map_or(Origin::Default, Origin::File);
+            row(&format!("limits.{name}"), value.to_string(), &origin);
+        }
+        columns(&rows)
+    }
+}
+
+fn value_name(value: &impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// Rows of three cells, the first two padded to a common width.
+fn columns(rows: &[[String; 3]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    let lines = rows
+        .iter()
+        .map(|[name, value, origin]| format!("{name:<first$}  {value:<second$}  {origin}\n"));
+    lines.collect()
+}

@@ -1,0 +1,111 @@
+//! Precedence, origins and refusals.
+
+use clap::{Args, Command, FromArgMatches};
+
+use super::{Config, FileOption, Values, parse, resolve};
+
+fn config(file: Option<&str>, flags: &[&str]) -> anyhow::Result<Config> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("fader.toml");
+    if let Some(text) = file {
+        std::fs::write(&path, text)?;
+    }
+    let command = Values::augment_args(Command::new("serve"));
+    let matches = command.try_get_matches_from(std::iter::once(&"serve").chain(flags))?;
+    let given = Values::from_arg_matches(&matches)?;
+    let file = FileOption {
+        config: file.map(|_| path),
+    };
+    resolve(&file, given, &matches)
+}
+
+fn refusal(file: Option<&str>, flags: &[&str]) -> String {
+    format!("{:#}", config(file, flags).unwrap_err())
+}
+
+#[test]
+fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    let file = "cache-mb = 128\ndurability = \"os\"\n[limits]\nitem-pairs = 512\n";
+    let table = config(Some(file), &["--cache-mb", "256"]).unwrap().table();
+    let row = |name: &str| {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace()
+            .take(3)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(row("cache-mb"), "cache-mb 256 flag");
+    assert_eq!(row("durability"), "durability os file");
+    assert_eq!(row("listen"), "listen 127.0.0.1:4566 default");
+    assert_eq!(row("limits.item-pairs"), "limits.item-pairs 512 file");
+    assert_eq!(row("limits.page-items "), "limits.page-items 2500 default");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let file = "[root]\naccess-key = \"AKIDEXAMPLE0000000\"\nsecret-key = \"do-not-show\"\n";
+    let config = config(Some(file), &[]).unwrap();
+    assert!(config.table().contains("AKIDEXAMPLE0000000"));
+    assert!(!config.table().contains("do-not-show"));
+    assert!(!format!("{config:?}").contains("do-not-show"));
+}
+
+#[test]
+fn what_is_wrong_in_the_file_is_named_without_quoting_it() {
+    let error = refusal(
+        Some("[root]\nsecret-key = \"hidden\"\nsecretkey = 1\n"),
+        &[],
+    );
+    assert!(
+        error.contains("line 3") && error.contains("secretkey"),
+        "{error}"
+    );
+    let error = refusal(Some("[root]\nsecret-key = \"hidden\n"), &[]);
+    assert!(
+        error.contains("line 2") && !error.contains("hidden"),
+        "{error}"
+    );
+    assert!(parse("").is_ok());
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (file, flags, reason) in [
+        (None, &["--tls-key", "k"][..], "go together"),
+        (None, &["--anonymous", "--listen", "0.0.0.0:1"], "loopback"),
+        (None, &["--cache-mb", "0"], "cache-mb"),
+        (Some("[root]\naccess-key = \"A\"\n"), &[], "needs both"),
+        (Some("[limits]\nitem-pairs = 10\n"), &[], "only be raised"),
+        (
+            Some("[limits]\nitem-paris = 1000\n"),
+            &[],
+            "knows no `item-paris`",
+        ),
+    ] {
+        let error = refusal(file, flags);
+        assert!(error.contains(reason), "{error}");
+    }
+    assert!(config(None, &["--anonymous", "--listen", "[::1]:1"]).is_ok());
+}
+
+#[test]
+fn listening_to_the_world_without_tls_warns() {
+    let warnings = config(None, &["--listen", "0.0.0.0:1"]).unwrap().warnings;
+    assert!(warnings[0].contains("without TLS"), "{warnings:?}");
+    let flags = [
+        "--listen",
+        "0.0.0.0:1",
+        "--tls-certificate",
+        "c",
+        "--tls-key",
+        "k",
+    ];
+    assert_eq!(config(None, &flags).unwrap().warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_file_with_a_secret_that_all_can_read_warns() {
+    let file = "[root]\naccess-key = \"A\"\nsecret-key = \"s\"\n";
+    let warnings = config(Some(file), &[]).unwrap().warnings;
+    assert!(warnings[0].contains("chmod 600"), "{warnings:?}");
+}

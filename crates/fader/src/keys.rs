@@ -1,0 +1,240 @@
+//! `fader keys`: access keys, through the running server or straight from its folder.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use fader_client::{Control, Key, NewKey};
+use fader_node::{Node, OpenError, OpenKey, Secret, Settings};
+use fader_services::catalog::{AccessKey, AccountId, Command, KeyStatus};
+
+use crate::config::{self, FileOption};
+use crate::output;
+
+/// The account of the key that the first start creates.
+pub(crate) const FIRST_ACCOUNT: &str = "000000000001";
+
+/// The control socket's name in the data folder.
+pub(crate) const SOCKET: &str = "control.sock";
+
+const EXAMPLES: &str = "\
+Works on the server whose data folder is given: through its control socket while it runs, on the
+folder itself when it does not.
+
+Examples:
+  fader keys list
+  fader keys create --note \"nightly import\"
+  fader keys create --account 000000000002    an account of its own, with its own domains
+  fader keys rotate FADER0123456789ABCDEF     a new key; the old one is disabled";
+
+/// Which keys, of which server.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    file: FileOption,
+
+    /// Folder of the server's data. [default: ./fader-data]
+    #[arg(long, env = "FADER_DATA", value_name = "FOLDER", global = true)]
+    data: Option<PathBuf>,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Creates a key; its secret is printed now and never again.
+    Create {
+        /// Whose requests it signs: twelve digits. A new account begins without domains.
+        #[arg(long, default_value = FIRST_ACCOUNT)]
+        account: String,
+        /// A remark for the list.
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Lists all keys, without their secrets.
+    List,
+    /// Stops accepting a key.
+    Disable {
+        /// The key's id.
+        id: String,
+    },
+    /// Accepts a disabled key again.
+    Enable {
+        /// The key's id.
+        id: String,
+    },
+    /// Creates a key for the same account and disables this one, in one step.
+    Rotate {
+        /// The key's id.
+        id: String,
+    },
+}
+
+/// Where the keys are changed.
+enum Door {
+    Server(Control),
+    Folder(Node),
+}
+
+/// A new key, to be shown once.
+struct Shown {
+    id: String,
+    secret: Secret,
+    account: String,
+}
+
+/// Carries out one `fader keys` command.
+pub(crate) async fn run(options: Options) -> Result<ExitCode> {
+    let folder = config::data_folder(&options.file, options.data)?;
+    let door = open(folder).await?;
+    let result = act(&door, options.verb).await;
+    if let Door::Folder(node) = &door {
+        node.close().await;
+    }
+    output::print(&result?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn open(folder: PathBuf) -> Result<Door> {
+    let socket = folder.join(SOCKET);
+    if UnixStream::connect(&socket).is_ok() {
+        return Ok(Door::Server(Control::new(socket)));
+    }
+    // Opening would create the folder, and a typing error in its name would look like no keys.
+    if !folder.is_dir() {
+        bail!(
+            "there is no data folder {}; name it with --data",
+            folder.display()
+        );
+    }
+    let opening = tokio::task::spawn_blocking(move || Node::open(Settings::new(folder)));
+    match opening.await.context("opening the data folder panicked")? {
+        Ok((node, _)) => Ok(Door::Folder(node)),
+        Err(error @ OpenError::Locked(_)) => {
+            let socket = socket.display();
+            Err(anyhow::Error::from(error).context(format!(
+                "a server runs, but its control socket {socket} cannot be used"
+            )))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn act(door: &Door, verb: Verb) -> Result<String> {
+    match verb {
+        Verb::Create { account, note } => Ok(door.create(&account, &note).await?.text()),
+        Verb::Rotate { id } => Ok(door.rotate(&id).await?.text()),
+        Verb::List => Ok(table(&door.list().await?)),
+        Verb::Disable { id } => {
+            door.set_status(&id, KeyStatus::Disabled).await?;
+            Ok(format!("{id} is disabled\n"))
+        }
+        Verb::Enable { id } => {
+            door.set_status(&id, KeyStatus::Active).await?;
+            Ok(format!("{id} is active\n"))
+        }
+    }
+}
+
+impl Door {
+    async fn create(&self, account: &str, note: &str) -> Result<Shown> {
+        match self {
+            Door::Server(control) => Ok(control.create_key(account, note).await?.into()),
+            Door::Folder(node) => Ok(node
+                .create_key(&AccountId(account.to_owned()), None, note)
+                .await?
+                .into()),
+        }
+    }
+
+    async fn rotate(&self, id: &str) -> Result<Shown> {
+        match self {
+            Door::Server(control) => Ok(control.rotate(id).await?.into()),
+            Door::Folder(node) => Ok(node.rotate_key(id).await?.into()),
+        }
+    }
+
+    async fn set_status(&self, id: &str, status: KeyStatus) -> Result<()> {
+        match (self, status) {
+            (Door::Server(control), KeyStatus::Active) => control.enable(id).await?,
+            (Door::Server(control), KeyStatus::Disabled) => control.disable(id).await?,
+            (Door::Folder(node), status) => {
+                node.catalog(Command::SetKeyStatus {
+                    id: id.to_owned(),
+                    status,
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<Key>> {
+        match self {
+            Door::Server(control) => Ok(control.keys().await?),
+            Door::Folder(node) => Ok(node.keys()?.into_iter().map(listed).collect()),
+        }
+    }
+}
+
+fn listed(key: AccessKey) -> Key {
+    let status = match key.status {
+        KeyStatus::Active => "active",
+        KeyStatus::Disabled => "disabled",
+    };
+    Key {
+        id: key.id,
+        account: key.account.0,
+        status: status.to_owned(),
+        created_ms: key.created_ms,
+        note: key.note,
+    }
+}
+
+impl From<NewKey> for Shown {
+    fn from(key: NewKey) -> Self {
+        Shown {
+            id: key.id,
+            secret: Secret::new(key.secret.to_string()),
+            account: key.account,
+        }
+    }
+}
+
+impl From<OpenKey> for Shown {
+    fn from(open: OpenKey) -> Self {
+        Shown {
+            id: open.key.id,
+            secret: open.secret,
+            account: open.key.account.0,
+        }
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        format!(
+            "account    {}\naccess key {}\nsecret key {}\n",
+            self.account,
+            self.id,
+            self.secret.reveal()
+        )
+    }
+}
+
+fn table(keys: &[Key]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["access key", "account", "status", "created", "note"]);
+    for key in keys {
+        let created = i64::try_from(key.created_ms).ok();
+        let created = created.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let created = created.map_or(String::new(), |time| time.strftime("%F %T").to_string());
+        table.add_row([&key.id, &key.account, &key.status, &created, &key.note]);
+    }
+    format!("{}\n", table.trim_fmt())
+}

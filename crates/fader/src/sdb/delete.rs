@@ -1,0 +1,50 @@
+//! `fader sdb delete`.
+
+use anyhow::Result;
+use clap::Args;
+use fader_client::{Attribute, SimpleDb};
+
+use super::Condition;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader sdb delete books 0385333498                    the item
+  fader sdb delete books 0385333498 Year               an attribute with all its values
+  fader sdb delete books 0385333498 Keyword=Paperback  one value";
+
+/// What to delete.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Options {
+    /// The domain.
+    domain: String,
+    /// The item.
+    item: String,
+    /// Attributes or values to delete; the whole item when there are none.
+    #[arg(value_name = "NAME[=VALUE]")]
+    attributes: Vec<String>,
+    #[command(flatten)]
+    condition: Condition,
+}
+
+/// Deletes.
+pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
+    let attributes = options.attributes.iter().map(|text| {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        Attribute {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }
+    });
+    let attributes: Vec<_> = attributes.collect();
+    let expected = options.condition.expected();
+    service
+        .delete_attributes(
+            &options.domain,
+            &options.item,
+            &attributes,
+            expected.as_ref(),
+        )
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! `fader sdb`: a small SimpleDB client. One file per verb.
+//!
+//! It uses what AWS's own tools use: the same variables, the same credentials file, the same
+//! protocol. So it works on any SimpleDB endpoint; only `explain` needs Fader's.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use fader_client::{Attribute, Client, Expected, Settings, SimpleDb};
+
+mod create;
+mod credentials;
+mod delete;
+mod domains;
+mod drop;
+mod explain;
+mod export;
+mod get;
+mod import;
+mod progress;
+mod put;
+mod record;
+mod render;
+mod select;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader sdb create books
+  fader sdb put books 0385333498 Year=1959 Keyword=Book Keyword=Paperback
+  fader sdb select \"select * from books where Keyword = 'Book'\"
+  fader sdb explain \"select * from books where Year > '1975' order by Year\"
+  fader sdb export books > books.jsonl
+  fader sdb import books more.csv --separator '|'
+
+Access keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else from the profile in
+~/.aws/credentials. The endpoint comes from --endpoint, FADER_ENDPOINT, AWS_ENDPOINT_URL_SIMPLEDB
+or AWS_ENDPOINT_URL.";
+
+/// Which endpoint, as whom.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Where the service is. [default: http://127.0.0.1:4566]
+    #[arg(long, env = "FADER_ENDPOINT", value_name = "URL", global = true)]
+    endpoint: Option<String>,
+
+    /// Certificates of the authorities to trust (PEM) instead of the system's.
+    #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE", global = true)]
+    ca_bundle: Option<PathBuf>,
+
+    /// Section of the credentials file. [default: default]
+    #[arg(long, env = "AWS_PROFILE", value_name = "NAME", global = true)]
+    profile: Option<String>,
+
+    /// Send requests unsigned, for a server that serves anonymous requests.
+    #[arg(long, global = true)]
+    no_sign_request: bool,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Lists the domains.
+    Domains(domains::Options),
+    /// Creates a domain; one that exists stays as it is.
+    Create(create::Options),
+    /// Deletes a domain with all that is in it.
+    Drop(drop::Options),
+    /// Puts attributes of an item.
+    Put(put::Options),
+    /// Shows the attributes of an item.
+    Get(get::Options),
+    /// Deletes an item, or attributes or values of it.
+    Delete(delete::Options),
+    /// Runs a Select and shows what it finds.
+    Select(select::Options),
+    /// Shows how Fader would answer a Select, without running it.
+    Explain(explain::Options),
+    /// Loads a file of items: CSV or JSON lines.
+    Import(import::Options),
+    /// Writes all items of a domain: JSON lines or CSV.
+    Export(export::Options),
+}
+
+/// How items are shown.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A table that fits the terminal.
+    Table,
+    /// One JSON object a line; exact, and what `import` reads.
+    Json,
+    /// CSV with a header; several values of an attribute stand in columns of the same name.
+    Csv,
+}
+
+/// A condition of a write.
+#[derive(Args)]
+struct Condition {
+    /// Only if the attribute has exactly this one value.
+    #[arg(long = "if", value_name = "NAME=VALUE", value_parser = attribute)]
+    equal: Option<Attribute>,
+
+    /// Only if the item has no such attribute.
+    #[arg(long, value_name = "NAME", conflicts_with = "equal")]
+    if_absent: Option<String>,
+}
+
+impl Condition {
+    fn expected(&self) -> Option<Expected> {
+        let equal = self.equal.clone().map(Expected::Value);
+        equal.or_else(|| self.if_absent.clone().map(Expected::Absent))
+    }
+}
+
+/// Carries out one `fader sdb` command.
+pub(crate) async fn run(options: Options) -> Result<ExitCode> {
+    let service = connect(&options)?;
+    match options.verb {
+        Verb::Domains(options) => domains::run(&service, &options).await?,
+        Verb::Create(options) => create::run(&service, &options).await?,
+        Verb::Drop(options) => drop::run(&service, &options).await?,
+        Verb::Put(options) => put::run(&service, &options).await?,
+        Verb::Get(options) => get::run(&service, &options).await?,
+        Verb::Delete(options) => delete::run(&service, &options).await?,
+        Verb::Select(options) => select::run(&service, &options).await?,
+        Verb::Explain(options) => explain::run(&service, &options).await?,
+        Verb::Import(options) => return import::run(service, options).await,
+        Verb::Export(options) => export::run(&service, &options).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn connect(options: &Options) -> Result<SimpleDb> {
+    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let endpoint = options.endpoint.clone();
+    let endpoint = endpoint
+        .or_else(|| variable("AWS_ENDPOINT_URL_SIMPLEDB"))
+        .or_else(|| variable("AWS_ENDPOINT_URL"))
+        .unwrap_or_else(|| "http://127.0.0.1:4566".to_owned());
+    let credentials = match options.no_sign_request {
+        true => None,
+        false => Some(credentials::find(options.profile.as_deref())?),
+    };
+    let ca_pem = match &options.ca_bundle {
+        Some(path) => {
+            let context = || format!("cannot read {}", path.display());
+            Some(std::fs::read(path).with_context(context)?)
+        }
+        None => None,
+    };
+    let settings = Settings {
+        ca_pem,
+        timeout: Duration::from_secs(60),
+        ..Settings::default()
+    };
+    let client = Client::new(endpoint.trim_end_matches('/'), credentials, settings)?;
+    Ok(SimpleDb(client))
+}
+
+/// Reads `NAME=VALUE`.
+fn attribute(text: &str) -> Result<Attribute, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok(Attribute {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }),
+        _ => Err(format!("{text:?} is not NAME=VALUE")),
+    }
+}
+
+/// A domain's name as Select takes it: in backticks.
+fn quoted(domain: &str) -> String {
+    format!("`{}`", domain.replace('`', "``"))
+}

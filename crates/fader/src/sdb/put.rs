@@ -1,0 +1,50 @@
+//! `fader sdb put`.
+
+use anyhow::Result;
+use clap::Args;
+use fader_client::{Attribute, AttributePut, SimpleDb};
+
+use super::{Condition, attribute};
+
+const EXAMPLES: &str = "\
+Examples:
+  fader sdb put books 0385333498 Year=1959 Keyword=Book Keyword=Paperback
+  fader sdb put books 0385333498 Year=1960 --replace --if Year=1959";
+
+/// What to put where.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Options {
+    /// The domain.
+    domain: String,
+    /// The item.
+    item: String,
+    /// Names and values; a name may come several times.
+    #[arg(required = true, value_name = "NAME=VALUE", value_parser = attribute)]
+    attributes: Vec<Attribute>,
+    /// Drop the values that these attributes had before.
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    condition: Condition,
+}
+
+/// Puts the attributes.
+pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
+    let attributes = options.attributes.iter().map(|attribute| AttributePut {
+        name: attribute.name.clone(),
+        value: attribute.value.clone(),
+        replace: options.replace,
+    });
+    let attributes: Vec<_> = attributes.collect();
+    let expected = options.condition.expected();
+    service
+        .put_attributes(
+            &options.domain,
+            &options.item,
+            &attributes,
+            expected.as_ref(),
+        )
+        .await?;
+    Ok(())
+}

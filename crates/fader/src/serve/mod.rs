@@ -1,0 +1,286 @@
+//! `fader serve`: opens the store, listens, and ends in order.
+//!
+//! ```text
+//! bind ─▶ open and recover ─▶ first key ─▶ control socket ─▶ "listening on …" ─▶ signal or failure
+//!                                                                                  │
+//!      exit ◀─ close the store ◀─ running requests end (bounded) ◀─ stop accepting ◀┘
+//! ```
+//!
+//! Invariants:
+//! 1. The one line on standard output is printed when requests are being served, never before.
+//! 2. A secret goes to standard error once, and never into the log.
+//! 3. An exit code of 0 means that everything acknowledged is on disk and the store was closed.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{ArgMatches, Args};
+use fader_gateway::{Gateway, tls_config};
+use fader_node::{Health, Node, Recovery};
+use fader_services::catalog::AccountId;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{self, Config, Durability, FileOption, LogFormat, Values};
+use crate::keys::FIRST_ACCOUNT;
+use crate::output;
+
+mod control;
+mod first_key;
+
+/// How often the store is asked whether it still works.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The exit code when the store failed (BSD's EX_SOFTWARE).
+const EXIT_STORE_FAILED: u8 = 70;
+
+/// The exit code when a second signal did not let the server end in order (128 + SIGINT).
+const EXIT_INTERRUPTED: i32 = 130;
+
+const EXAMPLES: &str = "\
+A setting comes from its flag, else its environment variable, else the configuration file, else the
+default; `fader config show` prints which. Only the environment (FADER_ROOT_ACCESS_KEY and
+FADER_ROOT_SECRET_KEY) and the file ([root]) can bring an access key along. Without one, the first
+start creates a key and prints how to use it.
+
+Examples:
+  fader serve
+  fader serve --listen 127.0.0.1:0 --anonymous        a free port and no keys: for tests
+  fader serve --listen 0.0.0.0:443 --tls-certificate chain.pem --tls-key key.pem
+  fader serve --config fader.toml --durability os     the file, but one thing otherwise
+
+A first interrupt (Ctrl-C, SIGTERM) lets running requests end, a second ends at once.
+Exit codes: 0 ended in order, 1 could not start, 70 the store failed, 130 second interrupt.";
+
+/// The flags of `fader serve`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    file: FileOption,
+    #[command(flatten)]
+    values: Values,
+}
+
+impl Options {
+    /// The configuration in force.
+    ///
+    /// # Errors
+    /// When the parts contradict each other.
+    pub(crate) fn config(&self, matches: &ArgMatches) -> Result<Config> {
+        config::resolve(&self.file, self.values.clone(), matches)
+    }
+}
+
+/// Serves until a signal or a failure.
+pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitCode> {
+    let config = options.config(matches)?;
+    start_log(&config)?;
+    for warning in &config.warnings {
+        warn!("{warning}");
+    }
+    let mut signals = Signals::new()?;
+    let tls = match (&config.tls_certificate.value, &config.tls_key.value) {
+        (Some(certificate), Some(key)) => Some(tls_config(&read(certificate)?, &read(key)?)?),
+        _ => None,
+    };
+    // Binding first: a port that is taken is reported before any data is touched.
+    let address = config.listen.value;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))?;
+    let node = open(&config).await?;
+    first_key::ensure(&node, &config, &listener.local_addr()?, tls.is_some()).await?;
+    let socket = control::listen(&config.data.value)?;
+
+    let (stop, stopped) = watch::channel(false);
+    let gateway = Gateway::new(node.clone(), gateway_settings(&config));
+    let mut tasks = JoinSet::new();
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let line = format!("listening on {scheme}://{}\n", listener.local_addr()?);
+    let (door, stop_door) = (gateway.clone(), stopped.clone());
+    tasks.spawn(async move { door.serve(listener, tls, stop_door).await });
+    if let Some(socket) = socket {
+        tasks.spawn(async move { gateway.serve_control(socket, stopped).await });
+    }
+    output::print(&line)?;
+    info!(address = %address, data = %config.data.value.display(), "serving");
+
+    let ending = tokio::select! {
+        name = signals.next() => Ending::Asked(name),
+        reason = failure(&node) => Ending::Failed(reason),
+        Some(task) = tasks.join_next() => Ending::Failed(match task {
+            Ok(Ok(())) => "the listener ended".to_owned(),
+            Ok(Err(error)) => format!("the listener failed: {error}"),
+            Err(error) => format!("the listener panicked: {error}"),
+        }),
+    };
+    let code = ending.report();
+    let _ = stop.send(true);
+    tokio::select! {
+        () = finish(&node, tasks) => {}
+        _ = signals.next() => {
+            warn!("second signal: ending at once");
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+    }
+    control::remove(&config.data.value);
+    info!("ended");
+    Ok(code)
+}
+
+/// Why the server ends.
+enum Ending {
+    Asked(&'static str),
+    Failed(String),
+}
+
+impl Ending {
+    fn report(self) -> ExitCode {
+        match self {
+            Ending::Asked(signal) => {
+                info!(
+                    signal,
+                    "ending: running requests may finish, a second signal ends at once"
+                );
+                ExitCode::SUCCESS
+            }
+            Ending::Failed(reason) => {
+                error!(reason, "ending: the store failed; start again to recover");
+                ExitCode::from(EXIT_STORE_FAILED)
+            }
+        }
+    }
+}
+
+/// The two signals that end a server.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+/// Waits until the store says that it failed.
+async fn failure(node: &Node) -> String {
+    let mut was_read_only = false;
+    loop {
+        match node.health() {
+            Health::Failed(reason) => return reason,
+            Health::ReadOnly(reason) if !was_read_only => {
+                was_read_only = true;
+                warn!(reason, "writes are refused until this ends");
+            }
+            Health::Serving if was_read_only => {
+                was_read_only = false;
+                info!("writes are served again");
+            }
+            Health::Serving | Health::ReadOnly(_) => {}
+        }
+        tokio::time::sleep(HEALTH_INTERVAL).await;
+    }
+}
+
+async fn finish(node: &Node, mut tasks: JoinSet<std::io::Result<()>>) {
+    while tasks.join_next().await.is_some() {}
+    node.close().await;
+}
+
+async fn open(config: &Config) -> Result<Node> {
+    let mut settings = fader_node::Settings::new(config.data.value.clone());
+    settings.durability = match config.durability.value {
+        Durability::Disk => fader_node::Durability::Disk,
+        Durability::Os => fader_node::Durability::Os,
+    };
+    settings.limits = config.limits.clone();
+    settings.cache_bytes = config.cache_mb.value << 20;
+    let opening = tokio::task::spawn_blocking(move || Node::open(settings));
+    let folder = config.data.value.display();
+    let (node, recovery) = opening
+        .await
+        .context("opening the store panicked")?
+        .with_context(|| format!("cannot open the data folder {folder}"))?;
+    report(&recovery);
+    Ok(node)
+}
+
+fn report(recovery: &Recovery) {
+    if recovery.is_first_start {
+        info!("first start: the data folder is new");
+        return;
+    }
+    if let Some(torn) = &recovery.torn {
+        warn!("the last write before the stop was torn, and cut off; nothing acknowledged: {torn}");
+    }
+    info!(
+        segments = recovery.segments,
+        bytes_verified = recovery.bytes_verified,
+        entries_replayed = recovery.entries_replayed,
+        elapsed_ms = recovery.elapsed.as_millis(),
+        "recovered"
+    );
+}
+
+fn gateway_settings(config: &Config) -> fader_gateway::Settings {
+    let default = fader_gateway::Settings::default();
+    let (raised, aws) = (&config.limits, fader_services::simpledb::Limits::default());
+    // Where a limit is raised, what the wire lets through grows with it.
+    let text = raised.text_bytes.div_ceil(aws.text_bytes);
+    let items = raised.submitted_items.div_ceil(aws.submitted_items);
+    let pairs = raised
+        .submitted_attributes
+        .div_ceil(aws.submitted_attributes);
+    let parameters = items.saturating_mul(pairs);
+    fader_gateway::Settings {
+        connections_max: config.connections_max.value,
+        anonymous: config
+            .anonymous
+            .value
+            .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
+        body_bytes_max: default
+            .body_bytes_max
+            .saturating_mul(parameters.saturating_mul(text)),
+        parameters_max: default.parameters_max.saturating_mul(parameters),
+        ..default
+    }
+}
+
+fn start_log(config: &Config) -> Result<()> {
+    let level = &config.log_level.value;
+    let filter = match EnvFilter::builder().with_regex(false).parse(level) {
+        Ok(filter) => filter,
+        Err(error) => bail!("log-level {level:?} is none: {error}"),
+    };
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match config.log_format.value {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
