@@ -1,6 +1,5 @@
 //! Amazon SimpleDB (2009-04-15, and Query of 2007-11-07): what each action means.
 
-#[allow(dead_code, reason = "Select and Query use the rest")]
 mod box_usage;
 mod condition;
 mod counters;
@@ -14,7 +13,6 @@ mod query;
 mod request;
 mod select;
 mod sweep;
-#[allow(dead_code, reason = "Select and Query use the rest")]
 mod token;
 mod validate;
 mod write;

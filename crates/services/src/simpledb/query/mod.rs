@@ -1,20 +1,66 @@
-//! Query expressions: not yet.
+//! Query and QueryWithAttributes of 2007-11-07: an older language for the same selections.
 
+mod parse;
+
+use super::select::{self, Output};
+use super::token::Kind;
+use super::{Answered, BoxUsage, Context, Error, PageToken, Reply};
 use crate::View;
-use crate::simpledb::{Answered, Code, Context, Error, PageToken};
 
-/// A page of a Query.
+/// Items on one page at most; the language is older than the limits of Select.
+const PAGE_ITEMS: usize = 250;
+
+/// Answers a Query.
+///
+/// # Errors
+/// [`Error`] as SimpleDB words it.
 pub(crate) fn answer(
-    _view: &dyn View,
-    _context: &Context<'_>,
-    _domain: &str,
-    _expression: Option<&str>,
-    _max_count: Option<i64>,
-    _next_token: Option<&PageToken>,
-    _attributes: Option<&[String]>,
+    view: &dyn View,
+    context: &Context<'_>,
+    domain: &str,
+    expression: Option<&str>,
+    max_count: Option<i64>,
+    next_token: Option<&PageToken>,
+    attributes: Option<&[String]>,
 ) -> Result<Answered, Error> {
-    Err(Error::new(
-        Code::NotYetImplemented,
-        "Feature Query is not yet available",
-    ))
+    let items_max = match max_count {
+        None => context.limits.page_items_default,
+        Some(count) => usize::try_from(count)
+            .ok()
+            .filter(|count| (1..=PAGE_ITEMS).contains(count))
+            .ok_or_else(|| select::invalid_limit(count, PAGE_ITEMS))?,
+    };
+    let selection = parse::selection(domain, expression.unwrap_or_default(), context.limits)?;
+    let output = match attributes {
+        None => Output::Names,
+        Some([]) => Output::Everything,
+        Some(names) => {
+            select::check_requested(names.len(), context.limits)?;
+            Output::Attributes {
+                names: names.to_vec(),
+                bare_items: true,
+            }
+        }
+    };
+    let (page, next_token) = select::page(
+        view,
+        context,
+        Kind::Query,
+        &selection,
+        &output,
+        items_max,
+        next_token,
+    )?;
+    let box_usage = BoxUsage::select(page.items.len());
+    let items = page.items;
+    let reply = if attributes.is_none() {
+        let names = items.into_iter().map(|item| item.name).collect();
+        Reply::ItemNames { names, next_token }
+    } else {
+        Reply::Items { items, next_token }
+    };
+    Ok(Answered { reply, box_usage })
 }
+
+#[cfg(test)]
+mod tests;

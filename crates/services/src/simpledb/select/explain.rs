@@ -1,0 +1,117 @@
+//! Says in words how a Select would be answered.
+
+use super::plan::{PROBE_MAX, Planner};
+use super::predicate::{Condition, Field, Value};
+use super::range::Range;
+use super::statement::{Order, Output, Selection, Statement};
+use super::walk::{Lane, Walk};
+use crate::simpledb::Limits;
+use crate::{CollectionId, Direction, View, ViewError};
+
+/// Ranges of one lane that are written out.
+const RANGES_SHOWN: usize = 3;
+
+/// One line each for what is read, what is kept of it, its order, and what a page holds.
+pub(crate) fn lines(
+    view: &dyn View,
+    collection: CollectionId,
+    statement: &Statement,
+    limits: &Limits,
+) -> Result<Vec<String>, ViewError> {
+    let selection = &statement.selection;
+    let plan = Planner::new(selection).choose(view, collection)?;
+    let walk = plan.unsorted.as_ref().unwrap_or(&plan.order);
+    let mut lines: Vec<String> = walk.lanes.iter().map(read).collect();
+    lines.push(match walk.count(view, collection, PROBE_MAX)? {
+        Some(entries) => format!("that is {entries} entries"),
+        None => format!("that is more than {PROBE_MAX} entries"),
+    });
+    lines.push(keep(selection, walk));
+    lines.push(match &selection.order {
+        None => "give them as read".to_owned(),
+        Some(Order { field, direction }) => {
+            let how = if plan.unsorted.is_some() {
+                "sort them"
+            } else {
+                "give them as read:"
+            };
+            let down = if *direction == Direction::Backward {
+                ", greatest first"
+            } else {
+                ""
+            };
+            format!("{how} by {field}{down}")
+        }
+    });
+    lines.push(match (&statement.output, statement.limit) {
+        (Output::Count, None) => "count them".to_owned(),
+        (Output::Count, Some(limit)) => format!("count them, {limit} at most"),
+        (_, limit) => {
+            let items = limit.unwrap_or(limits.page_items_default);
+            format!("end a page at {items} items or {} bytes", limits.page_bytes)
+        }
+    });
+    Ok(lines)
+}
+
+fn read(lane: &Lane<'_>) -> String {
+    let what = match lane.field {
+        Field::ItemName => "read items".to_owned(),
+        field @ Field::Attribute(_) => format!("read the index of {field}"),
+    };
+    let ranges = lane.ranges.as_slice();
+    match ranges {
+        [] => format!("{what}: no value is possible"),
+        _ if lane.ranges.is_everything() => format!("{what}: all"),
+        _ => {
+            let shown: Vec<_> = ranges.iter().take(RANGES_SHOWN).map(range).collect();
+            let more = match ranges.len() - shown.len() {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            format!("{what}: {}{more}", shown.join(", "))
+        }
+    }
+}
+
+fn range(range: &Range) -> String {
+    let text = |bytes: &[u8]| Value(&String::from_utf8_lossy(bytes)).to_string();
+    if range.is_point() {
+        return format!("= {}", text(&range.low));
+    }
+    let low = match range.low.as_slice() {
+        [] => None,
+        [value @ .., 0] => Some(format!("> {}", text(value))),
+        value => Some(format!(">= {}", text(value))),
+    };
+    let high = range.high.as_deref().map(|high| match high {
+        [value @ .., 0] => format!("<= {}", text(value)),
+        value => format!("< {}", text(value)),
+    });
+    low.into_iter()
+        .chain(high)
+        .collect::<Vec<_>>()
+        .join(" and ")
+}
+
+/// What the items that are read must satisfy besides: all conjuncts but the one that the walk is of.
+fn keep(selection: &Selection, walk: &Walk<'_>) -> String {
+    let is_met = |conjunct: &&Condition| match (conjunct, walk.lanes.as_slice()) {
+        (Condition::Predicate(predicate), [lane]) => {
+            !predicate.every
+                && *lane.field == predicate.field
+                && lane.formulas == [&predicate.formula]
+        }
+        _ => false,
+    };
+    let conjuncts = selection.condition.conjuncts().iter();
+    let rest: Vec<_> = conjuncts
+        .filter(|conjunct| !is_met(conjunct))
+        .map(ToString::to_string)
+        .collect();
+    if rest.is_empty() {
+        "keep all".to_owned()
+    } else {
+        format!("keep those where {}", rest.join(" and "))
+    }
+}

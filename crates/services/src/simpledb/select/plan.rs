@@ -1,0 +1,413 @@
+//! Chooses what is read to answer a selection.
+//!
+//! Every predicate that is not negated is a possible *source*: an item in its set has an entry in its
+//! lane. For an intersection any source of a member does, for a union one source of each member
+//! together. Of several, the one with the fewest entries is best. It is found by counting: all are
+//! read up to a budget that doubles until one ends within it. That costs at most a constant times the
+//! best source, and [`PROBE_MAX`] times the number of predicates; and no statistics can be stale.
+//! When all are larger, the shape of the ranges decides.
+//!
+//! With ORDER BY the index of the sort attribute is read in its order, unless a source is found that
+//! is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. Both give the same
+//! order, so the choice may change from page to page.
+//!
+//! Invariants:
+//! - L1 each result of the selection has a place in the plan's walk, whatever the [`Choice`] was:
+//!   [`Planner::plan`] refuses a choice that does not cover the condition.
+
+use std::collections::BTreeMap;
+
+use super::predicate::{Condition, Field, Formula, Predicate, Test};
+use super::sort;
+use super::statement::Selection;
+use super::walk::{Lane, Walk};
+use crate::simpledb::counters::{attribute_pairs, counters};
+use crate::{CollectionId, Direction, View, ViewError};
+
+/// Entries counted of one source at most, and candidates sorted in memory at most.
+pub(crate) const PROBE_MAX: usize = 4096;
+
+const PROBE_MIN: usize = 16;
+
+/// How many times smaller than the sort attribute's index a source must be to be sorted instead.
+const FAR_SMALLER: usize = 4;
+
+/// Which plan it is: what a page token says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Whether the results are sorted after they are read.
+    pub(crate) sorts: bool,
+    /// The sources that are read together, by number; none means the whole index of the sort
+    /// attribute, or without ORDER BY the whole domain.
+    pub(crate) sources: Vec<usize>,
+}
+
+/// How a selection is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan<'s> {
+    /// Its name in page tokens.
+    pub(crate) choice: Choice,
+    /// What is read to be sorted; none when `order` is read itself.
+    pub(crate) unsorted: Option<Walk<'s>>,
+    /// The walk in whose order results come.
+    pub(crate) order: Walk<'s>,
+}
+
+/// The plans that a selection allows.
+#[derive(Debug)]
+pub(crate) struct Planner<'s> {
+    selection: &'s Selection,
+    sources: Vec<&'s Predicate>,
+    cover: Option<Cover>,
+}
+
+/// What must be read to meet every item of a condition.
+#[derive(Debug)]
+enum Cover {
+    /// This source.
+    Source(usize),
+    /// Any of these.
+    Either(Vec<Cover>),
+    /// All of these.
+    Each(Vec<Cover>),
+}
+
+/// Sources that together cover a condition, with the number of their entries.
+#[derive(Debug)]
+struct Counted {
+    sources: Vec<usize>,
+    entries: usize,
+}
+
+impl<'s> Planner<'s> {
+    /// For a selection.
+    pub(crate) fn new(selection: &'s Selection) -> Self {
+        let mut sources = Vec::new();
+        let cover = Cover::of(&selection.condition, true, &mut sources);
+        Planner {
+            selection,
+            sources,
+            cover,
+        }
+    }
+
+    /// The plan that reads least, as far as counting tells.
+    pub(crate) fn choose(
+        &self,
+        view: &dyn View,
+        collection: CollectionId,
+    ) -> Result<Plan<'s>, ViewError> {
+        let choice = match &self.selection.order {
+            None => {
+                let mut sources = self.fewest(view, collection)?;
+                if self.is_domain_smaller(&sources, view, collection)? {
+                    sources.clear();
+                }
+                Choice {
+                    sorts: false,
+                    sources,
+                }
+            }
+            Some(order) => {
+                let order = sort::walk(self.selection, order);
+                let sources = self.far_fewer(&order, view, collection)?;
+                Choice {
+                    sorts: sources.is_some(),
+                    sources: sources.unwrap_or_default(),
+                }
+            }
+        };
+        Ok(self
+            .plan(choice)
+            .expect("the sources of a cover cover the condition"))
+    }
+
+    /// The plan that a choice names, if it answers the selection (L1).
+    pub(crate) fn plan(&self, choice: Choice) -> Option<Plan<'s>> {
+        let sources = choice.sources.as_slice();
+        let is_known = sources.last().is_none_or(|&last| last < self.sources.len());
+        let is_ordered = sources.is_sorted_by(|one, other| one < other);
+        let covers = self
+            .cover
+            .as_ref()
+            .is_some_and(|cover| cover.is_met_by(sources));
+        let is_answer = match (&self.selection.order, choice.sorts) {
+            (Some(_), true) => covers,
+            (Some(_), false) => sources.is_empty(),
+            (None, true) => false,
+            (None, false) => covers || sources.is_empty(),
+        };
+        if !is_known || !is_ordered || !is_answer {
+            return None;
+        }
+        let (unsorted, order) = match &self.selection.order {
+            Some(order) => {
+                let unsorted = choice.sorts.then(|| self.walk(sources));
+                (unsorted, sort::walk(self.selection, order))
+            }
+            None => (None, self.walk(sources)),
+        };
+        Some(Plan {
+            choice,
+            unsorted,
+            order,
+        })
+    }
+
+    fn walk(&self, sources: &[usize]) -> Walk<'s> {
+        let mut lanes: BTreeMap<&Field, Vec<&Formula>> = BTreeMap::new();
+        for &source in sources {
+            let predicate = self.sources[source];
+            lanes
+                .entry(&predicate.field)
+                .or_default()
+                .push(&predicate.formula);
+        }
+        let mut lanes: Vec<_> = lanes
+            .into_iter()
+            .map(|(field, formulas)| Lane::new(field, formulas))
+            .collect();
+        if lanes.is_empty() {
+            lanes.push(Lane::whole(&Field::ItemName));
+        }
+        Walk::new(lanes, Direction::Forward)
+    }
+
+    /// The sources with the fewest entries; none means the whole domain.
+    fn fewest(&self, view: &dyn View, collection: CollectionId) -> Result<Vec<usize>, ViewError> {
+        let Some(cover) = &self.cover else {
+            return Ok(Vec::new());
+        };
+        if let Some(only) = cover.only() {
+            return Ok(only);
+        }
+        for budget in budgets() {
+            if let Some(counted) = self.within(cover, budget, view, collection)? {
+                return Ok(counted.sources);
+            }
+        }
+        Ok(self.by_shape(cover).1)
+    }
+
+    /// Whether the domain has fewer items than an attribute has values that must all be looked up.
+    fn is_domain_smaller(
+        &self,
+        sources: &[usize],
+        view: &dyn View,
+        collection: CollectionId,
+    ) -> Result<bool, ViewError> {
+        let mut pairs = 0;
+        for &source in sources {
+            if let Predicate {
+                field: Field::Attribute(name),
+                formula: Formula::Test(Test::Present),
+                ..
+            } = self.sources[source]
+            {
+                pairs += attribute_pairs(view, collection, name.as_bytes())?;
+            }
+        }
+        let items = counters(view, collection)?.map_or(0, |counters| counters.item_count);
+        Ok(items < pairs)
+    }
+
+    /// Sources far smaller than the index whose order is wanted, if there are any.
+    fn far_fewer(
+        &self,
+        order: &Walk<'s>,
+        view: &dyn View,
+        collection: CollectionId,
+    ) -> Result<Option<Vec<usize>>, ViewError> {
+        let Some(cover) = &self.cover else {
+            return Ok(None);
+        };
+        let sorted = &order.lanes[0].field;
+        if self
+            .sources
+            .iter()
+            .all(|predicate| predicate.field == **sorted)
+        {
+            return Ok(None);
+        }
+        for budget in budgets() {
+            if order.count(view, collection, budget)?.is_some() {
+                return Ok(None);
+            }
+            if let Some(counted) = self.within(cover, budget, view, collection)? {
+                let enough = (FAR_SMALLER * counted.entries).max(budget);
+                let is_far_larger = order.count(view, collection, enough)?.is_none();
+                return Ok(is_far_larger.then_some(counted.sources));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The best sources of those that have at most `budget` entries.
+    fn within(
+        &self,
+        cover: &Cover,
+        budget: usize,
+        view: &dyn View,
+        collection: CollectionId,
+    ) -> Result<Option<Counted>, ViewError> {
+        match cover {
+            Cover::Source(source) => {
+                let entries = self.walk(&[*source]).count(view, collection, budget)?;
+                Ok(entries.map(|entries| Counted {
+                    sources: vec![*source],
+                    entries,
+                }))
+            }
+            Cover::Either(covers) => {
+                let mut best: Option<Counted> = None;
+                for cover in covers {
+                    let fewer = match &best {
+                        None => budget,
+                        Some(Counted { entries: 0, .. }) => break,
+                        Some(best) => best.entries - 1,
+                    };
+                    best = self.within(cover, fewer, view, collection)?.or(best);
+                }
+                Ok(best)
+            }
+            Cover::Each(covers) => {
+                let mut all = Counted {
+                    sources: Vec::new(),
+                    entries: 0,
+                };
+                for cover in covers {
+                    let left = budget - all.entries;
+                    let Some(one) = self.within(cover, left, view, collection)? else {
+                        return Ok(None);
+                    };
+                    all.sources.extend(one.sources);
+                    all.entries += one.entries;
+                }
+                Ok(Some(all))
+            }
+        }
+    }
+
+    /// The sources that look smallest, with how large they look.
+    fn by_shape(&self, cover: &Cover) -> (Shape, Vec<usize>) {
+        match cover {
+            Cover::Source(source) => (
+                Shape::of(&Lane::new(
+                    &Field::ItemName,
+                    vec![&self.sources[*source].formula],
+                )),
+                vec![*source],
+            ),
+            Cover::Either(covers) => {
+                let shapes = covers.iter().map(|cover| self.by_shape(cover));
+                shapes
+                    .min_by_key(|(shape, _)| *shape)
+                    .expect("an alternative has members")
+            }
+            Cover::Each(covers) => {
+                let shapes = covers.iter().map(|cover| self.by_shape(cover));
+                shapes.fold(
+                    (Shape::Points, Vec::new()),
+                    |(shape, mut all), (other, sources)| {
+                        all.extend(sources);
+                        (shape.max(other), all)
+                    },
+                )
+            }
+        }
+    }
+}
+
+/// How large ranges look: what decides between sources too large to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    /// Single values only.
+    Points,
+    /// Ranges with two ends.
+    Bounded,
+    /// Ranges with one end or none, but not all values.
+    Open,
+    /// All values.
+    Everything,
+}
+
+impl Shape {
+    fn of(lane: &Lane<'_>) -> Shape {
+        let ranges = lane.ranges.as_slice();
+        if lane.ranges.is_everything() {
+            Shape::Everything
+        } else if ranges
+            .iter()
+            .any(|range| range.low.is_empty() || range.high.is_none())
+        {
+            Shape::Open
+        } else if ranges.iter().all(|range| range.is_point()) {
+            Shape::Points
+        } else {
+            Shape::Bounded
+        }
+    }
+}
+
+impl Cover {
+    /// What covers `condition`, or its complement when not `positive`; none when only reading the
+    /// whole domain does.
+    fn of<'s>(
+        condition: &'s Condition,
+        positive: bool,
+        sources: &mut Vec<&'s Predicate>,
+    ) -> Option<Cover> {
+        let mut members = |sets: &'s [Condition]| {
+            sets.iter()
+                .map(|set| Cover::of(set, positive, sources))
+                .collect::<Vec<_>>()
+        };
+        match (condition, positive) {
+            (Condition::Predicate(predicate), true) => {
+                sources.push(predicate);
+                Some(Cover::Source(sources.len() - 1))
+            }
+            (Condition::Predicate(_), false) => None,
+            (Condition::Not(set), _) => Cover::of(set, !positive, sources),
+            (Condition::And(sets) | Condition::Intersection(sets), true)
+            | (Condition::Or(sets), false) => {
+                let mut covers: Vec<Cover> = members(sets).into_iter().flatten().collect();
+                if covers.len() < 2 {
+                    covers.pop()
+                } else {
+                    Some(Cover::Either(covers))
+                }
+            }
+            (Condition::And(sets) | Condition::Intersection(sets), false)
+            | (Condition::Or(sets), true) => members(sets)
+                .into_iter()
+                .collect::<Option<Vec<_>>>()
+                .map(Cover::Each),
+        }
+    }
+
+    fn is_met_by(&self, sources: &[usize]) -> bool {
+        match self {
+            Cover::Source(source) => sources.binary_search(source).is_ok(),
+            Cover::Either(covers) => covers.iter().any(|cover| cover.is_met_by(sources)),
+            Cover::Each(covers) => covers.iter().all(|cover| cover.is_met_by(sources)),
+        }
+    }
+
+    /// The sources, when there is nothing to choose.
+    fn only(&self) -> Option<Vec<usize>> {
+        match self {
+            Cover::Source(source) => Some(vec![*source]),
+            Cover::Either(_) => None,
+            Cover::Each(covers) => {
+                let only: Option<Vec<_>> = covers.iter().map(Cover::only).collect();
+                only.map(|sources| sources.concat())
+            }
+        }
+    }
+}
+
+fn budgets() -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(PROBE_MIN), |budget| Some(budget * 2))
+        .take_while(|&budget| budget <= PROBE_MAX)
+}
