@@ -12,6 +12,7 @@
 //! 3. An exit code of 0 means that everything acknowledged is on disk and the store was closed.
 
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,7 +24,6 @@ use fader_services::catalog::AccountId;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -101,30 +101,38 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
 
     let (stop, stopped) = watch::channel(false);
     let gateway = Gateway::new(node.clone(), gateway_settings(&config));
-    let mut tasks = JoinSet::new();
     let scheme = if tls.is_some() { "https" } else { "http" };
     let line = format!("listening on {scheme}://{}\n", listener.local_addr()?);
-    let (door, stop_door) = (gateway.clone(), stopped.clone());
-    tasks.spawn(async move { door.serve(listener, tls, stop_door).await });
-    if let Some(socket) = socket {
-        tasks.spawn(async move { gateway.serve_control(socket, stopped).await });
-    }
+    let mut doors = pin!(async {
+        let administrators = async {
+            match socket {
+                Some(socket) => gateway.serve_control(socket, stopped.clone()).await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(
+            gateway.serve(listener, tls, stopped.clone()),
+            administrators
+        )
+    });
     output::print(&line)?;
     info!(address = %address, data = %config.data.value.display(), "serving");
 
     let ending = tokio::select! {
         name = signals.next() => Ending::Asked(name),
-        reason = failure(&node) => Ending::Failed(reason),
-        Some(task) = tasks.join_next() => Ending::Failed(match task {
-            Ok(Ok(())) => "the listener ended".to_owned(),
-            Ok(Err(error)) => format!("the listener failed: {error}"),
-            Err(error) => format!("the listener panicked: {error}"),
-        }),
+        reason = failure(&node) => Ending::StoreFailed(reason),
+        result = &mut doors => Ending::DoorsClosed(result.err()),
     };
-    let code = ending.report();
+    ending.report();
     let _ = stop.send(true);
+    let finish = async {
+        if !matches!(ending, Ending::DoorsClosed(_)) {
+            let _ = doors.await;
+        }
+        node.close().await;
+    };
     tokio::select! {
-        () = finish(&node, tasks) => {}
+        () = finish => {}
         _ = signals.next() => {
             warn!("second signal: ending at once");
             std::process::exit(EXIT_INTERRUPTED);
@@ -132,29 +140,38 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     }
     control::remove(&config.data.value);
     info!("ended");
-    Ok(code)
+    Ok(ending.code())
 }
 
 /// Why the server ends.
 enum Ending {
     Asked(&'static str),
-    Failed(String),
+    StoreFailed(String),
+    DoorsClosed(Option<std::io::Error>),
 }
 
 impl Ending {
-    fn report(self) -> ExitCode {
+    fn report(&self) {
         match self {
             Ending::Asked(signal) => {
                 info!(
                     signal,
                     "ending: running requests may finish, a second signal ends at once"
                 );
-                ExitCode::SUCCESS
             }
-            Ending::Failed(reason) => {
+            Ending::StoreFailed(reason) => {
                 error!(reason, "ending: the store failed; start again to recover");
-                ExitCode::from(EXIT_STORE_FAILED)
             }
+            Ending::DoorsClosed(Some(error)) => error!(%error, "ending: cannot listen any more"),
+            Ending::DoorsClosed(None) => error!("ending: the listener closed"),
+        }
+    }
+
+    fn code(&self) -> ExitCode {
+        match self {
+            Ending::Asked(_) => ExitCode::SUCCESS,
+            Ending::StoreFailed(_) => ExitCode::from(EXIT_STORE_FAILED),
+            Ending::DoorsClosed(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -199,11 +216,6 @@ async fn failure(node: &Node) -> String {
         }
         tokio::time::sleep(HEALTH_INTERVAL).await;
     }
-}
-
-async fn finish(node: &Node, mut tasks: JoinSet<std::io::Result<()>>) {
-    while tasks.join_next().await.is_some() {}
-    node.close().await;
 }
 
 async fn open(config: &Config) -> Result<Node> {

@@ -37,8 +37,9 @@ const BATCH_BYTES: usize = 300_000;
 /// The exit code after an interrupt (128 + SIGINT).
 const EXIT_INTERRUPTED: u8 = 130;
 
-const EXAMPLES: &str = r#"JSON lines: {"item":"name","attributes":{"one":"value","many":["value","value"]}}, as `export`
-writes them; or flat objects, when --item-name says which field names the item.
+const EXAMPLES: &str = r#"JSON lines, as `export` writes them:
+{"item":"name","attributes":{"one":"value","many":["value","value"]}}
+Flat objects are read too, when --item-name says which field names the item.
 CSV: a header; the first column names the item, or the one that --item-name names. Several values
 stand in columns of the same name, or in one cell with --separator. Empty cells are no values.
 
