@@ -1,20 +1,27 @@
-//! Requests on a view in memory.
+//! SimpleDB on a view in memory: the service that tests send requests to, and how they write them.
 
-use fader_chain::{EntryId, Stamp};
+mod model;
+mod parameters;
+mod script;
+
+use fader_chain::{Change, EntryId, Register, Stamp};
 
 use super::*;
 use crate::{MapView, Unhurried, catalog};
 
 /// A SimpleDB of one account, in memory.
-struct Service {
-    view: MapView,
-    limits: Limits,
+pub(crate) struct Service {
+    /// All its data.
+    pub(crate) view: MapView,
+    /// The limits in force.
+    pub(crate) limits: Limits,
     account: AccountId,
     entries: u64,
 }
 
 impl Service {
-    fn new() -> Self {
+    /// Without domains.
+    pub(crate) fn new() -> Self {
         Service {
             view: MapView::default(),
             limits: Limits::default(),
@@ -23,17 +30,15 @@ impl Service {
         }
     }
 
-    fn with_domain() -> Self {
+    /// With an empty domain called `books`.
+    pub(crate) fn with_domain() -> Self {
         let mut service = Service::new();
-        service
-            .run(&Request::CreateDomain {
-                domain: "books".to_owned(),
-            })
-            .unwrap();
+        service.run(&create("books")).unwrap();
         service
     }
 
-    fn context(&self, request: &Request) -> Context<'_> {
+    /// What a request is decided or answered in.
+    pub(crate) fn context(&self, request: &Request) -> Context<'_> {
         let entry = request
             .domain()
             .and_then(|domain| catalog::domain(&self.view, &self.account, domain).unwrap());
@@ -46,61 +51,160 @@ impl Service {
         }
     }
 
-    fn apply(&mut self, changes: &[fader_chain::Change]) {
-        self.entries += 1;
-        let stamp = Stamp::strong(EntryId::new(1, self.entries));
-        self.view.apply(changes, stamp, stamp).unwrap();
+    /// Carries out a request.
+    pub(crate) fn run(&mut self, request: &Request) -> Result<Answered, Error> {
+        self.run_with_changes(request).0
     }
 
-    fn run(&mut self, request: &Request) -> Result<Answered, Error> {
+    fn run_with_changes(&mut self, request: &Request) -> (Result<Answered, Error>, Vec<Change>) {
         if !request.is_write() {
-            return answer(&self.view, &self.context(request), request);
+            return (
+                answer(&self.view, &self.context(request), request),
+                Vec::new(),
+            );
         }
-        let Decision { outcome, changes } = decide(&self.view, &self.context(request), request);
+        let decision = decide(&self.view, &self.context(request), request);
+        let Decision { outcome, changes } = decision;
         assert!(
             outcome.is_ok() || changes.is_empty(),
             "a refusal changes nothing"
         );
         self.apply(&changes);
-        outcome
+        (outcome, changes)
+    }
+
+    /// Sweeps once; how many keys went.
+    fn sweep(&mut self, batch: usize) -> usize {
+        let changes = sweep(&self.view, batch).unwrap();
+        assert!(changes.len() <= batch);
+        self.apply(&changes);
+        changes.len()
+    }
+
+    fn apply(&mut self, changes: &[Change]) {
+        self.entries += 1;
+        let stamp = Stamp::strong(EntryId::new(1, self.entries));
+        self.view.apply(changes, stamp, stamp).unwrap();
     }
 }
 
-#[test]
-fn puts_and_gets() {
-    let mut service = Service::with_domain();
-    let attribute = |name: &str, value: &str| AttributePut {
-        name: Some(name.to_owned()),
-        value: Some(value.to_owned()),
-        replace: false,
+/// CreateDomain.
+pub(crate) fn create(domain: &str) -> Request {
+    Request::CreateDomain {
+        domain: domain.to_owned(),
+    }
+}
+
+/// PutAttributes into `books`. An attribute is written `name=value`, or `name@=value` to replace.
+pub(crate) fn put(item: &str, attributes: &[&str]) -> Request {
+    Request::PutAttributes {
+        domain: "books".to_owned(),
+        put: item_put(item, attributes),
+        expected: Vec::new(),
+    }
+}
+
+/// An item to put, its attributes written as for [`put`].
+fn item_put(item: &str, attributes: &[&str]) -> ItemPut {
+    let parse = |text: &&str| {
+        let (name, value) = text.split_once('=').expect("name=value");
+        AttributePut {
+            name: Some(name.trim_end_matches('@').to_owned()),
+            value: Some(value.to_owned()),
+            replace: name.ends_with('@'),
+        }
     };
-    let put = ItemPut {
-        item: Some("item".to_owned()),
-        attributes: vec![
-            attribute("b", "2"),
-            attribute("a", "1"),
-            attribute("b", "1"),
-        ],
+    ItemPut {
+        item: Some(item.to_owned()),
+        attributes: attributes.iter().map(parse).collect(),
+    }
+}
+
+/// An item to delete from: attributes are written `name=value` or `name`; none for the whole item.
+fn item_delete(item: &str, attributes: &[&str]) -> ItemDelete {
+    let parse = |text: &&str| {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (*text, None),
+        };
+        AttributeDelete {
+            name: Some(name.to_owned()),
+            value,
+        }
     };
-    let domain = "books".to_owned();
-    let request = Request::PutAttributes {
-        domain: domain.clone(),
-        put,
-        expected: vec![],
-    };
-    service.run(&request).unwrap();
-    let request = Request::GetAttributes {
-        domain,
-        item: "item".to_owned(),
-        names: vec![],
-        consistent: true,
-    };
-    let pair = |name: &'static str, value: &'static str| Attribute {
-        name: name.into(),
-        value: value.into(),
-    };
-    assert_eq!(
-        service.run(&request).unwrap().reply,
-        Reply::Attributes(vec![pair("b", "1"), pair("b", "2"), pair("a", "1")])
-    );
+    ItemDelete {
+        item: Some(item.to_owned()),
+        attributes: attributes.iter().map(parse).collect(),
+    }
+}
+
+/// A register in words, for what a test shows.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Counts everything again from the registers, and compares (K2, N1); and sees that no tombstone
+/// is at rest.
+#[track_caller]
+fn check_integrity(view: &MapView) {
+    use std::collections::BTreeMap;
+    let mut expected = MapView::default();
+    let mut counted: BTreeMap<u64, (counters::Counters, BTreeMap<Vec<u8>, u64>)> = BTreeMap::new();
+    let alive = view
+        .iter()
+        .filter(|(key, _)| key[8] == b'm')
+        .map(|(key, _)| collection_of(key));
+    counted.extend(alive.map(|collection| (collection, Default::default())));
+    let mut changes = Vec::new();
+    for (key, value) in view.iter().filter(|(key, _)| key[8] == b'i') {
+        let Some((counters, names)) = counted.get_mut(&collection_of(key)) else {
+            continue;
+        };
+        let collection = crate::CollectionId(collection_of(key));
+        let (item, register) = (&key[9..], Register::decode(value.clone()).unwrap());
+        assert!(!register.is_empty(), "an item without pairs is kept");
+        assert_eq!(register.cleared, Stamp::ZERO, "a tombstone is kept");
+        for group in &register.groups {
+            assert_eq!(group.cleared, Stamp::ZERO, "a tombstone is kept");
+            assert!(!group.members.is_empty(), "a group without members is kept");
+            assert!(
+                group.members.iter().all(|member| member.live),
+                "a tombstone is kept"
+            );
+        }
+        counters.item_count += 1;
+        counters.item_names_bytes += item.len() as u64;
+        for (name, value) in register.pairs() {
+            counters.attribute_value_count += 1;
+            counters.attribute_values_bytes += value.len() as u64;
+            *names.entry(name.to_vec()).or_default() += 1;
+            let key = crate::index_key(collection, name, value, item);
+            changes.push(Change::Put {
+                key,
+                value: Default::default(),
+            });
+        }
+    }
+    for (collection, (mut counters, names)) in counted.clone() {
+        let collection = crate::CollectionId(collection);
+        counters.attribute_name_count = names.len() as u64;
+        counters.attribute_names_bytes = names.keys().map(|name| name.len() as u64).sum();
+        changes.push(counters.put(collection));
+        let put = |(name, pairs)| counters::put_attribute_pairs(collection, name, pairs);
+        changes.extend(
+            names
+                .iter()
+                .map(|(name, pairs)| (name.as_slice(), *pairs))
+                .map(put),
+        );
+    }
+    expected.apply(&changes, Stamp::MAX, Stamp::MAX).unwrap();
+    let is_derived =
+        |key: &[u8]| b"xam".contains(&key[8]) && counted.contains_key(&collection_of(key));
+    let found: Vec<_> = view.iter().filter(|(key, _)| is_derived(key)).collect();
+    assert_eq!(found, expected.iter().collect::<Vec<_>>());
+}
+
+fn collection_of(key: &[u8]) -> u64 {
+    u64::from_be_bytes(key[..8].try_into().expect("eight bytes"))
 }
