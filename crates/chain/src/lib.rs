@@ -4,10 +4,14 @@
 
 mod change;
 mod codec;
+mod entry;
 mod register;
+mod replica;
 mod stamp;
 
 pub use change::{Change, ElementOp, Mutation, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
+pub use entry::{Entry, RequestId};
 pub use register::{Group, Member, Register};
+pub use replica::{Effect, Input, Replica, Token};
 pub use stamp::{EntryId, Stamp};

@@ -1,0 +1,517 @@
+//! The engine on a medium: one log-structured merge tree for each [`Tree`], without a journal of its
+//! own, for the log is one (docs/decisions/0002-engine.md).
+//!
+//! A commit goes to the trees' tables in memory. A checkpoint puts a marker with the id of the last
+//! entry into each tree, seals its table, and a thread writes it out; a tree's table and its marker
+//! become durable in one step (G1). Another thread merges tables.
+//!
+//! Invariants:
+//! - G1 to G3 of the seam. G2: a snapshot reads below `published`, which moves only between commits;
+//!   what a snapshot can see is merged away only after it is gone.
+//!
+//! Deliberately absent: compression; commits from more than one thread.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::iter::Peekable;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, EntryId, Reader, put_varint};
+use fader_services::{Direction, Scan, View, ViewError};
+use lsm_tree::config::{FilterPolicy, FilterPolicyEntry};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, IterGuardImpl};
+use lsm_tree::{SeqNo, SequenceNumberCounter, Slice};
+use parking_lot::{Condvar, Mutex};
+
+use super::{Engine, EngineError, Mutations, Snapshot, Tree};
+use crate::log::is_full;
+use crate::status::OpenError;
+
+/// Where a tree keeps the id of the last entry it holds: behind all other keys, outside of any scan.
+const MARKER: &[u8] = &[0xff];
+const MARKER_VERSION: u8 = 1;
+/// Bytes of tables in memory at which a checkpoint is due. Twice as much, and commits wait for it.
+const MEMORY_BYTES: u64 = 24 << 20;
+/// Unmerged tables of a tree at which checkpoints wait for the merge.
+const UNMERGED_MAX: usize = 24;
+/// Open files kept.
+const FILES_MAX: usize = 256;
+/// How long to wait before trying again after the medium was full.
+const RETRY: Duration = Duration::from_secs(1);
+
+struct Snapshots {
+    /// Everything below is committed, and whole.
+    published: SeqNo,
+    /// Snapshots in use, by what they read below.
+    open: BTreeMap<SeqNo, usize>,
+}
+
+struct State {
+    /// The entry up to which each tree holds everything, in memory or not.
+    applied: BTreeMap<Tree, EntryId>,
+    /// Bytes committed since the last checkpoint began.
+    memory: u64,
+    durable: EntryId,
+    /// The checkpoint that is being written, and what will be durable then.
+    writing: Option<EntryId>,
+    is_merge_due: bool,
+    is_merging: bool,
+    error: Option<EngineError>,
+    is_closing: bool,
+}
+
+struct Core {
+    trees: BTreeMap<Tree, AnyTree>,
+    seqno: SequenceNumberCounter,
+    snapshots: Mutex<Snapshots>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The engine on a medium.
+pub struct LsmEngine {
+    core: Arc<Core>,
+    opened: BTreeMap<Tree, EntryId>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl LsmEngine {
+    /// Opens the engine in `folder`, which is created if absent.
+    ///
+    /// # Errors
+    /// [`OpenError`]: damaged, or refused by the operating system.
+    pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
+        let failed = |error: lsm_tree::Error| open_failed(folder, error);
+        create_folders(folder).map_err(|error| failed(error.into()))?;
+        let seqno = SequenceNumberCounter::new(1);
+        let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
+        let files = Arc::new(DescriptorTable::new(FILES_MAX));
+        let mut trees = BTreeMap::new();
+        let mut opened = BTreeMap::new();
+        for tree in Tree::ALL {
+            let path = folder.join(name(tree));
+            // What the trees believe to be visible is not what snapshots go by (G2).
+            let config = Config::new(path, seqno.clone(), SequenceNumberCounter::default())
+                .use_cache(cache.clone())
+                .use_descriptor_table(Some(files.clone()));
+            let opening = configure(config, tree).open().map_err(failed)?;
+            seqno.fetch_max(opening.get_highest_seqno().map_or(1, |highest| highest + 1));
+            let marker = opening.get(MARKER, SeqNo::MAX).map_err(failed)?;
+            let applied = marker.map_or(Ok(EntryId::ZERO), |bytes| decode_marker(bytes.into()));
+            opened.insert(
+                tree,
+                applied.map_err(|error| damaged(folder, &error.to_string()))?,
+            );
+            trees.insert(tree, opening);
+        }
+        let published = seqno.get();
+        let core = Arc::new(Core {
+            trees,
+            seqno,
+            snapshots: Mutex::new(Snapshots {
+                published,
+                open: BTreeMap::new(),
+            }),
+            state: Mutex::new(State {
+                applied: opened.clone(),
+                memory: 0,
+                durable: opened.values().min().copied().unwrap_or_default(),
+                writing: None,
+                is_merge_due: true,
+                is_merging: false,
+                error: None,
+                is_closing: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let threads = [
+            start("engine-write", core.clone(), Core::write_checkpoints),
+            start("engine-merge", core.clone(), Core::merge_tables),
+        ];
+        let threads = threads.into_iter().collect::<io::Result<Vec<_>>>();
+        let threads = threads.map_err(|error| failed(error.into()))?;
+        Ok(LsmEngine {
+            core,
+            opened,
+            threads: Mutex::new(threads),
+        })
+    }
+}
+
+fn start(name: &str, core: Arc<Core>, run: fn(&Core)) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || run(&core))
+}
+
+fn name(tree: Tree) -> &'static str {
+    match tree {
+        Tree::Registers => "registers",
+        Tree::Counters => "counters",
+        Tree::Index => "index",
+    }
+}
+
+fn configure(config: Config, tree: Tree) -> Config {
+    match tree {
+        Tree::Registers | Tree::Counters => config,
+        // Read by range only: a filter would cost memory and never be asked.
+        Tree::Index => config.filter_policy(FilterPolicy::all(FilterPolicyEntry::None)),
+    }
+}
+
+/// The trees sync what is in their folders; that the folders are there is ours to sync.
+fn create_folders(folder: &Path) -> io::Result<()> {
+    for tree in Tree::ALL {
+        std::fs::create_dir_all(folder.join(name(tree)))?;
+    }
+    std::fs::File::open(folder)?.sync_all()?;
+    folder
+        .parent()
+        .map_or(Ok(()), |parent| std::fs::File::open(parent)?.sync_all())
+}
+
+impl Engine for LsmEngine {
+    fn applied(&self, tree: Tree) -> EntryId {
+        self.opened[&tree]
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshots = self.core.snapshots.lock();
+        let below = snapshots.published;
+        *snapshots.open.entry(below).or_default() += 1;
+        drop(snapshots);
+        Arc::new(LsmSnapshot {
+            core: self.core.clone(),
+            below,
+        })
+    }
+
+    fn commit(&self, mutations: &Mutations, last: EntryId) -> Result<(), EngineError> {
+        let core = &self.core;
+        let seqno = core.seqno.next();
+        let mut size = 0;
+        for (key, value) in mutations {
+            let tree = &core.trees[&Tree::of(key)];
+            // Copies: a piece of a request's buffer would keep all of it in memory.
+            let key = Slice::from(&key[..]);
+            size += match value {
+                Some(value) => tree.insert(key, Slice::from(&value[..]), seqno).0,
+                None => tree.remove(key, seqno).0,
+            };
+        }
+        core.publish(seqno);
+        let mut state = core.state.lock();
+        state.memory += size;
+        state
+            .applied
+            .values_mut()
+            .for_each(|applied| *applied = last.max(*applied));
+        Ok(())
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        let state = self.core.state.lock();
+        let limit = if state.writing.is_some() {
+            2 * MEMORY_BYTES
+        } else {
+            MEMORY_BYTES
+        };
+        limit <= state.memory
+    }
+
+    fn checkpoint(&self) -> Result<(), EngineError> {
+        let core = &self.core;
+        let mut state = core.state.lock();
+        while state.error.is_none() && (state.writing.is_some() || core.is_crowded(&state)) {
+            core.changed.wait(&mut state);
+        }
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        let seqno = core.seqno.next();
+        for (name, tree) in &core.trees {
+            tree.insert(MARKER, encode_marker(state.applied[name]), seqno);
+            tree.rotate_memtable();
+        }
+        core.publish(seqno);
+        state.memory = 0;
+        state.writing = Some(state.applied.values().min().copied().unwrap_or_default());
+        core.changed.notify_all();
+        Ok(())
+    }
+
+    fn durable(&self) -> Result<EntryId, EngineError> {
+        let state = self.core.state.lock();
+        state.error.clone().map_or(Ok(state.durable), Err)
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.core.trees.values().map(AnyTree::disk_space).sum()
+    }
+
+    fn close(&self) {
+        let mut state = self.core.state.lock();
+        while state.writing.is_some() && state.error.is_none() {
+            self.core.changed.wait(&mut state);
+        }
+        state.is_closing = true;
+        self.core.changed.notify_all();
+        drop(state);
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine ended by a broken invariant");
+            }
+        }
+    }
+}
+
+impl Drop for LsmEngine {
+    fn drop(&mut self) {
+        self.core.state.lock().is_closing = true;
+        self.core.changed.notify_all();
+    }
+}
+
+impl Core {
+    fn publish(&self, seqno: SeqNo) {
+        self.snapshots.lock().published = seqno + 1;
+    }
+
+    /// What no snapshot, present or future, looks below.
+    fn watermark(&self) -> SeqNo {
+        let snapshots = self.snapshots.lock();
+        let oldest = snapshots.open.keys().next().copied();
+        oldest.unwrap_or(snapshots.published).saturating_sub(1)
+    }
+
+    /// Whether merging must catch up first.
+    fn is_crowded(&self, state: &State) -> bool {
+        let unmerged = self.trees.values().map(AnyTree::l0_run_count).max();
+        (state.is_merge_due || state.is_merging)
+            && unmerged.is_some_and(|unmerged| UNMERGED_MAX <= unmerged)
+    }
+
+    fn write_checkpoints(&self) {
+        self.work(
+            |state| state.writing.is_some(),
+            |core| {
+                for tree in core.trees.values() {
+                    tree.flush(&tree.get_flush_lock(), core.watermark())?;
+                }
+                let mut state = core.state.lock();
+                if let Some(durable) = state.writing.take() {
+                    state.durable = durable;
+                    state.is_merge_due = true;
+                    state.error = None;
+                }
+                Ok(())
+            },
+        );
+    }
+
+    fn merge_tables(&self) {
+        let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
+        self.work(
+            |state| state.is_merge_due,
+            |core| {
+                core.set_merging(true);
+                for tree in core.trees.values() {
+                    let mut version = None;
+                    while version != Some(tree.current_version().id()) {
+                        version = Some(tree.current_version().id());
+                        tree.compact(strategy.clone(), core.watermark())?;
+                    }
+                }
+                core.set_merging(false);
+                Ok(())
+            },
+        );
+    }
+
+    fn set_merging(&self, is_merging: bool) {
+        let mut state = self.state.lock();
+        state.is_merge_due &= !is_merging;
+        state.is_merging = is_merging;
+    }
+
+    /// Works whenever something is due, until the engine is closed or fails.
+    fn work(&self, is_due: fn(&State) -> bool, run: impl Fn(&Self) -> lsm_tree::Result<()>) {
+        let _failed_if_it_panics = FailOnPanic(self);
+        loop {
+            let mut state = self.state.lock();
+            while !is_due(&state) && !state.is_closing {
+                self.changed.wait(&mut state);
+            }
+            if state.is_closing {
+                return;
+            }
+            drop(state);
+            let result = run(self);
+            let mut state = self.state.lock();
+            self.changed.notify_all();
+            if let Err(error) = result {
+                let error = engine_error(&error);
+                let is_full = error.is_full;
+                state.error = Some(error);
+                if !is_full {
+                    return;
+                }
+                self.changed.wait_for(&mut state, RETRY);
+            }
+        }
+    }
+}
+
+struct FailOnPanic<'a>(&'a Core);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let message = "an invariant of the engine was broken".to_owned();
+            self.0.state.lock().error = Some(EngineError {
+                message,
+                is_full: false,
+            });
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+struct LsmSnapshot {
+    core: Arc<Core>,
+    below: SeqNo,
+}
+
+impl Drop for LsmSnapshot {
+    fn drop(&mut self) {
+        let mut snapshots = self.core.snapshots.lock();
+        if let Some(count) = snapshots.open.get_mut(&self.below) {
+            *count -= 1;
+            if *count == 0 {
+                snapshots.open.remove(&self.below);
+            }
+        }
+    }
+}
+
+impl View for LsmSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        let value = self.core.trees[&Tree::of(key)].get(key, self.below);
+        Ok(value.map_err(|error| view_error(&error))?.map(Bytes::from))
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        if end <= start {
+            return Box::new(std::iter::empty());
+        }
+        let scan = |tree: &AnyTree| -> Scan<'static> {
+            let range = tree.range(start..end, self.below, None);
+            match direction {
+                Direction::Forward => Box::new(range.map(pair)),
+                Direction::Backward => Box::new(range.rev().map(pair)),
+            }
+        };
+        match Tree::of_range(start, end) {
+            Some(tree) => scan(&self.core.trees[&tree]),
+            None => {
+                let scans = self
+                    .core
+                    .trees
+                    .values()
+                    .map(|tree| scan(tree).peekable())
+                    .collect();
+                Box::new(Merge { scans, direction })
+            }
+        }
+    }
+}
+
+/// The trees' pairs as one sequence. No key is in two trees.
+struct Merge {
+    scans: Vec<Peekable<Scan<'static>>>,
+    direction: Direction,
+}
+
+impl Iterator for Merge {
+    type Item = Result<(Bytes, Bytes), ViewError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut first: Option<(usize, Bytes)> = None;
+        for (at, scan) in self.scans.iter_mut().enumerate() {
+            match scan.peek() {
+                None => {}
+                Some(Err(_)) => return scan.next(),
+                Some(Ok((key, _))) => {
+                    let is_first = first
+                        .as_ref()
+                        .is_none_or(|(_, first)| match self.direction {
+                            Direction::Forward => key < first,
+                            Direction::Backward => first < key,
+                        });
+                    if is_first {
+                        first = Some((at, key.clone()));
+                    }
+                }
+            }
+        }
+        self.scans[first?.0].next()
+    }
+}
+
+fn pair(guard: IterGuardImpl) -> Result<(Bytes, Bytes), ViewError> {
+    let (key, value) = guard.into_inner().map_err(|error| view_error(&error))?;
+    Ok((key.into(), value.into()))
+}
+
+fn encode_marker(id: EntryId) -> Vec<u8> {
+    let mut bytes = vec![MARKER_VERSION];
+    put_varint(&mut bytes, id.epoch);
+    put_varint(&mut bytes, id.index);
+    bytes
+}
+
+fn decode_marker(bytes: Bytes) -> Result<EntryId, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    if reader.byte()? != MARKER_VERSION {
+        return Err(DecodeError::new("a marker's version"));
+    }
+    let id = EntryId::new(reader.varint()?, reader.varint()?);
+    reader.end()?;
+    Ok(id)
+}
+
+fn view_error(error: &lsm_tree::Error) -> ViewError {
+    ViewError(format!("the engine: {error}"))
+}
+
+fn engine_error(error: &lsm_tree::Error) -> EngineError {
+    let is_full = matches!(error, lsm_tree::Error::Io(error) if is_full(error));
+    EngineError {
+        message: error.to_string(),
+        is_full,
+    }
+}
+
+fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
+    match error {
+        lsm_tree::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
+            OpenError::Io {
+                context: format!("opening the engine in {}", folder.display()),
+                source,
+            }
+        }
+        error => damaged(folder, &error.to_string()),
+    }
+}
+
+fn damaged(folder: &Path, reason: &str) -> OpenError {
+    OpenError::Damaged(format!(
+        "the engine is damaged: {}: {reason}. Restore the data folder from a copy",
+        folder.display()
+    ))
+}

@@ -1,0 +1,58 @@
+//! One process per data folder.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::status::OpenError;
+
+const LOCK_FILE: &str = "lock";
+
+/// Holds the folder for as long as it lives; the operating system lets go of it with the process.
+#[derive(Debug)]
+pub(crate) struct FolderLock {
+    _file: File,
+}
+
+impl FolderLock {
+    /// Takes the folder.
+    pub(crate) fn take(folder: &Path) -> Result<Self, OpenError> {
+        let path = folder.join(LOCK_FILE);
+        let failed = |source: io::Error| OpenError::Io {
+            context: format!("locking {}", path.display()),
+            source,
+        };
+        let mut options = File::options();
+        let options = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::Locked(format!(
+                    "{} is in use by {}. Stop that process, or use another folder with --data",
+                    folder.display(),
+                    holder(&mut file)
+                )));
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(FolderLock { _file: file })
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.take(32).read_to_string(&mut text);
+    match (read, text.trim().parse::<u32>()) {
+        (Ok(_), Ok(pid)) => format!("process {pid}"),
+        _ => "another process".to_owned(),
+    }
+}

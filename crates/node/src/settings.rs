@@ -1,0 +1,53 @@
+//! The numbers of a node; never its parts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fader_services::simpledb::Limits;
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Acknowledged after fdatasync: survives a power cut.
+    #[default]
+    Disk,
+    /// Acknowledged when the operating system has it: survives a crash of the process.
+    Os,
+}
+
+/// Numbers of a node; every one has a default that works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder of the node's data.
+    pub data: PathBuf,
+    /// When a write is acknowledged.
+    pub durability: Durability,
+    /// SimpleDB's limits.
+    pub limits: Limits,
+    /// How long one page of Select may take.
+    pub page_time: Duration,
+    /// Bytes of the engine's block cache.
+    pub cache_bytes: u64,
+    /// Bytes of one log segment.
+    pub segment_bytes: u64,
+    /// Bytes of applied log kept for members that catch up.
+    pub log_retain_bytes: u64,
+    /// Requests waiting for the chain thread before new ones are refused.
+    pub queue_depth_max: usize,
+}
+
+impl Settings {
+    /// The defaults, with data in `data`.
+    pub fn new(data: PathBuf) -> Self {
+        Settings {
+            data,
+            durability: Durability::Disk,
+            limits: Limits::default(),
+            page_time: Duration::from_secs(5),
+            cache_bytes: 64 << 20,
+            segment_bytes: 64 << 20,
+            log_retain_bytes: 256 << 20,
+            queue_depth_max: 4096,
+        }
+    }
+}

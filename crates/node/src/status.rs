@@ -1,0 +1,73 @@
+//! What a node says of itself: how it started, whether it works, what it did.
+
+use std::time::Duration;
+
+/// What recovery did, for the log and the operator.
+#[derive(Clone, Debug, Default)]
+pub struct Recovery {
+    /// Whether the data folder was empty.
+    pub is_first_start: bool,
+    /// Segments read, and their bytes.
+    pub segments: u64,
+    /// Bytes of log read and verified.
+    pub bytes_verified: u64,
+    /// Entries applied again.
+    pub entries_replayed: u64,
+    /// Bytes cut off the log's end because the last write was torn, with where they stood.
+    pub torn: Option<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Why a node cannot open its data. Every message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the folder.
+    #[error("{0}")]
+    Locked(String),
+    /// The data is damaged; the message says which file and where.
+    #[error("{0}")]
+    Damaged(String),
+    /// The operating system refused.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was tried, on which path.
+        context: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+/// Whether the node can do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Reads and writes.
+    Serving,
+    /// Reads only; the reason, such as a full disk. Ends by itself when the cause does.
+    ReadOnly(String),
+    /// Nothing is sure any more; the process should end and be started again.
+    Failed(String),
+}
+
+/// Counters since the start, for /metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Entries made durable.
+    pub log_entries: u64,
+    /// Bytes of log written.
+    pub log_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Microseconds spent in those syncs.
+    pub log_sync_us: u64,
+    /// Requests waiting for the chain thread now.
+    pub queue_depth: u64,
+    /// The last entry's index that is committed and applied.
+    pub commit_index: u64,
+    /// The chain's epoch.
+    pub epoch: u64,
+    /// Bytes of the log on disk.
+    pub log_disk_bytes: u64,
+    /// Bytes of the engine on disk.
+    pub engine_disk_bytes: u64,
+}

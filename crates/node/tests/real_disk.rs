@@ -1,0 +1,186 @@
+//! A node on the operating system's file system and the real engine.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use fader_node::{Health, Node, OpenError, Secret, Settings};
+use fader_services::catalog::AccountId;
+use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
+
+fn account() -> AccountId {
+    AccountId("000000000001".to_owned())
+}
+
+fn settings(folder: &tempfile::TempDir) -> Settings {
+    Settings {
+        segment_bytes: 1 << 16,
+        ..Settings::new(folder.path().join("data"))
+    }
+}
+
+fn put(item: &str, value: &str, expected: Option<&str>) -> Request {
+    let attribute = AttributePut {
+        name: Some("n".to_owned()),
+        value: Some(value.to_owned()),
+        replace: true,
+    };
+    let expected = expected.map(|value| Expected {
+        name: Some("n".to_owned()),
+        value: Some(value.to_owned()),
+        exists: None,
+    });
+    Request::PutAttributes {
+        domain: "domain".to_owned(),
+        put: ItemPut {
+            item: Some(item.to_owned()),
+            attributes: vec![attribute],
+        },
+        expected: expected.into_iter().collect(),
+    }
+}
+
+fn create() -> Request {
+    Request::CreateDomain {
+        domain: "domain".to_owned(),
+    }
+}
+
+async fn get(node: &Node, item: &str) -> Option<String> {
+    let request = Request::GetAttributes {
+        domain: "domain".to_owned(),
+        item: item.to_owned(),
+        names: Vec::new(),
+        consistent: true,
+    };
+    let Reply::Attributes(attributes) = node.simpledb(&account(), request).await.unwrap().reply
+    else {
+        panic!("GetAttributes answers with attributes");
+    };
+    attributes
+        .first()
+        .map(|pair| String::from_utf8(pair.value.to_vec()).unwrap())
+}
+
+async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) -> Result<(), Error> {
+    node.simpledb(&account(), put(item, value, expected))
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_an_orderly_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, recovery) = Node::open(settings(&folder)).unwrap();
+    assert!(recovery.is_first_start);
+    node.simpledb(&account(), create()).await.unwrap();
+    for number in 0..300 {
+        do_put(&node, &format!("item{number}"), &number.to_string(), None)
+            .await
+            .unwrap();
+    }
+    do_put(&node, "item7", "seven", Some("7")).await.unwrap();
+    let refused = do_put(&node, "item7", "eight", Some("7"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, Code::ConditionalCheckFailed);
+    let epoch = node.counters().epoch;
+    node.close().await;
+    drop(node);
+
+    let (node, recovery) = Node::open(settings(&folder)).unwrap();
+    assert!(!recovery.is_first_start);
+    assert_eq!(
+        recovery.entries_replayed, 0,
+        "an orderly end leaves nothing to do"
+    );
+    assert_eq!(recovery.torn, None);
+    assert!(epoch < node.counters().epoch);
+    assert_eq!(get(&node, "item7").await.as_deref(), Some("seven"));
+    assert_eq!(get(&node, "item299").await.as_deref(), Some("299"));
+    assert_eq!(node.health(), Health::Serving);
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_the_process_vanished() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = Node::open(settings(&folder)).unwrap();
+    node.simpledb(&account(), create()).await.unwrap();
+    for number in 0..50 {
+        do_put(&node, &format!("item{number}"), &number.to_string(), None)
+            .await
+            .unwrap();
+    }
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(folder.path(), copy.path());
+    drop(node);
+    let (node, recovery) = Node::open(settings(&copy)).unwrap();
+    assert_eq!(recovery.entries_replayed, 51);
+    assert_eq!(get(&node, "item49").await.as_deref(), Some("49"));
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_is_open_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = Node::open(settings(&folder)).unwrap();
+    let Err(OpenError::Locked(message)) = Node::open(settings(&folder)) else {
+        panic!("the second start is refused");
+    };
+    assert!(
+        message.contains(&format!("process {}", std::process::id())),
+        "{message}"
+    );
+    node.close().await;
+    drop(node);
+    Node::open(settings(&folder)).unwrap();
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_and_keys_rotate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = Node::open(settings(&folder)).unwrap();
+    let pair = (
+        "AKIAEXAMPLEEXAMPLE00".to_owned(),
+        Secret::new("a secret of mine".to_owned()),
+    );
+    node.create_key(&account(), Some(pair.clone()), "first")
+        .await
+        .unwrap();
+    let random = node.create_key(&account(), None, "second").await.unwrap();
+    assert_eq!(
+        (random.key.id.len(), random.secret.reveal().len()),
+        (20, 40)
+    );
+    let open = node.open_key(&pair.0).unwrap().unwrap();
+    assert_eq!(open.secret.reveal(), "a secret of mine");
+    let rotated = node.rotate_key(&pair.0).await.unwrap();
+    let old = node.open_key(&pair.0).unwrap().unwrap();
+    assert_eq!(old.key.status, fader_services::catalog::KeyStatus::Disabled);
+    node.close().await;
+    drop(node);
+    let (node, _) = Node::open(settings(&folder)).unwrap();
+    let open = node.open_key(&rotated.key.id).unwrap().unwrap();
+    assert_eq!(open.secret.reveal(), rotated.secret.reveal());
+    assert_eq!(node.keys().unwrap().len(), 3);
+    assert!(node.open_key("AKIANONE").unwrap().is_none());
+    let bytes = std::fs::read_dir(folder.path().join("data/log")).unwrap();
+    for file in bytes {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(
+            !bytes
+                .windows(16)
+                .any(|window| window == b"a secret of mine")
+        );
+    }
+}
