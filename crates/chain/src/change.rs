@@ -213,3 +213,6 @@ impl ElementOp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

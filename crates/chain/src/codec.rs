@@ -127,3 +127,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,3 +268,6 @@ fn decode_member(reader: &mut Reader) -> Result<Member, DecodeError> {
         written: Stamp::decode(reader)?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,3 +118,6 @@ impl Stamp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

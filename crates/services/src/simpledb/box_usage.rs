@@ -60,8 +60,8 @@ impl BoxUsage {
     }
 
     /// Select of item names: grows with the items returned. For attributes, Query,
-    /// QueryWithAttributes and ExplainSelect (which returns none) no reply is recorded; the estimate
-    /// is that they cost the same.
+    /// QueryWithAttributes and ExplainSelect (which returns none) no reply is recorded; the
+    /// estimate is that they cost the same.
     pub(crate) fn select(items: usize) -> Self {
         BoxUsage((items as u64).saturating_mul(80).saturating_add(SELECT))
     }

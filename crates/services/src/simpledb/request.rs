@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::simpledb::select;
 
-/// Where a page ended, as bytes that only `services` understands. They carry a checksum and are bound
-/// to the request that they continue; the gateway shows them in base64.
+/// Where a page ended, as bytes that only `services` understands. They carry a checksum and are
+/// bound to the request that they continue; the gateway shows them in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken(pub Bytes);
 

@@ -12,8 +12,8 @@
 //! Invariants:
 //! - T1 a token opens only for the account, the kind and the text that it was sealed for.
 //!
-//! Deliberately absent: secrecy and authenticity. Whoever forges a token names a position of his own
-//! data, so a position must do no harm whatever it says.
+//! Deliberately absent: secrecy and authenticity. Whoever forges a token names a position in his
+//! own data, so a position must do no harm whatever it says.
 
 use bytes::Bytes;
 

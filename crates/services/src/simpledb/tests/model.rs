@@ -1,4 +1,4 @@
-//! Random requests against a model of SimpleDB that shares nothing with the service: sets in memory.
+//! Random requests against a model of SimpleDB that shares nothing with the service: sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -241,7 +241,8 @@ fn counts_are_bounded() {
     check_refused(
         &put(&pairs(257)),
         Code::NumberSubmittedAttributesExceeded,
-        "Too many attributes for item item in a single call. Up to 256 attributes per call allowed.",
+        "Too many attributes for item item in a single call. \
+         Up to 256 attributes per call allowed.",
     );
     let puts = |count: usize| Request::BatchPutAttributes {
         domain: "books".to_owned(),
