@@ -42,3 +42,6 @@ pub(super) fn basic(text: &str) -> Option<i64> {
             .as_second(),
     )
 }
+
+#[cfg(test)]
+mod tests;

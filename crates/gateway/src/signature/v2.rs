@@ -1,7 +1,7 @@
 //! Signature version 2: HMAC over the method, host, path and sorted parameters.
 //!
-//! The host is the `Host` header as received, in lower case. Clients disagree on whether a port
-//! belongs to it, so that the other reading is tried too: the same request to the same place.
+//! The host is the `Host` header in lower case. Clients disagree on the lower case and on whether
+//! the port belongs to it, so that their readings are tried too: they name the same place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -116,7 +116,9 @@ impl<'a> Presented<'a> {
             bool::from(computed.ct_eq(&signature))
         };
         let host = signed.host.to_ascii_lowercase();
-        is_signed_for(&host) || is_signed_for(&other_reading(&host, signed.port))
+        is_signed_for(&host)
+            || is_signed_for(signed.host)
+            || is_signed_for(&other_reading(&host, signed.port))
     }
 }
 
@@ -162,3 +164,6 @@ fn unsupported(name: &str, value: &str, known: &str) -> Error {
         format!("Value ({value}) for parameter {name} is invalid. {name} must be {known}."),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -337,3 +337,6 @@ fn bad_header() -> Error {
 fn wrong_scope(message: &str) -> Error {
     refuse(Code::SignatureDoesNotMatch, message)
 }
+
+#[cfg(test)]
+mod tests;
