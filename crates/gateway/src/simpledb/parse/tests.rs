@@ -26,7 +26,7 @@ fn put(name: Option<&str>, value: Option<&str>, replace: bool) -> AttributePut {
 }
 
 #[test]
-fn each_action_is_read() {
+fn each_action_on_domains_is_read() {
     let domain = || "dom".to_owned();
     for (form, expected) in [
         (
@@ -55,6 +55,15 @@ fn each_action_is_read() {
                 next_token: Some(PageToken(Bytes::from_static(&[0, 1]))),
             },
         ),
+    ] {
+        assert_eq!(parse(form), Ok(expected), "{form}");
+    }
+}
+
+#[test]
+fn each_question_is_read() {
+    let domain = || "dom".to_owned();
+    for (form, expected) in [
         (
             "Action=GetAttributes&DomainName=dom&ItemName=i&ConsistentRead=true",
             Request::GetAttributes {
@@ -248,111 +257,109 @@ fn attribute_names_are_read_with_and_without_index() {
     assert!(parse(form).is_err());
 }
 
+/// Forms with a value that is not one, and the refusal after `InvalidParameterValue: Value (`.
+const INVALID_VALUES: &[(&str, &str)] = &[
+    (
+        "Action=PutAttributes&DomainName=d&Attribute.1.Replace=yes",
+        "yes) for parameter Replace is invalid. The Replace flag should be either true or false.",
+    ),
+    (
+        "Action=PutAttributes&DomainName=d&Attribute.1.Replace=",
+        ") for parameter Replace is invalid. The Replace flag should be either true or false.",
+    ),
+    (
+        "Action=PutAttributes&DomainName=d&Expected.Exists=TRUE",
+        "TRUE) for parameter Expected.Exists is invalid. \
+         Expected.Exists should be either true or false.",
+    ),
+    (
+        "Action=Select&SelectExpression=s&ConsistentRead=1",
+        "1) for parameter ConsistentRead is invalid. \
+         The ConsistentRead flag should be either true or false.",
+    ),
+    (
+        "Action=ListDomains&MaxNumberOfDomains=x",
+        "x) for parameter MaxNumberOfDomains is invalid. \
+         MaxNumberOfDomains must be between 1 and 100.",
+    ),
+    (
+        "Action=Query&DomainName=d&MaxNumberOfItems=9999999999999999999",
+        "9999999999999999999) for parameter MaxNumberOfItems is invalid. \
+         MaxNumberOfItems must be between 1 and 250.",
+    ),
+];
+
 #[test]
-fn refusals_are_worded_as_by_aws() {
-    let value = |value: &str, name: &str, reason: &str| {
-        format!("InvalidParameterValue: Value ({value}) for parameter {name} is invalid. {reason}")
-    };
-    let not_understood =
-        |name: &str, text: &str| value(text, name, "The parameter's name is not understood.");
-    let missing =
-        |name: &str| format!("MissingParameter: The request must contain the parameter {name}.");
+fn invalid_values_are_refused_in_the_words_of_aws() {
+    for (form, expected) in INVALID_VALUES {
+        let expected = format!("InvalidParameterValue: Value ({expected}");
+        assert_eq!(parse(form), Err(expected), "{form}");
+    }
+}
+
+#[test]
+fn members_that_cannot_be_understood_are_refused() {
+    for (action, name) in [
+        ("PutAttributes", "Attribute.99999999999.Name"),
+        ("PutAttributes", "Attribute.-1.Name"),
+        ("PutAttributes", "Attribute.1"),
+        ("PutAttributes", "Attribute.1.Nme"),
+        ("PutAttributes", "Expected.1.Replace"),
+        ("BatchPutAttributes", "Item.1.Attribute.x.Name"),
+        ("BatchPutAttributes", "Item.1.Name"),
+        ("GetAttributes", "AttributeName.x"),
+        ("GetAttributes", "AttributeName."),
+        ("GetAttributes", "AttributeName.00000000001"),
+    ] {
+        let form = format!("Action={action}&DomainName=d&ItemName=i&{name}=n");
+        let expected = format!(
+            "InvalidParameterValue: Value (n) for parameter {name} is invalid. \
+             The parameter's name is not understood."
+        );
+        assert_eq!(parse(&form), Err(expected), "{form}");
+    }
+}
+
+#[test]
+fn what_is_missing_or_contradictory_is_refused() {
+    let missing = "MissingParameter: The request must contain the parameter";
     let replace = "FeatureDeprecated: The replace flag must be specified per attribute, not per \
         item.";
-    let flag = "The Replace flag should be either true or false.";
     for (form, expected) in [
         (
             "",
-            "MissingAction: No action was supplied with this request.".to_owned(),
+            "MissingAction: No action was supplied with this request.",
         ),
         (
             "Action=Put",
-            "InvalidAction: The action Put is not valid for this web service.".to_owned(),
+            "InvalidAction: The action Put is not valid for this web service.",
         ),
-        ("Action=CreateDomain", missing("DomainName")),
-        ("Action=GetAttributes&ItemName=i", missing("DomainName")),
-        ("Action=GetAttributes&DomainName=d", missing("ItemName")),
-        ("Action=Select", missing("SelectExpression")),
+        ("Action=CreateDomain", &format!("{missing} DomainName.")),
         (
-            "Action=PutAttributes&DomainName=d&Attribute.1.Replace=yes",
-            value("yes", "Replace", flag),
+            "Action=GetAttributes&ItemName=i",
+            &format!("{missing} DomainName."),
         ),
         (
-            "Action=PutAttributes&DomainName=d&Attribute.1.Replace=",
-            value("", "Replace", flag),
+            "Action=GetAttributes&DomainName=d",
+            &format!("{missing} ItemName."),
         ),
-        (
-            "Action=PutAttributes&DomainName=d&Expected.Exists=TRUE",
-            value(
-                "TRUE",
-                "Expected.Exists",
-                "Expected.Exists should be either true or false.",
-            ),
-        ),
-        (
-            "Action=Select&SelectExpression=s&ConsistentRead=1",
-            value(
-                "1",
-                "ConsistentRead",
-                "The ConsistentRead flag should be either true or false.",
-            ),
-        ),
-        (
-            "Action=ListDomains&MaxNumberOfDomains=x",
-            value(
-                "x",
-                "MaxNumberOfDomains",
-                "MaxNumberOfDomains must be between 1 and 100.",
-            ),
-        ),
-        (
-            "Action=Query&DomainName=d&MaxNumberOfItems=9999999999999999999",
-            value(
-                "9999999999999999999",
-                "MaxNumberOfItems",
-                "MaxNumberOfItems must be between 1 and 250.",
-            ),
-        ),
+        ("Action=Select", &format!("{missing} SelectExpression.")),
         (
             "Action=ListDomains&NextToken=?",
-            "InvalidNextToken: The specified next token is not valid.".to_owned(),
+            "InvalidNextToken: The specified next token is not valid.",
         ),
-        (
-            "Action=PutAttributes&DomainName=d&Replace=true",
-            replace.to_owned(),
-        ),
+        ("Action=PutAttributes&DomainName=d&Replace=true", replace),
         (
             "Action=BatchPutAttributes&DomainName=d&Item.1.Replace=true",
-            replace.to_owned(),
-        ),
-        (
-            "Action=PutAttributes&DomainName=d&Attribute.99999999999.Name=n",
-            not_understood("Attribute.99999999999.Name", "n"),
-        ),
-        (
-            "Action=PutAttributes&DomainName=d&Attribute.-1.Name=n",
-            not_understood("Attribute.-1.Name", "n"),
-        ),
-        (
-            "Action=PutAttributes&DomainName=d&Attribute.1=n",
-            not_understood("Attribute.1", "n"),
-        ),
-        (
-            "Action=PutAttributes&DomainName=d&Attribute.1.Nme=n",
-            not_understood("Attribute.1.Nme", "n"),
-        ),
-        (
-            "Action=BatchPutAttributes&DomainName=d&Item.1.Attribute.x.Name=n",
-            not_understood("Item.1.Attribute.x.Name", "n"),
+            replace,
         ),
         (
             "Action=PutAttributes&DomainName=d&Attribute.1.Name=n&Attribute.01.Name=m",
             "InvalidParameterCombination: The parameter Attribute.1.Name cannot be used with the \
-             parameter Attribute.1.Name"
-                .to_owned(),
+             parameter Attribute.1.Name",
         ),
     ] {
-        assert_eq!(parse(form), Err(expected), "{form}");
+        assert_eq!(parse(form), Err(expected.to_owned()), "{form}");
     }
 }
 

@@ -344,7 +344,7 @@ proptest! {
     fn messages_never_break_out(text in any::<String>()) {
         let refusal = Error::new(Code::InvalidParameterValue, text);
         let xml = String::from_utf8(error(&refusal, ID)).unwrap();
-        prop_assert!(xml.chars().all(|c| is_carried(c)));
+        prop_assert!(xml.chars().all(is_carried));
         prop_assert_eq!(xml.matches('<').count(), 15);
     }
 }
