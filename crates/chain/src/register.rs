@@ -27,6 +27,7 @@ use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::stamp::Stamp;
 
 const VERSION: u8 = 1;
+const LIST_RESERVED_MAX: usize = 256;
 
 /// One value of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,13 +229,23 @@ impl Register {
             return Err(DecodeError::new("a register's version"));
         }
         let cleared = Stamp::decode(&mut reader)?;
-        let count = reader.count()?;
-        let groups = (0..count)
-            .map(|_| decode_group(&mut reader))
-            .collect::<Result<_, _>>()?;
+        let groups = decode_list(&mut reader, decode_group)?;
         reader.end()?;
         Ok(Register { cleared, groups })
     }
+}
+
+/// Memory is reserved for what an item usually has at most; a damaged count reserves no more.
+fn decode_list<T>(
+    reader: &mut Reader,
+    decode: fn(&mut Reader) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = reader.count()?;
+    let mut list = Vec::with_capacity(count.min(LIST_RESERVED_MAX));
+    for _ in 0..count {
+        list.push(decode(reader)?);
+    }
+    Ok(list)
 }
 
 fn decode_group(reader: &mut Reader) -> Result<Group, DecodeError> {
@@ -242,10 +253,7 @@ fn decode_group(reader: &mut Reader) -> Result<Group, DecodeError> {
     let born = Stamp::decode(reader)?;
     let order = reader.varint_u32()?;
     let cleared = Stamp::decode(reader)?;
-    let count = reader.count()?;
-    let members = (0..count)
-        .map(|_| decode_member(reader))
-        .collect::<Result<_, _>>()?;
+    let members = decode_list(reader, decode_member)?;
     Ok(Group {
         name,
         born,

@@ -52,6 +52,8 @@ pub enum Table {
     Index = b'x',
 }
 
+const PREFIX_SIZE: usize = 9;
+
 /// Builds keys piece by piece.
 #[derive(Clone, Debug)]
 pub struct KeyBuilder {
@@ -61,7 +63,13 @@ pub struct KeyBuilder {
 impl KeyBuilder {
     /// Starts a key of `table` in `collection`.
     pub fn new(collection: CollectionId, table: Table) -> Self {
-        let mut bytes = Vec::with_capacity(64);
+        KeyBuilder::with_rest(collection, table, 64)
+    }
+
+    /// Starts a key of `table` in `collection` whose rest takes so many bytes, so that a key made
+    /// for one point read is allocated once.
+    pub(crate) fn with_rest(collection: CollectionId, table: Table, rest_size: usize) -> Self {
+        let mut bytes = Vec::with_capacity(PREFIX_SIZE + rest_size);
         bytes.extend_from_slice(&collection.0.to_be_bytes());
         bytes.push(table as u8);
         KeyBuilder { bytes }
@@ -85,11 +93,11 @@ impl KeyBuilder {
     /// Appends an escaped text without its end: the prefix of every text that begins so.
     #[must_use]
     pub fn text_prefix(mut self, piece: &[u8]) -> Self {
-        for &byte in piece {
-            self.bytes.push(byte);
-            if byte == 0x00 {
-                self.bytes.push(0xff);
+        for (at, part) in piece.split(|&byte| byte == 0x00).enumerate() {
+            if 0 < at {
+                self.bytes.extend_from_slice(&[0x00, 0xff]);
             }
+            self.bytes.extend_from_slice(part);
         }
         self
     }
@@ -113,12 +121,16 @@ impl KeyBuilder {
 
 /// The key of an item's register.
 pub fn item_key(collection: CollectionId, item: &[u8]) -> Bytes {
-    KeyBuilder::new(collection, Table::Items).raw(item).build()
+    KeyBuilder::with_rest(collection, Table::Items, item.len())
+        .raw(item)
+        .build()
 }
 
 /// The index entry of a pair.
 pub fn index_key(collection: CollectionId, name: &[u8], value: &[u8], item: &[u8]) -> Bytes {
-    KeyBuilder::new(collection, Table::Index)
+    const ENDS_SIZE: usize = 4;
+    let rest_size = name.len() + value.len() + item.len() + ENDS_SIZE;
+    KeyBuilder::with_rest(collection, Table::Index, rest_size)
         .text(name)
         .text(value)
         .raw(item)
@@ -144,3 +156,6 @@ pub fn split_text(rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

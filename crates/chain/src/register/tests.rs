@@ -162,9 +162,12 @@ fn check_bytes(register: &Register, expected: &Expect) {
 
 #[test]
 fn bytes_are_frozen() {
-    check_bytes(&Register::default(), &expect![[r#"
+    check_bytes(
+        &Register::default(),
+        &expect![[r#"
         \x01\x00\x00
-    "#]]);
+    "#]],
+    );
     let eventual = Stamp {
         clock: 1_317_975_502_999,
         node: 3,

@@ -119,11 +119,11 @@ pub(crate) fn put_attribute_pairs(collection: CollectionId, name: &[u8], pairs: 
 
 /// The key whose presence says that the domain is there.
 pub(crate) fn metadata_key(collection: CollectionId) -> Bytes {
-    KeyBuilder::new(collection, Table::Metadata).build()
+    KeyBuilder::with_rest(collection, Table::Metadata, 0).build()
 }
 
 fn attribute_key(collection: CollectionId, name: &[u8]) -> Bytes {
-    KeyBuilder::new(collection, Table::AttributeCount)
+    KeyBuilder::with_rest(collection, Table::AttributeCount, name.len())
         .raw(name)
         .build()
 }

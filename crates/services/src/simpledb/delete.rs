@@ -27,7 +27,7 @@ pub(crate) fn delete(
     if let Some(condition) = condition {
         condition.check(&register)?;
     }
-    write.merge(item, &register, operations(&attributes))?;
+    write.merge(item, register, operations(&attributes))?;
     Ok((BoxUsage::delete(attributes.len()), write.finish()?))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn batch_delete(
     let mut write = Write::new(view, context)?;
     for (item, ops) in items {
         let register = write.register(item)?;
-        write.merge(item, &register, ops)?;
+        write.merge(item, register, ops)?;
     }
     let sizes = deletes.iter().map(|(_, attributes)| attributes.len());
     Ok((BoxUsage::batch_delete(sizes), write.finish()?))

@@ -131,3 +131,6 @@ impl From<ViewError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,7 @@ pub(crate) fn put(
     if let Some(condition) = condition {
         condition.check(&register)?;
     }
-    write.merge(item, &register, operations(&attributes))?;
+    write.merge(item, register, operations(&attributes))?;
     Ok((BoxUsage::put(attributes.len()), write.finish()?))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn batch_put(
     let mut write = Write::new(view, context)?;
     for (item, attributes) in &puts {
         let register = write.register(item)?;
-        write.merge(item, &register, operations(attributes))?;
+        write.merge(item, register, operations(attributes))?;
     }
     let sizes = puts.iter().map(|(_, attributes)| attributes.len());
     Ok((BoxUsage::batch_put(sizes), write.finish()?))

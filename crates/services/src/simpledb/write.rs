@@ -7,6 +7,7 @@
 //! - W1 an item is changed at most once in a write.
 //! - W2 the changes keep K2 (key.rs), if they are applied to the state they were derived from.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -60,19 +61,19 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Changes `item`, whose register is `before`, by `ops`.
+    /// Changes `item` by `ops`, given the register that it has.
     ///
     /// # Errors
     /// `NumberItemAttributesExceeded` when the item would grow beyond its limit.
     pub(crate) fn merge(
         &mut self,
         item: &str,
-        before: &Register,
+        mut register: Register,
         ops: Vec<ElementOp>,
     ) -> Result<(), Error> {
-        let mut after = before.clone();
-        after.merge(&ops, Stamp::MAX);
-        let (old, new) = (sorted_pairs(before), sorted_pairs(&after));
+        let old = sorted_pairs(&register);
+        register.merge(&ops, Stamp::MAX);
+        let new = sorted_pairs(&register);
         if self.limits.item_pairs < new.len() && old.len() < new.len() {
             return Err(Error::new(
                 Code::NumberItemAttributesExceeded,
@@ -148,31 +149,25 @@ impl<'a> Write<'a> {
     }
 
     /// Walks two sorted lists of pairs side by side and carries out what differs.
-    fn derive(&mut self, item: &str, old: &[Pair<'_>], new: &[Pair<'_>]) -> Result<(), ViewError> {
-        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    fn derive(&mut self, item: &str, mut old: &[Pair], mut new: &[Pair]) -> Result<(), ViewError> {
         loop {
-            let (pair, is_new) = match (old.peek(), new.peek()) {
+            let order = match (old.first(), new.first()) {
                 (None, None) => return Ok(()),
-                (Some(gone), None) => (**gone, false),
-                (None, Some(come)) => (**come, true),
-                (Some(gone), Some(come)) if gone < come => (**gone, false),
-                (Some(gone), Some(come)) if come < gone => (**come, true),
-                (Some(_), Some(_)) => {
-                    old.next();
-                    new.next();
-                    continue;
-                }
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(gone), Some(come)) => gone.cmp(come),
             };
-            if is_new {
-                new.next();
-            } else {
-                old.next();
+            match order {
+                Ordering::Less => self.index(item, &old[0], false)?,
+                Ordering::Greater => self.index(item, &new[0], true)?,
+                Ordering::Equal => {}
             }
-            self.index(item, pair, is_new)?;
+            old = &old[usize::from(order.is_le())..];
+            new = &new[usize::from(order.is_ge())..];
         }
     }
 
-    fn index(&mut self, item: &str, pair: Pair<'_>, is_new: bool) -> Result<(), ViewError> {
+    fn index(&mut self, item: &str, pair: &Pair, is_new: bool) -> Result<(), ViewError> {
         let (name, value) = pair;
         let key = index_key(self.collection, name, value, item.as_bytes());
         self.changes.push(match is_new {
@@ -209,7 +204,7 @@ impl<'a> Write<'a> {
     }
 }
 
-type Pair<'a> = (&'a Bytes, &'a Bytes);
+type Pair = (Bytes, Bytes);
 
 /// Counts `by` more or fewer. A counter cannot pass below zero unless the store is damaged.
 fn shift(counter: &mut u64, by: usize, up: bool) -> Result<(), ViewError> {
@@ -223,8 +218,11 @@ fn shift(counter: &mut u64, by: usize, up: bool) -> Result<(), ViewError> {
     Ok(())
 }
 
-fn sorted_pairs(register: &Register) -> Vec<Pair<'_>> {
-    let mut pairs: Vec<_> = register.pairs().collect();
+fn sorted_pairs(register: &Register) -> Vec<Pair> {
+    let pairs = register.pairs();
+    let mut pairs: Vec<_> = pairs
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
     pairs.sort_unstable();
     pairs
 }

@@ -492,3 +492,59 @@ fn accounts_have_their_own_domains() {
     service.account = AccountId("000000000001".to_owned());
     assert_eq!(names(&mut service), ["books"]);
 }
+
+/// Puts `value` under the key of the domain's table and rest, or removes it.
+fn damage(service: &mut Service, table: crate::Table, rest: &[u8], value: Option<&'static [u8]>) {
+    let collection = service.context(&put("item", &[])).collection.unwrap();
+    let key = crate::KeyBuilder::new(collection, table).raw(rest).build();
+    service.apply(&[match value {
+        Some(value) => Change::Put {
+            key,
+            value: value.into(),
+        },
+        None => Change::Remove { key },
+    }]);
+}
+
+#[test]
+fn damage_is_an_internal_error_and_changes_nothing() {
+    use crate::Table::{AttributeCount, Items, Metadata};
+    let delete = || delete_parts(Some("a"), None);
+    for (table, rest, value, requests) in [
+        (
+            Metadata,
+            &b""[..],
+            Some(&b"\x02"[..]),
+            vec![delete(), put("i", &["a=1"])],
+        ),
+        (
+            Metadata,
+            b"",
+            Some(b"\x01\x00\x00\x00\x00\x00\x00"),
+            vec![delete()],
+        ),
+        (
+            Items,
+            b"item",
+            Some(b"\x01"),
+            vec![delete(), get("item", &[]), put("item", &["a=1"])],
+        ),
+        (
+            AttributeCount,
+            b"a",
+            Some(b"\x80"),
+            vec![delete(), put("i", &["a=1"])],
+        ),
+        (AttributeCount, b"a", None, vec![delete()]),
+    ] {
+        let mut service = Service::with_domain();
+        service.run(&put("item", &["a=1"])).unwrap();
+        damage(&mut service, table, rest, value);
+        let before = service.view.clone();
+        for request in requests {
+            let error = service.run(&request).unwrap_err();
+            assert_eq!(error.code, Code::InternalError, "{request:?}");
+        }
+        assert_eq!(service.view, before);
+    }
+}
