@@ -6,8 +6,10 @@
 //! - L3 after the stop signal nothing is accepted, and `serve` returns within `shutdown_grace`.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fader_node::Node;
@@ -29,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a connection beyond the limit hears, in plain text only: there is no time to shake hands.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/xml\r\n\
-    Content-Length: 186\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\n<Response><Errors>\
+    Content-Length: 196\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\n<Response><Errors>\
     <Error><Code>ServiceUnavailable</Code><Message>Service AmazonSimpleDB is currently \
     unavailable. Please try again later</Message></Error></Errors></Response>";
 
@@ -63,7 +65,7 @@ impl Gateway {
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
         let port = listener.local_addr()?.port();
-        let accept = async || listener.accept().await.map(|(stream, _)| stream);
+        let accept = |context: &mut Context<'_>| listener.poll_accept(context);
         let start = |stream, tasks: &mut JoinSet<()>| {
             self.start(stream, port, tls.clone(), stop.clone(), tasks);
         };
@@ -83,7 +85,7 @@ impl Gateway {
         listener: UnixListener,
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
-        let accept = async || listener.accept().await.map(|(stream, _)| stream);
+        let accept = |context: &mut Context<'_>| listener.poll_accept(context);
         let start = |stream, tasks: &mut JoinSet<()>| {
             let (door, stop) = (Arc::clone(&self.door), stop.clone());
             tasks.spawn(async move {
@@ -149,8 +151,8 @@ where
 }
 
 /// Accepts until `stop` turns true. The tasks that then still run are returned.
-async fn accept_until_stopped<T>(
-    accept: impl AsyncFn() -> std::io::Result<T>,
+async fn accept_until_stopped<T, A>(
+    accept: impl Fn(&mut Context<'_>) -> Poll<std::io::Result<(T, A)>>,
     start: impl Fn(T, &mut JoinSet<()>),
     mut stop: watch::Receiver<bool>,
 ) -> JoinSet<()> {
@@ -164,8 +166,8 @@ async fn accept_until_stopped<T>(
                     tracing::error!(%error, "a connection's task ended badly");
                 }
             }
-            accepted = accept() => match accepted {
-                Ok(stream) => start(stream, &mut tasks),
+            accepted = poll_fn(&accept) => match accepted {
+                Ok((stream, _)) => start(stream, &mut tasks),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -35,7 +35,7 @@ struct Keys(Vec<OpenKey>);
 impl Keys {
     fn one(status: KeyStatus, secret: &str) -> Keys {
         let key = AccessKey {
-            id: "AKIDEXAMPLE".to_owned(),
+            id: "AKIDEXAMPLE01234".to_owned(),
             account: AccountId("000000000001".to_owned()),
             sealed_secret: bytes::Bytes::new(),
             status,
@@ -116,7 +116,7 @@ fn recorded_requests_are_signed_each_time() {
     for (name, request) in RECORDED {
         for _ in 0..2 {
             let key = verify(&verifier, request, NOW_S, &keys);
-            assert_eq!(key, Ok(Some("AKIDEXAMPLE".to_owned())), "{name}");
+            assert_eq!(key, Ok(Some("AKIDEXAMPLE01234".to_owned())), "{name}");
         }
     }
 }
@@ -226,13 +226,13 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "v2-form",
-        "Signature=S6",
-        "Signature=S7",
+        "Signature=jg",
+        "Signature=jh",
         "SignatureDoesNotMatch",
     ),
     (
         "v2-form",
-        "Signature=S6",
+        "Signature=jg",
         "Signature=!",
         "SignatureDoesNotMatch",
     ),
@@ -253,12 +253,17 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "v2-form",
-        "AWSAccessKeyId=AKIDEXAMPLE&",
+        "AWSAccessKeyId=AKIDEXAMPLE01234&",
         "",
         "AuthMissingFailure",
     ),
-    ("v2-form", "AKIDEXAMPLE", "", "InvalidClientTokenId"),
-    ("v2-form", "AKIDEXAMPLE", "%00%0A", "InvalidClientTokenId"),
+    ("v2-form", "AKIDEXAMPLE01234", "", "InvalidClientTokenId"),
+    (
+        "v2-form",
+        "AKIDEXAMPLE01234",
+        "%00%0A",
+        "InvalidClientTokenId",
+    ),
     (
         "v2-form",
         "&Signature=",
@@ -471,7 +476,8 @@ fn without_signature_there_is_nobody() {
 #[test]
 fn expires_may_be_far_but_not_over() {
     let keys = Keys::one(KeyStatus::Active, SECRET);
-    let query = "AWSAccessKeyId=AKIDEXAMPLE&Action=ListDomains&Expires=2026-11-21T21%3A20%3A43Z\
+    let query = "AWSAccessKeyId=AKIDEXAMPLE01234&Action=ListDomains\
+        &Expires=2026-11-21T21%3A20%3A43Z\
         &SignatureMethod=HmacSHA256&SignatureVersion=2&Version=2009-04-15";
     let mac = {
         use base64::Engine as _;

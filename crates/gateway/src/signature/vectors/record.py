@@ -20,7 +20,7 @@ from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.client import Config
 from botocore.credentials import Credentials
 
-KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+KEY, SECRET = "AKIDEXAMPLE01234", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 NOW = datetime.datetime(2026, 11, 20, 21, 20, 43, tzinfo=datetime.timezone.utc)
 HERE = pathlib.Path(__file__).parent
 

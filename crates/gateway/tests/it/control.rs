@@ -1,0 +1,91 @@
+//! The administrator's socket.
+
+use fader_gateway::Settings;
+
+use crate::server::{KEY_ID, Server, anonymous, exchange};
+
+async fn ask(server: &Server, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let reply = exchange(server.connect_control().await, request.as_bytes()).await;
+    let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn keys_live_and_die() {
+    let server = Server::start(Settings {
+        anonymous: None,
+        ..anonymous()
+    })
+    .await;
+    let (status, made) = ask(&server, "POST", "/keys", "{\"note\":\"for a test\"}").await;
+    assert_eq!(status, 200);
+    assert_eq!(made["account"], "000000000001");
+    let id = made["id"].as_str().unwrap();
+    assert!(made["secret"].as_str().unwrap().len() >= 40);
+
+    let (_, keys) = ask(&server, "GET", "/keys", "").await;
+    let keys = keys["keys"].as_array().unwrap();
+    assert_eq!(keys.len(), 2);
+    let listed = keys.iter().find(|key| key["id"] == id).unwrap();
+    assert_eq!(listed["note"], "for a test");
+    assert_eq!(listed["status"], "active");
+    assert!(listed["created_ms"].is_u64());
+    assert!(listed.get("secret").is_none());
+
+    for (action, expected) in [("disable", "disabled"), ("enable", "active")] {
+        let path = format!("/keys/{id}/{action}");
+        let (status, reply) = ask(&server, "POST", &path, "").await;
+        assert_eq!((status, reply["status"].as_str().unwrap()), (200, expected));
+        let stored = server.node.open_key(id).unwrap().unwrap();
+        assert_eq!(format!("{:?}", stored.key.status).to_lowercase(), expected);
+    }
+
+    let (status, rotated) = ask(&server, "POST", &format!("/keys/{id}/rotate"), "").await;
+    assert_eq!((status, &rotated["account"]), (200, &made["account"]));
+    assert_ne!(rotated["id"], id);
+    let (_, keys) = ask(&server, "GET", "/keys", "").await;
+    let active: Vec<_> = keys["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|key| key["status"] == "active")
+        .map(|key| key["id"].as_str().unwrap())
+        .collect();
+    let mut expected = [KEY_ID, rotated["id"].as_str().unwrap()];
+    expected.sort_unstable();
+    assert_eq!(active, expected);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    let server = Server::start(anonymous()).await;
+    let long = format!("{{\"note\":\"{}\"}}", "x".repeat(5000));
+    for (method, path, body, expected) in [
+        ("GET", "/", "", 404),
+        ("GET", "/keys/", "", 404),
+        ("PUT", "/keys", "", 404),
+        ("POST", "/keys/none/disable", "", 404),
+        ("POST", "/keys/none/rotate", "", 404),
+        ("POST", "/keys//enable", "", 404),
+        ("POST", "/keys", "{", 400),
+        ("POST", "/keys", "[]", 400),
+        ("POST", "/keys", "{\"account\":7}", 400),
+        ("POST", "/keys", "{\"acount\":\"\"}", 400),
+        ("POST", "/keys", "{\"account\":\"me\"}", 400),
+        ("POST", "/keys", "\u{1}", 400),
+        ("POST", "/keys", &long, 413),
+    ] {
+        let (status, reply) = ask(&server, method, path, body).await;
+        assert_eq!(status, expected, "{method} {path} {body} {reply}");
+        assert!(reply["error"].is_string(), "{reply}");
+    }
+    let (_, keys) = ask(&server, "GET", "/keys", "").await;
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
+    server.stop().await;
+}
