@@ -1,0 +1,38 @@
+"""Fixtures: one server for the suites that only need one, and a domain for each test."""
+
+import itertools
+import os
+
+import pytest
+
+import server as servers
+
+# What the caller's shell says about AWS is no business of the tests.
+for name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[name]
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server that all tests share; each has domains of its own."""
+    with servers.Server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+        assert running.stop() == 0, running.log()
+
+
+@pytest.fixture(scope="session")
+def sdb(server):
+    """A boto3 client of the shared server."""
+    return server.client()
+
+
+@pytest.fixture
+def domain(sdb):
+    """A new domain."""
+    name = f"test-{next(NUMBERS)}"
+    sdb.create_domain(DomainName=name)
+    yield name
+    sdb.delete_domain(DomainName=name)

@@ -1,0 +1,137 @@
+"""Starts and stops the real binary, and makes clients for it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+
+import boto3
+from botocore.config import Config
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = pathlib.Path(os.environ.get("FADER_BIN", ROOT / "target/release/fader")).resolve()
+
+ACCESS_KEY = "FADERTESTKEY00000001"
+SECRET_KEY = "a secret that only the tests know/+="
+
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 30
+
+
+def environment(home, **more):
+    """The tests' own environment: nothing of the caller's AWS or Fader settings gets in."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "FADER_", "BOTO"))
+    }
+    kept.update(HOME=str(home), AWS_EC2_METADATA_DISABLED="true", AWS_DEFAULT_REGION="us-east-1")
+    kept.update(more)
+    return kept
+
+
+def signing(url):
+    """What an SDK or a tool needs in its environment to reach the server."""
+    return {
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_ENDPOINT_URL": url,
+    }
+
+
+class Server:
+    """A running `fader serve` on a free port."""
+
+    def __init__(self, folder, *flags, data=None, root=True, wait=True):
+        self.folder = pathlib.Path(folder)
+        self.data = pathlib.Path(data or self.folder / "data")
+        self.errors = self.folder / "stderr.log"
+        more = {}
+        if root:
+            more = {"FADER_ROOT_ACCESS_KEY": ACCESS_KEY, "FADER_ROOT_SECRET_KEY": SECRET_KEY}
+        with open(self.errors, "ab") as errors:
+            self.process = subprocess.Popen(
+                [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, *flags],
+                env=environment(self.folder, **more),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.url = None
+        if wait:
+            self._await_listening()
+
+    def _await_listening(self):
+        # The line comes when requests are served; a server that says nothing is ended.
+        watchdog = threading.Timer(START_SECONDS_MAX, self.process.kill)
+        watchdog.start()
+        line = self.process.stdout.readline()
+        watchdog.cancel()
+        if not line.startswith("listening on "):
+            self.process.wait()
+            raise RuntimeError(f"fader serve ended: {line!r}\n{self.log()}")
+        self.url = line.removeprefix("listening on ").strip()
+
+    @property
+    def port(self):
+        return int(self.url.rsplit(":", 1)[1])
+
+    def log(self):
+        return self.errors.read_text()
+
+    def client(self, **settings):
+        return client(self.url, **settings)
+
+    def stop(self):
+        """Ends the server in order; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self):
+        """Ends the server with kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.kill()
+        self.process.stdout.close()
+
+
+def client(url, access_key=ACCESS_KEY, secret_key=SECRET_KEY, verify=None, **config):
+    """A boto3 client that sends each request once."""
+    config.setdefault("retries", {"max_attempts": 0})
+    return boto3.session.Session().client(
+        "sdb",
+        region_name="us-east-1",
+        endpoint_url=url,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        verify=verify,
+        config=Config(**config),
+    )
+
+
+def fader(*arguments, home, text=None, check=True, **more):
+    """Runs a `fader` command to its end."""
+    result = subprocess.run(
+        [BINARY, *arguments],
+        env=environment(home, **more),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if check and result.returncode != 0:
+        raise AssertionError(f"{arguments}: exit code {result.returncode}\n{result.stderr}")
+    return result
