@@ -52,12 +52,12 @@ def test_what_xml_cannot_carry_comes_in_base64(sdb, domain):
     assert base64.b64decode(attribute["Value"]) == b"a\x07b"
 
 
-def test_deletes_of_values_attributes_and_items(sdb, domain):
+def test_deletes_of_values_and_items(sdb, domain):
     put(sdb, domain, "item", color=["red", "blue"], size="9", weight="1")
     sdb.delete_attributes(
         DomainName=domain,
         ItemName="item",
-        Attributes=[{"Name": "color", "Value": "red"}, {"Name": "size"}],
+        Attributes=pairs(color="red", size=["9", "10"]),
     )
     assert get(sdb, domain, "item") == {"color": ["blue"], "weight": ["1"]}
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_batch_put_and_delete(sdb, domain):
     sdb.batch_put_attributes(DomainName=domain, Items=items)
     assert get(sdb, domain, "item-24") == {"n": ["24"], "kind": ["x"]}
     deletes = [{"Name": f"item-{n}"} for n in range(1, 25)]
-    deletes.append({"Name": "item-0", "Attributes": [{"Name": "kind"}]})
+    deletes.append({"Name": "item-0", "Attributes": pairs(kind="x")})
     sdb.batch_delete_attributes(DomainName=domain, Items=deletes)
     assert get(sdb, domain, "item-0") == {"n": ["0"]}
     assert sdb.domain_metadata(DomainName=domain)["ItemCount"] == 1

@@ -49,6 +49,8 @@ def test_put_get_and_delete(cli, sdb, domain):
     assert cli("put", domain, "item", "math=3", "--if-absent", "math", check=False).returncode == 1
     cli("delete", domain, "item", "color=red")
     assert get(sdb, domain, "item") == {"color": ["blue"], "math": ["2"]}
+    cli("delete", domain, "item", "color", "--if", "math=2")
+    assert get(sdb, domain, "item") == {"math": ["2"]}
     cli("delete", domain, "item")
     assert cli("get", domain, "item", check=False).returncode == 1
 
@@ -60,7 +62,8 @@ def test_select_shows_tables_json_and_csv(cli, sdb, domain):
     table = cli("select", expression).stdout
     assert "one" in table and "blue" in table
     assert "\x07" not in table and "\\u{7}" in table
-    lines = [json.loads(line) for line in cli("select", expression, "--output", "json").stdout.splitlines()]
+    text = cli("select", expression, "--output", "json").stdout
+    lines = [json.loads(line) for line in text.splitlines()]
     assert lines == [
         {"item": "one", "attributes": {"color": ["blue", "red"], "note": "a,\"b\"\nc"}},
         {"item": "two", "attributes": {"size": "10", "bell": "a\x07b"}},

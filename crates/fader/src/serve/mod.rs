@@ -11,6 +11,7 @@
 //! 2. A secret goes to standard error once, and never into the log.
 //! 3. An exit code of 0 means that everything acknowledged is on disk and the store was closed.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -102,7 +103,7 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     let (stop, stopped) = watch::channel(false);
     let gateway = Gateway::new(node.clone(), gateway_settings(&config));
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let line = format!("listening on {scheme}://{}\n", listener.local_addr()?);
+    let address = listener.local_addr()?;
     let mut doors = pin!(async {
         let administrators = async {
             match socket {
@@ -115,8 +116,8 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
             administrators
         )
     });
-    output::print(&line)?;
-    info!(address = %address, data = %config.data.value.display(), "serving");
+    output::print(&format!("listening on {scheme}://{address}\n"))?;
+    info!(%address, data = %config.data.value.display(), "serving");
 
     let ending = tokio::select! {
         name = signals.next() => Ending::Asked(name),
@@ -279,13 +280,16 @@ fn gateway_settings(config: &Config) -> fader_gateway::Settings {
 
 fn start_log(config: &Config) -> Result<()> {
     let level = &config.log_level.value;
-    let filter = match EnvFilter::builder().with_regex(false).parse(level) {
+    // The engine tells about itself what only its authors need; a level of its own brings it back.
+    let directives = format!("fjall=warn,lsm_tree=warn,{level}");
+    let filter = match EnvFilter::builder().with_regex(false).parse(directives) {
         Ok(filter) => filter,
         Err(error) => bail!("log-level {level:?} is none: {error}"),
     };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match config.log_format.value {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
