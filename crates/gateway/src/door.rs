@@ -17,10 +17,11 @@ use fader_node::{Health, Node, OpenKey};
 use fader_services::catalog::AccountId;
 use fader_services::simpledb::{Code, Error, Request as Command};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Settings;
 use crate::body::{self, BodyError};
@@ -32,6 +33,8 @@ use crate::server::Counted;
 use crate::signature::{Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
 
+/// Bodies up to this many bytes need no room of their own.
+const SMALL_BODY_BYTES: u64 = 16 << 10;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What the connections of a gateway share.
@@ -43,6 +46,8 @@ pub(crate) struct Door {
     /// What is counted.
     pub(crate) metrics: Metrics,
     verifier: Verifier,
+    /// Room for large bodies, in bytes.
+    room: Semaphore,
 }
 
 /// A request that is read, authenticated and understood.
@@ -73,6 +78,7 @@ impl Door {
         Door {
             metrics: Metrics::new(node.clone()),
             verifier: Verifier::new(settings.clock_skew),
+            room: Semaphore::new(settings.bodies_bytes_max as usize),
             node,
             settings,
         }
@@ -88,6 +94,7 @@ impl Door {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
         let answered = caught(async {
+            let _room = self.room_for(&incoming).await;
             let body = match body::read(incoming, self.settings.body_bytes_max).await {
                 Ok(body) => body,
                 Err(error) => return self.refuse_body(error),
@@ -108,6 +115,21 @@ impl Door {
         });
         progress.enter(Phase::Rest);
         response
+    }
+
+    /// Waits until there is room for a large body. Small ones are bounded by the connections.
+    async fn room_for(&self, body: &Incoming) -> Option<SemaphorePermit<'_>> {
+        let bytes_max = self.settings.body_bytes_max as u64;
+        let bytes = body.size_hint().upper().unwrap_or(bytes_max).min(bytes_max);
+        if bytes <= SMALL_BODY_BYTES {
+            return None;
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let room = self
+            .room
+            .acquire_many(bytes.min(self.settings.bodies_bytes_max))
+            .await;
+        Some(room.expect("the semaphore is never closed"))
     }
 
     async fn simpledb(&self, parts: &Parts, body: &Bytes, port: u16) -> Response<Full<Bytes>> {
@@ -343,16 +365,19 @@ pub(crate) fn response(
 
 /// A random UUID, version 4.
 fn request_id() -> String {
-    let random: u128 = rand::random();
-    let id = random & !(0xF << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        id >> 96,
-        id >> 80 & 0xFFFF,
-        id >> 64 & 0xFFFF,
-        id >> 48 & 0xFFFF,
-        id & 0xFFFF_FFFF_FFFF
-    )
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes: [u8; 16] = rand::random();
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let mut id = String::with_capacity(36);
+    for (index, byte) in bytes.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            id.push('-');
+        }
+        id.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        id.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    id
 }
 
 fn now_s() -> i64 {
@@ -361,3 +386,6 @@ fn now_s() -> i64 {
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,12 @@
 //!
 //! Invariants:
 //! - S1 a request passes only if its signature covers its method, host, path and every parameter.
-//! - S2 an unknown key costs the same computation as a wrong signature, and a disabled key looks
-//!   like an unknown one; only the log tells them apart.
+//! - S2 nobody learns by a shortcut: for an unknown key a signature is computed too, and a disabled
+//!   key is refused as an unknown one. Only the log tells them apart.
 //! - S3 signatures are compared in constant time.
+//!
+//! Deliberately absent: session tokens. One that is sent is signed like any parameter, and means
+//! nothing.
 
 mod time;
 mod v2;

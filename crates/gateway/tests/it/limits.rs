@@ -6,15 +6,15 @@ use fader_gateway::Settings;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::server::{Server, anonymous, outcome, post, read_all, read_reply};
+use crate::server::{Server, anonymous, exchange, outcome, post, read_all, read_reply};
 
 const LIST: &str = "Action=ListDomains&Version=2009-04-15";
 
 fn impatient() -> Settings {
     Settings {
-        header_timeout: Duration::from_millis(50),
-        body_timeout: Duration::from_millis(50),
-        idle_timeout: Duration::from_millis(50),
+        header_timeout: Duration::from_millis(250),
+        body_timeout: Duration::from_millis(250),
+        idle_timeout: Duration::from_millis(250),
         ..anonymous()
     }
 }
@@ -53,6 +53,34 @@ async fn bodies_beyond_simpledb_and_beyond_reading_are_refused() {
     assert_eq!(outcome(&reply), (400, "InvalidHttpRequest"), "{reply}");
     assert!(reply.contains("connection: close\r\n"), "{reply}");
     server.check_alive().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn large_bodies_wait_for_room() {
+    let settings = Settings {
+        bodies_bytes_max: 100_000,
+        ..anonymous()
+    };
+    let server = Server::start(settings).await;
+    let large = post(&format!("{LIST}&X={}", "x".repeat(60_000)));
+    let (start, rest) = large.split_at(1000);
+    let mut first = server.connect().await;
+    first.write_all(start.as_bytes()).await.unwrap();
+    // Whoever is answered comes after the first in all that the server does.
+    server.check_alive().await;
+    let second = exchange(server.connect().await, large.as_bytes());
+    let mut second = Box::pin(second);
+    for _ in 0..5 {
+        tokio::select! {
+            biased;
+            _ = &mut second => panic!("there was no room"),
+            () = server.check_alive() => {}
+        }
+    }
+    first.write_all(rest.as_bytes()).await.unwrap();
+    assert_eq!(outcome(&read_reply(&mut first).await), (200, ""));
+    assert_eq!(outcome(&second.await), (200, ""));
     server.stop().await;
 }
 
@@ -261,7 +289,7 @@ fn check_garbage(garbage: &[u8]) -> Result<(), TestCaseError> {
     static SERVER: OnceLock<(tokio::runtime::Runtime, Server)> = OnceLock::new();
     let (runtime, server) = SERVER.get_or_init(|| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let server = runtime.block_on(Server::start(impatient()));
+        let server = runtime.block_on(Server::start(anonymous()));
         (runtime, server)
     });
     runtime.block_on(async {
