@@ -9,6 +9,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,6 +22,8 @@ pub(crate) struct Connection {
     address: SocketAddr,
     stream: Option<TcpStream>,
     input: Vec<u8>,
+    /// Where in `input` the last reply's body is.
+    body: Range<usize>,
 }
 
 /// A reply, as long as the connection is not used again.
@@ -46,6 +49,7 @@ impl Connection {
             address,
             stream: None,
             input: Vec::with_capacity(HEAD_BYTES_MAX),
+            body: 0..0,
         }
     }
 
@@ -59,12 +63,18 @@ impl Connection {
         Ok(self.stream.as_mut().expect("was just set"))
     }
 
+    /// The last reply's body.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.input[self.body.clone()]
+    }
+
     /// Sends a request and reads the reply; after an error the next call opens a new connection.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
         self.open().await?;
         // Out of its place until the reply is whole, so that an error or a dropped call closes it.
         let mut stream = self.stream.take().expect("was just opened");
         self.input.clear();
+        self.body = 0..0;
         stream.write_all(request).await?;
         let head = loop {
             if stream.read_buf(&mut self.input).await? == 0 {
@@ -86,9 +96,10 @@ impl Connection {
         if !head.is_last {
             self.stream = Some(stream);
         }
+        self.body = head.size..end;
         Ok(Reply {
             status: head.status,
-            body: &self.input[head.size..end],
+            body: self.body(),
         })
     }
 }

@@ -189,6 +189,37 @@ pub fn run(
     })
 }
 
+/// Does the workload's first operation and gives the body of its reply.
+///
+/// Blocks; must not be called from within a runtime.
+pub fn sample(target: &Target, workload: Arc<dyn Workload>) -> Result<Vec<u8>, RunError> {
+    let plan = Plan {
+        name: String::from("sample"),
+        load: Load::Closed,
+        until: Until::Operations(1),
+        connections: 1,
+        threads: 1,
+    };
+    let run = Arc::new(Run::new(target, &plan, workload, 1));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut sessions = open_all(&run, &[0]).await?;
+        let session = &mut sessions[0];
+        session.perform(0, None).await;
+        let body = session.connection.body().to_vec();
+        let operations = std::mem::take(&mut session.operations);
+        check(Log {
+            name: plan.name,
+            start_unix_ns: 0,
+            elapsed_ns: 0,
+            operations,
+        })?;
+        Ok(body)
+    })
+}
+
 /// One thread's part of a run: a runtime, its sessions and, in an open loop, their pacer.
 fn drive(
     run: &Arc<Run>,

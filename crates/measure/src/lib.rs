@@ -20,7 +20,7 @@ mod summary;
 mod workload;
 
 pub use floor::{Constant, Floor, serve_floor};
-pub use generator::{Load, Plan, RunError, Target, Until, run};
+pub use generator::{Load, Plan, RunError, Target, Until, run, sample};
 pub use items::Items;
 pub use log::{Kind, Log, Operation, Outcome};
 pub use plot::{Axis, Plot, Scale, Series};

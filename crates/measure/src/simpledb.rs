@@ -1,5 +1,6 @@
 //! SimpleDB workloads over known items.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::items::{Hex, Items, Name, Texts, mix, parse_name};
@@ -27,10 +28,12 @@ pub struct Put {
     pub stamp_first: u64,
 }
 
-/// BatchPutAttributes of all items once, with stamp zero.
+/// BatchPutAttributes of all items, pass after pass, each pass with the next stamp.
 pub struct BatchPut {
     /// The items.
     pub items: Arc<Items>,
+    /// The stamp of the first pass; above zero, values are replaced.
+    pub stamp_first: u64,
 }
 
 /// Select of one group of items by equality.
@@ -92,18 +95,25 @@ impl Workload for Put {
 }
 
 impl BatchPut {
-    /// Operations that put all items.
+    /// Operations of one pass.
     pub fn operations(&self) -> u64 {
         self.items.count.div_ceil(BATCH_ITEMS)
+    }
+
+    /// The keys of the batch that begins with `key`.
+    pub fn keys(&self, key: u64) -> Range<u64> {
+        key..self.items.count.min(key + BATCH_ITEMS)
     }
 }
 
 impl Workload for BatchPut {
     fn plan(&self, sequence: u64) -> Intent {
+        let key = sequence % self.operations() * BATCH_ITEMS;
+        let stamp = self.stamp_first + sequence / self.operations();
         Intent {
             kind: Kind::BatchPut,
-            key: sequence * BATCH_ITEMS,
-            value: Some(0),
+            key,
+            value: Some(stamp),
         }
     }
 
@@ -113,15 +123,10 @@ impl Workload for BatchPut {
 
     fn parameters(&self, intent: &Intent, form: &mut Form) {
         form.push("DomainName", &self.items.domain);
-        let end = self.items.count.min(intent.key + BATCH_ITEMS);
-        for (index, key) in (intent.key..end).enumerate() {
-            self.items.put(
-                &format!("Item.{}.", index + 1),
-                key,
-                stamp(intent),
-                false,
-                form,
-            );
+        let stamp = stamp(intent);
+        for (index, key) in self.keys(intent.key).enumerate() {
+            self.items
+                .put(&format!("Item.{}.", index + 1), key, stamp, 0 < stamp, form);
         }
     }
 

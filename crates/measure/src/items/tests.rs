@@ -129,10 +129,18 @@ fn puts_go_round_with_rising_stamps() {
 fn batches_put_every_item_once() {
     let batch = BatchPut {
         items: items(26, 4),
+        stamp_first: 0,
     };
     assert_eq!(batch.operations(), 2);
     let [first, last] = [0, 1].map(|sequence| form(&batch, &batch.plan(sequence)));
     assert_eq!(first.matches("ItemName=").count(), 25);
+    let next_pass = Intent {
+        kind: Kind::BatchPut,
+        key: 25,
+        value: Some(1),
+    };
+    assert_eq!((batch.plan(3), batch.keys(25)), (next_pass, 25..26));
+    assert!(form(&batch, &next_pass).contains("Item.1.Attribute.1.Replace=true"));
     expect_test::expect![[r#"
         DomainName=dom
         Item.1.ItemName=item-0000000025

@@ -1,0 +1,134 @@
+//! `fader-bench`: what the house promises about speed and memory, measured.
+//!
+//! `cargo xtask bench NAME` builds and runs it. Every comparison is made within one run: its sides
+//! are driven by the same generator, interleaved in shuffled rounds, and the result is a ratio of
+//! medians with a 95 % interval. With `--quick` it shows that it works and judges nothing.
+//!
+//! Exit codes: 0 all targets met, or `--quick`; 1 a target was missed; 2 it could not measure.
+
+mod disk;
+mod load;
+mod machine;
+mod memory;
+mod report;
+mod select;
+mod server;
+mod simpledb;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use fader_measure::{Floor, serve_floor};
+use tokio::net::TcpListener;
+
+/// The same allocator as in the binary that is measured, for the floor is one of the sides.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Fader.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Puts and gets against a bare HTTP server, fdatasync and moto_server.
+    Simpledb(Options),
+    /// An equality Select on a million items against the same on ten thousand.
+    Select(Options),
+    /// Memory of a million items, and the start after a crash.
+    Memory(Options),
+    /// A bare HTTP server with a constant answer: the floor of the comparisons.
+    Floor(FloorOptions),
+}
+
+/// What all benchmarks take.
+#[derive(Args)]
+struct Options {
+    /// The server's binary.
+    #[arg(long)]
+    fader: PathBuf,
+    /// The program of moto_server; without it that comparison is left out.
+    #[arg(long)]
+    moto: Option<PathBuf>,
+    /// A few seconds instead of minutes, and no verdict.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of each comparison.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Seconds of each side in each round.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Threads of the load generator.
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Where the server keeps its data, in a folder of its own that is removed at the end.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+    /// Seed of shuffles and bootstraps.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes the results as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Writes the operation logs of all runs into a folder.
+    #[arg(long)]
+    logs: Option<PathBuf>,
+    /// Writes the latencies as a plot (SVG).
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct FloorOptions {
+    /// Octets of each answer's body.
+    #[arg(long)]
+    bytes: usize,
+}
+
+impl Options {
+    fn runs(&self) -> usize {
+        if self.quick { 2 } else { self.runs as usize }
+    }
+
+    fn seconds(&self) -> Duration {
+        Duration::from_secs_f64(if self.quick { 0.3 } else { self.seconds })
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Simpledb(options) => simpledb::run(&options),
+        Command::Select(options) => select::run(&options),
+        Command::Memory(options) => memory::run(&options),
+        Command::Floor(options) => floor(&options).map(|()| true),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn floor(options: &FloorOptions) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        println!("listening on http://{}", listener.local_addr()?);
+        // What Fader's gateway sends with every answer.
+        let headers = [("content-type", "text/xml")];
+        serve_floor(listener, Floor::new(options.bytes, headers)).await;
+        Ok(())
+    })
+}
