@@ -102,7 +102,7 @@ fn read(root: &Path) -> Result<Vec<File>> {
             let kind = entry.file_type()?;
             if kind.is_dir() && !is_foreign(&name) {
                 folders.push(below);
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
                 let path = below.to_string_lossy().replace('\\', "/");
                 // What is not UTF-8 is no text, and no rule speaks of it.
                 if let Ok(text) = fs::read_to_string(entry.path()) {
