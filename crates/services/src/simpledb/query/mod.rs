@@ -2,6 +2,9 @@
 
 mod parse;
 
+#[cfg(test)]
+pub(crate) use parse::selection;
+
 use super::select::{self, Output};
 use super::token::Kind;
 use super::{Answered, BoxUsage, Context, Error, PageToken, Reply};

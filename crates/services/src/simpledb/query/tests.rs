@@ -1,7 +1,7 @@
 //! The Query language, on AWS's sample data.
 
 use crate::Unhurried;
-use crate::simpledb::select::fixture::{Domain, text};
+use crate::simpledb::select::tests::fixture::{Domain, text};
 use crate::simpledb::{Answered, Code, Error, PageToken, Reply, Request, answer};
 
 fn query(

@@ -192,7 +192,7 @@ impl Wanted<'_> {
             register: &register,
         };
         let is_result = !register.is_empty()
-            && (walk.is_single() || walk.place(item).as_ref() == Some(&entry.place))
+            && (walk.is_single() || walk.is_at(item, &entry.place))
             && self.selection.condition.matches(item);
         Ok(is_result.then_some(register))
     }

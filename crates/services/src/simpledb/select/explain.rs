@@ -11,7 +11,7 @@ use crate::{CollectionId, Direction, View, ViewError};
 /// Ranges of one lane that are written out.
 const RANGES_SHOWN: usize = 3;
 
-/// One line each for what is read, what is kept of it, its order, and what a page holds.
+/// Lines for what is read, what of it is kept, its order, and what a page holds.
 pub(crate) fn lines(
     view: &dyn View,
     collection: CollectionId,
@@ -26,7 +26,7 @@ pub(crate) fn lines(
         Some(entries) => format!("that is {entries} entries"),
         None => format!("that is more than {PROBE_MAX} entries"),
     });
-    lines.push(keep(selection, walk));
+    lines.extend(keep(selection, walk));
     lines.push(match &selection.order {
         None => "give them as read".to_owned(),
         Some(Order { field, direction }) => {
@@ -94,9 +94,9 @@ fn range(range: &Range) -> String {
         .join(" and ")
 }
 
-/// What the items that are read must satisfy besides: all conjuncts but the one that the walk is of.
-fn keep(selection: &Selection, walk: &Walk<'_>) -> String {
-    let is_met = |conjunct: &&Condition| match (conjunct, walk.lanes.as_slice()) {
+/// What the items that are read must satisfy besides: all conjuncts but the one of the walk.
+fn keep(selection: &Selection, walk: &Walk<'_>) -> Vec<String> {
+    let is_met = |conjunct: &Condition| match (conjunct, walk.lanes.as_slice()) {
         (Condition::Predicate(predicate), [lane]) => {
             !predicate.every
                 && *lane.field == predicate.field
@@ -104,14 +104,8 @@ fn keep(selection: &Selection, walk: &Walk<'_>) -> String {
         }
         _ => false,
     };
-    let conjuncts = selection.condition.conjuncts().iter();
-    let rest: Vec<_> = conjuncts
-        .filter(|conjunct| !is_met(conjunct))
-        .map(ToString::to_string)
-        .collect();
-    if rest.is_empty() {
-        "keep all".to_owned()
-    } else {
-        format!("keep those where {}", rest.join(" and "))
-    }
+    let conjuncts = selection.condition.conjuncts().into_iter();
+    let rest = conjuncts.filter(|conjunct| !is_met(conjunct));
+    rest.map(|conjunct| format!("keep those where {conjunct}"))
+        .collect()
 }

@@ -25,8 +25,8 @@ use super::statement::{Order, Output, Selection, Statement};
 use crate::Direction;
 use crate::simpledb::{Code, Error, Limits};
 
-/// How deep an expression may nest whatever the configuration says: a level takes a few kilobytes of
-/// stack, and a thread has at least two megabytes.
+/// How deep an expression may nest whatever the configuration says: a level takes a few kilobytes
+/// of stack, and a thread has at least two megabytes.
 const DEPTH_MAX: usize = 200;
 
 const RESERVED: [&str; 18] = [

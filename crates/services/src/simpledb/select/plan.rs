@@ -1,15 +1,15 @@
 //! Chooses what is read to answer a selection.
 //!
-//! Every predicate that is not negated is a possible *source*: an item in its set has an entry in its
-//! lane. For an intersection any source of a member does, for a union one source of each member
+//! Every predicate that is not negated is a possible *source*: an item in its set has an entry in
+//! its lane. For an intersection any source of a member does, for a union one source of each member
 //! together. Of several, the one with the fewest entries is best. It is found by counting: all are
-//! read up to a budget that doubles until one ends within it. That costs at most a constant times the
-//! best source, and [`PROBE_MAX`] times the number of predicates; and no statistics can be stale.
-//! When all are larger, the shape of the ranges decides.
+//! read up to a budget that doubles until one ends within it. That costs at most a constant times
+//! the best source, and [`PROBE_MAX`] times the number of predicates; and no statistics can be
+//! stale. When all are larger, the shape of the ranges decides.
 //!
-//! With ORDER BY the index of the sort attribute is read in its order, unless a source is found that
-//! is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. Both give the same
-//! order, so the choice may change from page to page.
+//! With ORDER BY the index of the sort attribute is read in its order, unless a source is found
+//! that is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. Both give the
+//! same order, so the choice may change from page to page.
 //!
 //! Invariants:
 //! - L1 each result of the selection has a place in the plan's walk, whatever the [`Choice`] was:
@@ -206,6 +206,9 @@ impl<'s> Planner<'s> {
             {
                 pairs += attribute_pairs(view, collection, name.as_bytes())?;
             }
+        }
+        if pairs == 0 {
+            return Ok(false);
         }
         let items = counters(view, collection)?.map_or(0, |counters| counters.item_count);
         Ok(items < pairs)

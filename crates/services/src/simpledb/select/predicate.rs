@@ -1,9 +1,9 @@
 //! What a condition means: a set of items, judged one item at a time.
 //!
-//! A *test* looks at one value. Tests of one attribute joined by AND and OR are one *predicate*, and
-//! each value is judged by it alone: `A = 'x' and A = 'y'` asks for one value that is both. An item
-//! is in a predicate's set when any of its values satisfies it, or with `every()` when it has values
-//! and all do. AND between different attributes, INTERSECTION, OR and NOT combine sets.
+//! A *test* looks at one value. Tests of one attribute joined by AND and OR are one *predicate*,
+//! and each value is judged by it alone: `A = 'x' and A = 'y'` asks for one value that is both. An
+//! item is in a predicate's set when any of its values satisfies it, or with `every()` when it has
+//! values and all do. AND between different attributes, INTERSECTION, OR and NOT combine sets.
 //!
 //! Invariants:
 //! - P1 no two predicates directly under one And (or one Or) have the same field and quantifier:
@@ -11,8 +11,8 @@
 //!   are commutative and associative.
 //! - P2 `A is null` is `Not` of a predicate that any value satisfies.
 //!
-//! `Display` gives the Select text of a condition; parsing that text gives the condition again. It is
-//! therefore the canonical form that page tokens are bound to.
+//! `Display` gives the Select text of a condition; parsing that text gives the condition again. It
+//! is therefore the canonical form that page tokens are bound to.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -299,11 +299,13 @@ impl Condition {
         }
     }
 
-    /// The sets that every item of this set is in.
-    pub(crate) fn conjuncts(&self) -> &[Condition] {
+    /// The sets that every item of this set is in, as far as they are no intersections themselves.
+    pub(crate) fn conjuncts(&self) -> Vec<&Condition> {
         match self {
-            Condition::And(sets) | Condition::Intersection(sets) => sets,
-            other => std::slice::from_ref(other),
+            Condition::And(sets) | Condition::Intersection(sets) => {
+                sets.iter().flat_map(Condition::conjuncts).collect()
+            }
+            other => vec![other],
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sets of values as ranges: where in an index a formula's values can be.
 //!
-//! Every bound is *from this value on* or *before this value*; the value after `v` is `v` with a zero
-//! byte, so all comparisons fit. A set may hold more than the formula's values, never fewer.
+//! Every bound is *from this value on* or *before this value*; the value after `v` is `v` with a
+//! zero byte, so all comparisons fit. A set may hold more than the formula's values, never fewer.
 //!
 //! Invariants:
 //! - V1 the ranges of a set are not empty, in order, and do not touch.

@@ -1,7 +1,7 @@
 //! ORDER BY: its rule, and the order itself.
 //!
-//! Results come in the order of (sort value, item name), both reversed by DESC. An item's sort value
-//! is one of its values of the sort attribute: the smallest, or with DESC the greatest, that
+//! Results come in the order of (sort value, item name), both reversed by DESC. An item's sort
+//! value is one of its values of the sort attribute: the smallest, or with DESC the greatest, that
 //! satisfies one of the predicates on the attribute which every result must satisfy; of all its
 //! values when there is no such predicate. An item without one is no result, for AWS promises that
 //! *returned results must contain the attribute on which you are sorting*.
@@ -33,8 +33,9 @@ pub(crate) fn invalid_sort() -> Error {
 
 /// The walk of the index whose order is the one that is asked for.
 pub(crate) fn walk<'s>(selection: &'s Selection, order: &'s Order) -> Walk<'s> {
-    let conjuncts = selection.condition.conjuncts().iter();
+    let conjuncts = selection.condition.conjuncts();
     let formulas: Vec<&Formula> = conjuncts
+        .into_iter()
         .filter_map(|conjunct| match conjunct {
             Condition::Predicate(predicate) if predicate.field == order.field => {
                 Some(&predicate.formula)

@@ -1,8 +1,8 @@
 //! A walk: index entries in order, such that every wanted item has an entry among them.
 //!
-//! A walk has *lanes*, one per field: the ranges of the field's index that are read, and the formulas
-//! of which an entry's value satisfies at least one. `itemName()` is the lane over the registers
-//! themselves. Lanes are read one after the other, in the order of their keys.
+//! A walk has *lanes*, one per field: the ranges of the field's index that are read, and the
+//! formulas of which an entry's value satisfies at least one. `itemName()` is the lane over the
+//! registers themselves. Lanes are read one after the other, in the order of their keys.
 //!
 //! Invariants:
 //! - W1 an item may have several entries in a walk; its *place* is the first, and it is a result at
@@ -17,8 +17,7 @@ use fader_chain::Register;
 
 use super::predicate::{Field, Formula, Found, Test};
 use super::range::{Range, Ranges};
-use crate::split_text;
-use crate::{CollectionId, Direction, KeyBuilder, Table, View, ViewError, index_key, item_key};
+use crate::{CollectionId, Direction, KeyBuilder, Table, View, ViewError, item_key, split_text};
 
 static ANY_VALUE: Formula = Formula::Test(Test::Present);
 
@@ -62,6 +61,15 @@ pub(crate) struct Entry {
     pub(crate) register: Option<Bytes>,
 }
 
+/// The keys of one range of one lane.
+#[derive(Debug)]
+struct Section {
+    lane: usize,
+    prefix_size: usize,
+    first: Bytes,
+    end: Bytes,
+}
+
 impl<'s> Lane<'s> {
     /// The entries that satisfy any of `formulas`.
     pub(crate) fn new(field: &'s Field, formulas: Vec<&'s Formula>) -> Self {
@@ -87,37 +95,43 @@ impl<'s> Lane<'s> {
         self.formulas.iter().any(|formula| formula.matches(value))
     }
 
-    /// The keys of a range.
-    fn keys(&self, collection: CollectionId, range: &Range) -> (Bytes, Bytes) {
-        let table = || match self.field {
+    /// The part of its keys that is the same in all.
+    fn prefix(&self, collection: CollectionId) -> KeyBuilder {
+        match self.field {
             Field::ItemName => KeyBuilder::new(collection, Table::Items),
             Field::Attribute(name) => {
                 KeyBuilder::new(collection, Table::Index).text(name.as_bytes())
             }
-        };
-        let bound = |value: &[u8]| match self.field {
-            Field::ItemName => table().raw(value).build(),
-            Field::Attribute(_) => table().text(value).build(),
-        };
-        let end = range
-            .high
-            .as_deref()
-            .map_or_else(|| table().build_end(), bound);
-        (bound(&range.low), end)
-    }
-
-    fn key(&self, collection: CollectionId, place: &Place) -> Bytes {
-        match self.field {
-            Field::ItemName => item_key(collection, &place.item),
-            Field::Attribute(name) => {
-                index_key(collection, name.as_bytes(), &place.value, &place.item)
-            }
         }
     }
 
-    fn entry(&self, lane: usize, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
-        // Eight bytes of collection and one of table.
-        let rest = &key[9..];
+    fn section(&self, lane: usize, collection: CollectionId, range: &Range) -> Section {
+        let prefix = self.prefix(collection);
+        let bound = |value: &[u8]| match self.field {
+            Field::ItemName => prefix.clone().raw(value).build(),
+            Field::Attribute(_) => prefix.clone().text(value).build(),
+        };
+        Section {
+            lane,
+            prefix_size: prefix.clone().build().len(),
+            first: bound(&range.low),
+            end: match &range.high {
+                Some(high) => bound(high),
+                None => prefix.clone().build_end(),
+            },
+        }
+    }
+
+    fn key(&self, collection: CollectionId, place: &Place) -> Bytes {
+        let prefix = self.prefix(collection);
+        match self.field {
+            Field::ItemName => prefix.raw(&place.item).build(),
+            Field::Attribute(_) => prefix.text(&place.value).raw(&place.item).build(),
+        }
+    }
+
+    fn entry(&self, section: &Section, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
+        let (lane, rest) = (section.lane, &key[section.prefix_size..]);
         if *self.field == Field::ItemName {
             let place = Place {
                 lane,
@@ -129,17 +143,16 @@ impl<'s> Lane<'s> {
                 register: Some(value),
             });
         }
-        split_text(rest)
-            .and_then(|(_, rest)| split_text(rest))
-            .map(|(value, item)| Entry {
-                place: Place {
-                    lane,
-                    value,
-                    item: item.to_vec(),
-                },
-                register: None,
-            })
-            .ok_or_else(|| ViewError("an index key that is none".to_owned()))
+        let (value, item) = split_text(rest)
+            .ok_or_else(|| ViewError("an index key whose value does not end".to_owned()))?;
+        Ok(Entry {
+            place: Place {
+                lane,
+                value,
+                item: item.to_vec(),
+            },
+            register: None,
+        })
     }
 }
 
@@ -151,17 +164,27 @@ impl<'s> Walk<'s> {
 
     /// Where `item` is a result (W1), if it is one at all.
     pub(crate) fn place(&self, item: Found<'_>) -> Option<Place> {
+        let (lane, value) = self.locate(item)?;
+        Some(Place {
+            lane,
+            value: value.to_vec(),
+            item: item.name.to_vec(),
+        })
+    }
+
+    /// Whether `item`, read at `place`, is a result there (W1).
+    pub(crate) fn is_at(&self, item: Found<'_>, place: &Place) -> bool {
+        self.locate(item) == Some((place.lane, &place.value))
+    }
+
+    fn locate<'a>(&self, item: Found<'a>) -> Option<(usize, &'a [u8])> {
         self.lanes.iter().enumerate().find_map(|(at, lane)| {
             let mut values = item.values(lane.field);
             let value = match self.direction {
                 Direction::Forward => values.find(|value| lane.admits(value)),
                 Direction::Backward => values.rfind(|value| lane.admits(value)),
             };
-            value.map(|value| Place {
-                lane: at,
-                value: value.to_vec(),
-                item: item.name.to_vec(),
-            })
+            value.map(|value| (at, value))
         })
     }
 
@@ -199,25 +222,24 @@ impl<'s> Walk<'s> {
         start: Option<&Place>,
     ) -> impl Iterator<Item = Result<Entry, ViewError>> + 'v {
         let last = start.and_then(|place| {
-            self.lanes
-                .get(place.lane)
-                .map(|lane| lane.key(collection, place))
+            let lane = self.lanes.get(place.lane)?;
+            Some(lane.key(collection, place))
         });
         let mut sections = self.sections(collection);
-        sections.retain_mut(|(_, first, end)| {
-            if let Some(last) = &last {
+        if let Some(last) = &last {
+            for section in &mut sections {
                 match self.direction {
-                    Direction::Forward if *first <= *last => *first = after(last),
-                    Direction::Backward if *last < *end => *end = last.clone(),
+                    Direction::Forward if section.first <= *last => section.first = after(last),
+                    Direction::Backward if *last < section.end => section.end = last.clone(),
                     _ => {}
                 }
             }
-            first < end
-        });
-        sections.into_iter().flat_map(move |(at, first, end)| {
-            let lane = &self.lanes[at];
-            view.scan(&first, &end, self.direction)
-                .map(move |pair| pair.and_then(|(key, value)| lane.entry(at, &key, value)))
+            sections.retain(|section| section.first < section.end);
+        }
+        sections.into_iter().flat_map(move |section| {
+            let lane = &self.lanes[section.lane];
+            view.scan(&section.first, &section.end, self.direction)
+                .map(move |pair| pair.and_then(|(key, value)| lane.entry(&section, &key, value)))
         })
     }
 
@@ -229,8 +251,8 @@ impl<'s> Walk<'s> {
         max: usize,
     ) -> Result<Option<usize>, ViewError> {
         let mut count = 0;
-        for (_, first, end) in self.sections(collection) {
-            for pair in view.scan(&first, &end, self.direction) {
+        for section in self.sections(collection) {
+            for pair in view.scan(&section.first, &section.end, self.direction) {
                 pair?;
                 count += 1;
                 if max < count {
@@ -241,17 +263,14 @@ impl<'s> Walk<'s> {
         Ok(Some(count))
     }
 
-    /// The number of a lane with its keys, for each range, in the order of reading.
-    fn sections(&self, collection: CollectionId) -> Vec<(usize, Bytes, Bytes)> {
+    /// In the order of reading.
+    fn sections(&self, collection: CollectionId) -> Vec<Section> {
         let lanes = self.lanes.iter().enumerate();
-        let mut sections: Vec<_> = lanes
-            .flat_map(|(at, lane)| {
-                lane.ranges.as_slice().iter().map(move |range| {
-                    let (first, end) = lane.keys(collection, range);
-                    (at, first, end)
-                })
-            })
-            .collect();
+        let sections = lanes.flat_map(|(at, lane)| {
+            let ranges = lane.ranges.as_slice().iter();
+            ranges.map(move |range| lane.section(at, collection, range))
+        });
+        let mut sections: Vec<_> = sections.collect();
         if self.direction == Direction::Backward {
             sections.reverse();
         }
