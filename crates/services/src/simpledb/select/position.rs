@@ -76,3 +76,6 @@ fn index(reader: &mut Reader) -> Result<usize, DecodeError> {
     let index = reader.varint_u32()?;
     usize::try_from(index).map_err(|_| DecodeError::new("an index of a position"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,3 +184,6 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     end[kept] += 1;
     Some(end)
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,11 +185,12 @@ impl Domain {
         let mut names = Vec::new();
         let mut token = None;
         loop {
-            let (items, next) = self.select(expression, token, pace)?;
+            let (items, next) = self.select(expression, token.clone(), pace)?;
             names.extend(items.iter().map(|item| text(&item.name)));
             if next.is_none() {
                 return Ok(names);
             }
+            assert_ne!(token, next, "a page that comes no further");
             token = next;
         }
     }

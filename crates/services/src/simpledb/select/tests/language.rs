@@ -87,13 +87,14 @@ fn refuses() {
     }
 }
 
+fn check_words(expression: &str, expected: &str) {
+    let error = Statement::parse(expression, &Limits::default()).unwrap_err();
+    assert_eq!(error.to_string(), expected, "{expression}");
+}
+
 #[test]
-fn refuses_with_the_words_of_the_service() {
-    let check = |expression: &str, expected: &str| {
-        let error = Statement::parse(expression, &Limits::default()).unwrap_err();
-        assert_eq!(error.to_string(), expected, "{expression}");
-    };
-    for rest in [
+fn refuses_what_is_no_expression() {
+    for expression in [
         "",
         "select",
         "select * from",
@@ -140,11 +141,15 @@ fn refuses_with_the_words_of_the_service() {
         "select * from d limit 5 where a = 'x'",
         "select * from d where a = 'x' \u{a0}",
     ] {
-        check(
-            rest,
+        check_words(
+            expression,
             "InvalidQueryExpression: The specified query expression syntax is not valid.",
         );
     }
+}
+
+#[test]
+fn refuses_to_sort_by_what_may_be_absent() {
     for rest in [
         "order by a",
         "order by itemName()",
@@ -153,14 +158,19 @@ fn refuses_with_the_words_of_the_service() {
         "where b = 'x' order by a",
         "where a = 'x' order by A",
     ] {
-        check(
+        check_words(
             &format!("select * from d {rest}"),
             "InvalidSortExpression: Invalid sort expression. The sort attribute must be present in \
-             at least one of the predicates, and the predicate cannot contain the is null operator.",
+             at least one of the predicates, and the predicate cannot contain the is null \
+             operator.",
         );
     }
+}
+
+#[test]
+fn refuses_pages_of_no_or_too_many_items() {
     for limit in ["0", "2501", "18446744073709551616", "00"] {
-        check(
+        check_words(
             &format!("select * from d limit {limit}"),
             &format!(
                 "InvalidParameterValue: Value ({limit}) for parameter MaxNumberOfItems is invalid. \

@@ -16,6 +16,8 @@ use crate::simpledb::select::plan::{Choice, Planner};
 use crate::simpledb::select::position::Position;
 use crate::simpledb::select::{Output, Statement};
 
+const ITEMS_MAX: usize = 9;
+
 type Data = BTreeMap<String, BTreeSet<(String, String)>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -269,7 +271,11 @@ fn item() -> impl Strategy<Value = String> {
 
 fn data() -> impl Strategy<Value = Data> {
     let pair = ("[abc]", value());
-    prop::collection::btree_map(item(), prop::collection::btree_set(pair, 1..7), 0..10)
+    prop::collection::btree_map(
+        item(),
+        prop::collection::btree_set(pair, 1..7),
+        0..=ITEMS_MAX,
+    )
 }
 
 fn key() -> impl Strategy<Value = Key> {
@@ -335,7 +341,7 @@ fn read(domain: &Domain, statement: &Statement, choice: Choice, pace: &Stops) ->
         choice,
         place: None,
     });
-    while let Some(position) = next {
+    while let Some(position) = &next {
         let position = Position::decode(position.encode().into()).unwrap();
         let wanted = Wanted {
             view: &domain.view,
@@ -352,6 +358,8 @@ fn read(domain: &Domain, statement: &Statement, choice: Choice, pace: &Stops) ->
             .expect("a position of this selection");
         assert!(page.items.len() <= wanted.items_max);
         names.extend(page.items.iter().map(|item| text(&item.name)));
+        assert!(names.len() <= ITEMS_MAX, "an item is given twice");
+        assert_ne!(next, page.next, "a page that comes no further");
         next = page.next;
     }
     names
