@@ -1,5 +1,6 @@
 //! The handle of a node: writes go to the chain thread, reads are answered where they are asked.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -407,22 +408,35 @@ impl Pace for Deadline {
 
 fn open_log(settings: &Settings, disk: Arc<dyn Disk>) -> Result<(Log, Option<String>), OpenError> {
     let folder = settings.data.join("log");
-    disk.create_folder(&folder)
-        .map_err(|source| creating(&folder, source))?;
-    let synced = disk.sync_folder(&settings.data, SyncSite::DataFolder);
-    synced.map_err(|source| creating(&folder, source))?;
-    let chain =
-        seal::random_chain().map_err(|error| creating(&folder, std::io::Error::other(error)))?;
-    Log::open(
-        disk,
-        &folder,
-        settings.durability,
-        settings.segment_bytes,
-        chain,
-    )
+    let failed = |source| creating(&folder, source);
+    disk.create_folder(&folder).map_err(failed)?;
+    let chain = seal::random_chain().map_err(|error| failed(io::Error::other(error)))?;
+    let Settings {
+        durability,
+        segment_bytes,
+        ..
+    } = *settings;
+    let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
+    if log.is_new() {
+        // An earlier first start may have been cut short before this.
+        sync_names(&*disk, &settings.data).map_err(failed)?;
+    }
+    Ok((log, unfinished))
 }
 
-fn creating(folder: &Path, source: std::io::Error) -> OpenError {
+/// Makes durable that the data folder is there, and the log's folder in it.
+fn sync_names(disk: &dyn Disk, data: &Path) -> io::Result<()> {
+    disk.sync_folder(data, SyncSite::DataFolder)?;
+    match data.parent() {
+        Some(parent) if parent == Path::new("") => {
+            disk.sync_folder(Path::new("."), SyncSite::DataFolder)
+        }
+        Some(parent) => disk.sync_folder(parent, SyncSite::DataFolder),
+        None => Ok(()),
+    }
+}
+
+fn creating(folder: &Path, source: io::Error) -> OpenError {
     OpenError::Io {
         context: format!("creating {}", folder.display()),
         source,

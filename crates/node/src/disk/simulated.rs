@@ -143,6 +143,11 @@ impl SimulatedDisk {
         self.state.lock().power_cut_at = Some(operation);
     }
 
+    /// Whether operations still work.
+    pub fn has_power(&self) -> bool {
+        self.state.lock().check_power().is_ok()
+    }
+
     /// Makes every sync of that site say it succeeded and do nothing.
     pub fn ignore_sync(&self, site: Option<SyncSite>) {
         self.state.lock().ignored = site;
