@@ -119,3 +119,6 @@ fn decode_request(reader: &mut Reader) -> Result<Option<RequestId>, DecodeError>
         _ => Err(DecodeError::new("an entry's request")),
     }
 }
+
+#[cfg(test)]
+mod tests;

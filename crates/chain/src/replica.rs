@@ -269,3 +269,6 @@ impl Replica {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

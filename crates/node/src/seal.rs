@@ -153,12 +153,11 @@ fn create_key(disk: &dyn Disk, folder: &Path) -> io::Result<Zeroizing<Vec<u8>>> 
     SysRng.try_fill_bytes(&mut key).map_err(io::Error::other)?;
     let path = folder.join(KEY_FILE_NEW);
     let mut file = match disk.create(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            disk.remove(&path)?;
-            disk.create(&path)?
-        }
+        // Written over, not removed: a crash could keep the rename below and lose the removal.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(&path)?,
         other => other?,
     };
+    file.set_size(KEY_SIZE as u64)?;
     file.write_all_at(0, &key)?;
     file.sync(SyncSite::SealKey)?;
     disk.rename(&path, &folder.join(KEY_FILE))?;
