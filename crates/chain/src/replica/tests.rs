@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt::Write;
 
 use bytes::Bytes;
-use goldenscript::{Command, Context, Runner};
+use goldenscript::{Argument, Command, Context, Runner};
 use proptest::prelude::*;
 
 use super::{Effect, Input, Replica, Token};
@@ -17,10 +17,17 @@ impl Runner for Script {
     type Command = Command;
 
     fn run(&mut self, command: &Command, _context: &Context) -> Result<String, Box<dyn Error>> {
-        let args: Vec<&str> = command.args.iter().map(|arg| arg.value()).collect();
+        let args = command.args.iter().map(|argument| match argument {
+            Argument::Positional(value) => Ok(value.as_str()),
+            _ => Err("arguments have no names"),
+        });
+        let args = args.collect::<Result<Vec<_>, _>>()?;
         let token = || Token(args[0].parse().unwrap());
         let input = match command.name.as_str() {
-            "recovered" => Input::Recovered { epoch: args[0].parse()?, last: id(args[1]) },
+            "recovered" => Input::Recovered {
+                epoch: args[0].parse()?,
+                last: id(args[1]),
+            },
             "epoch-persisted" => Input::EpochPersisted(args[0].parse()?),
             "submit" => submit(token()),
             "refused" => Input::Refused { token: token() },
@@ -50,8 +57,15 @@ impl Runner for Script {
 }
 
 fn submit(token: Token) -> Input {
-    let changes = vec![Change::Remove { key: Bytes::from_static(b"k") }];
-    Input::Submit { token, request: None, result: Bytes::new(), changes }
+    let changes = vec![Change::Remove {
+        key: Bytes::from_static(b"k"),
+    }];
+    Input::Submit {
+        token,
+        request: None,
+        result: Bytes::new(),
+        changes,
+    }
 }
 
 fn id(text: &str) -> EntryId {
@@ -95,7 +109,13 @@ fn a_failed_epoch_is_not_used() {
 fn nothing_is_committed_that_was_not_handed_out() {
     let mut replica = Replica::new();
     let mut effects = Vec::new();
-    replica.step(Input::Recovered { epoch: 1, last: id("1.1") }, &mut effects);
+    replica.step(
+        Input::Recovered {
+            epoch: 1,
+            last: id("1.1"),
+        },
+        &mut effects,
+    );
     replica.step(Input::Persisted(id("1.2")), &mut effects);
 }
 
@@ -104,7 +124,13 @@ fn nothing_is_committed_that_was_not_handed_out() {
 fn the_commit_never_falls() {
     let mut replica = Replica::new();
     let mut effects = Vec::new();
-    replica.step(Input::Recovered { epoch: 1, last: id("1.2") }, &mut effects);
+    replica.step(
+        Input::Recovered {
+            epoch: 1,
+            last: id("1.2"),
+        },
+        &mut effects,
+    );
     replica.step(Input::Persisted(id("1.1")), &mut effects);
 }
 
@@ -149,7 +175,10 @@ impl Shell {
         self.handed_out.clear();
         self.unanswered.clear();
         let epoch = self.epochs.last().copied().unwrap_or(0);
-        self.step(Input::Recovered { epoch, last: self.durable });
+        self.step(Input::Recovered {
+            epoch,
+            last: self.durable,
+        });
     }
 
     fn step(&mut self, input: Input) {
@@ -158,23 +187,36 @@ impl Shell {
         for effect in effects {
             match effect {
                 Effect::PersistEpoch { epoch, prev } => {
-                    assert!(self.epochs.insert(epoch), "epoch {epoch} was adopted before");
+                    assert!(
+                        self.epochs.insert(epoch),
+                        "epoch {epoch} was adopted before"
+                    );
                     assert_eq!(prev, self.durable);
                     self.step(Input::EpochPersisted(epoch));
                 }
                 Effect::Persist(entry) => {
                     let before = self.handed_out.last().copied().unwrap_or(self.durable);
                     assert_eq!(entry.prev, before);
-                    assert!(self.named.insert(entry.id), "{} names two entries", entry.id);
+                    assert!(
+                        self.named.insert(entry.id),
+                        "{} names two entries",
+                        entry.id
+                    );
                     assert_eq!(self.epochs.last(), Some(&entry.id.epoch));
                     self.handed_out.push(entry.id);
                 }
                 Effect::Commit(id) => assert_eq!(id, self.durable),
                 Effect::Reply(token) => {
-                    assert!(self.unanswered.remove(&token.0), "{token:?} is answered twice");
+                    assert!(
+                        self.unanswered.remove(&token.0),
+                        "{token:?} is answered twice"
+                    );
                 }
                 Effect::Fail(token) => {
-                    assert!(self.unanswered.remove(&token.0), "{token:?} is answered twice");
+                    assert!(
+                        self.unanswered.remove(&token.0),
+                        "{token:?} is answered twice"
+                    );
                 }
             }
         }
@@ -196,7 +238,8 @@ impl Shell {
             }
             Move::Sync(count) => {
                 let count = (*count).min(self.handed_out.len());
-                if let Some(last) = self.handed_out.drain(..count).next_back() {
+                let synced: Vec<EntryId> = self.handed_out.drain(..count).collect();
+                if let Some(&last) = synced.last() {
                     self.durable = last;
                     self.step(Input::Persisted(last));
                 }
