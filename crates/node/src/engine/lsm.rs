@@ -259,9 +259,15 @@ impl Engine for LsmEngine {
         while state.writing.is_some() && state.error.is_none() {
             self.core.changed.wait(&mut state);
         }
-        state.is_closing = true;
-        self.core.changed.notify_all();
         drop(state);
+        self.end_threads();
+    }
+}
+
+impl LsmEngine {
+    fn end_threads(&self) {
+        self.core.state.lock().is_closing = true;
+        self.core.changed.notify_all();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the engine ended by a broken invariant");
@@ -272,8 +278,7 @@ impl Engine for LsmEngine {
 
 impl Drop for LsmEngine {
     fn drop(&mut self) {
-        self.core.state.lock().is_closing = true;
-        self.core.changed.notify_all();
+        self.end_threads();
     }
 }
 
@@ -515,3 +520,6 @@ fn damaged(folder: &Path, reason: &str) -> OpenError {
         folder.display()
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -366,3 +366,6 @@ fn failed(doing: &str, path: &Path, source: io::Error) -> LogError {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The engine on a real folder: what it keeps, what it forgets, what damage does to it.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use fader_chain::EntryId;
+use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
+
+use super::LsmEngine;
+use crate::disk::SimulatedDisk;
+use crate::engine::{Engine, MemoryEngine, Mutations, Tree};
+
+const TABLES: [Table; 4] = [
+    Table::AttributeCount,
+    Table::Items,
+    Table::Metadata,
+    Table::Index,
+];
+
+fn key(table: Table, number: u32) -> Bytes {
+    KeyBuilder::new(CollectionId(7), table)
+        .raw(&number.to_be_bytes())
+        .build()
+}
+
+fn puts(numbers: std::ops::Range<u32>, value: &str) -> Mutations {
+    let pairs = numbers.flat_map(|number| {
+        TABLES.map(|table| {
+            (
+                key(table, number),
+                Some(Bytes::from(format!("{value}{number}"))),
+            )
+        })
+    });
+    pairs.collect()
+}
+
+fn removals(numbers: std::ops::Range<u32>) -> Mutations {
+    numbers
+        .flat_map(|number| TABLES.map(|table| (key(table, number), None)))
+        .collect()
+}
+
+fn all(view: &dyn View, direction: Direction) -> Result<Vec<(Bytes, Bytes)>, String> {
+    let (start, end) = (7_u64.to_be_bytes(), 8_u64.to_be_bytes());
+    let pairs = view
+        .scan(&start, &end, direction)
+        .collect::<Result<Vec<_>, _>>();
+    pairs.map_err(|error| error.to_string())
+}
+
+fn id(index: u64) -> EntryId {
+    EntryId::new(1, index)
+}
+
+fn open(folder: &Path) -> Result<LsmEngine, String> {
+    LsmEngine::open(folder, 1 << 20).map_err(|error| error.to_string())
+}
+
+#[test]
+fn it_is_the_map_that_the_model_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let model = MemoryEngine::new(SimulatedDisk::new());
+    let steps = [
+        puts(0..50, "a"),
+        removals(10..20),
+        puts(15..60, "b"),
+        removals(0..5),
+    ];
+    for (index, mutations) in steps.iter().enumerate() {
+        for engine in [&engine as &dyn Engine, &model] {
+            engine.commit(mutations, id(index as u64 + 1)).unwrap();
+            engine.checkpoint().unwrap();
+        }
+        let (view, expected) = (engine.snapshot(), model.snapshot());
+        for direction in [Direction::Forward, Direction::Backward] {
+            assert_eq!(all(&*view, direction), all(&*expected, direction));
+        }
+        for number in 0..60 {
+            for table in TABLES {
+                let key = key(table, number);
+                assert_eq!(view.get(&key), expected.get(&key));
+            }
+        }
+        for (start, end) in [(3, 17), (17, 3), (59, 100)] {
+            let (start, end) = (key(Table::Items, start), key(Table::Items, end));
+            let scan = |view: &dyn View| view.scan(&start, &end, Direction::Backward).count();
+            assert_eq!(scan(&*view), scan(&*expected));
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&puts(0..20, "old"), id(1)).unwrap();
+    let snapshot = engine.snapshot();
+    let before = all(&*snapshot, Direction::Forward).unwrap();
+    assert_eq!(before.len(), 80);
+    for index in 2..12 {
+        engine.commit(&removals(0..10), id(index)).unwrap();
+        engine.commit(&puts(5..40, "new"), id(index)).unwrap();
+        engine.checkpoint().unwrap();
+        assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_kept_and_the_rest_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&puts(0..10, "kept"), id(3)).unwrap();
+    assert_eq!(engine.durable(), Ok(EntryId::ZERO));
+    engine.checkpoint().unwrap();
+    engine.commit(&puts(10..20, "forgotten"), id(4)).unwrap();
+    engine.close();
+    assert_eq!(engine.durable(), Ok(id(3)));
+    drop(engine);
+
+    let engine = open(folder.path()).unwrap();
+    assert!(Tree::ALL.iter().all(|tree| engine.applied(*tree) == id(3)));
+    assert_eq!(
+        all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
+        40
+    );
+    engine.commit(&puts(10..20, "again"), id(4)).unwrap();
+    assert_eq!(
+        all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
+        80
+    );
+}
+
+/// The files of a folder, by their path in it.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = PathBuf::from(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            let inside = files(&entry.path());
+            found.extend(
+                inside
+                    .into_iter()
+                    .map(|(path, bytes)| (name.join(path), bytes)),
+            );
+        } else {
+            found.push((name, std::fs::read(entry.path()).unwrap()));
+        }
+    }
+    found
+}
+
+fn write_files(folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
+    for (path, bytes) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Everything, by scans and by keys.
+fn read_all(engine: &LsmEngine) -> Result<Vec<(Bytes, Bytes)>, String> {
+    let view = engine.snapshot();
+    for number in 0..10 {
+        for table in TABLES {
+            let value = view
+                .get(&key(table, number))
+                .map_err(|error| error.to_string())?;
+            assert_eq!(value, Some(Bytes::from(format!("value{number}"))));
+        }
+    }
+    all(&*view, Direction::Forward)
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&puts(0..10, "value"), id(1)).unwrap();
+    engine.checkpoint().unwrap();
+    engine.close();
+    let expected = all(&*engine.snapshot(), Direction::Forward).unwrap();
+    drop(engine);
+
+    let whole = files(folder.path());
+    let mut found = 0;
+    for at in 0..whole.len() {
+        for offset in (0..whole[at].1.len()).step_by(9) {
+            let mut flipped = whole.clone();
+            flipped[at].1[offset] ^= 0x20;
+            let folder = tempfile::tempdir().unwrap();
+            write_files(folder.path(), &flipped);
+            match open(folder.path()).and_then(|engine| read_all(&engine)) {
+                Ok(pairs) => assert_eq!(pairs, expected, "{} {offset}", whole[at].0.display()),
+                Err(_) => found += 1,
+            }
+        }
+    }
+    assert!(100 < found, "only {found} flips were found");
+}

@@ -1,0 +1,371 @@
+//! The log's bytes, and what is read back after they were cut, changed or lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use expect_test::expect;
+use fader_chain::{Change, Entry, EntryId, Stamp};
+use proptest::prelude::*;
+
+use super::{Log, Replayed};
+use crate::disk::SimulatedDisk;
+use crate::settings::Durability;
+use crate::status::OpenError;
+
+const SEGMENT_BYTES: u64 = 400;
+
+fn entry(epoch: u64, prev: EntryId, size: usize) -> Entry {
+    let id = EntryId::new(epoch, prev.index + 1);
+    let key = Bytes::from(vec![b'k'; size]);
+    let changes = vec![Change::Remove { key }];
+    let stamp = Stamp::strong(id);
+    Entry {
+        id,
+        prev,
+        stamp,
+        request: None,
+        result: Bytes::new(),
+        changes,
+    }
+}
+
+/// A log being written, and what was written.
+struct Writer {
+    disk: SimulatedDisk,
+    log: Log,
+    epoch: u64,
+    entries: Vec<Entry>,
+}
+
+fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Log, OpenError> {
+    let (log, _) = Log::open(
+        Arc::new(disk.clone()),
+        Path::new("/log"),
+        durability,
+        SEGMENT_BYTES,
+        7,
+    )?;
+    Ok(log)
+}
+
+fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Entry>), OpenError> {
+    let mut log = open(disk, Durability::Disk)?;
+    let mut entries = Vec::new();
+    let replayed = log.replay(EntryId::ZERO, |entry| {
+        entries.push(entry);
+        Ok(())
+    })?;
+    Ok((replayed, entries))
+}
+
+impl Writer {
+    fn new(durability: Durability) -> Self {
+        use crate::disk::{Disk, SyncSite};
+        let disk = SimulatedDisk::new();
+        disk.create_folder(Path::new("/log")).unwrap();
+        disk.sync_folder(Path::new("/"), SyncSite::DataFolder)
+            .unwrap();
+        let log = open(&disk, durability).unwrap();
+        let mut writer = Writer {
+            disk,
+            log,
+            epoch: 0,
+            entries: Vec::new(),
+        };
+        writer.begin_epoch();
+        writer
+    }
+
+    fn last(&self) -> EntryId {
+        self.entries.last().map_or(EntryId::ZERO, |entry| entry.id)
+    }
+
+    fn begin_epoch(&mut self) {
+        self.epoch += 1;
+        self.log
+            .begin_epoch(self.epoch, self.last(), false)
+            .unwrap();
+    }
+
+    fn batch(&self, sizes: &[usize]) -> Vec<Entry> {
+        let mut prev = self.last();
+        let entries = sizes.iter().map(|size| {
+            let entry = entry(self.epoch, prev, *size);
+            prev = entry.id;
+            entry
+        });
+        entries.collect()
+    }
+
+    fn append(&mut self, sizes: &[usize]) {
+        let batch = self.batch(sizes);
+        self.log.append(&batch).unwrap();
+        self.entries.extend(batch);
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.disk
+            .files()
+            .into_iter()
+            .filter(|path| path.extension().is_some())
+            .collect()
+    }
+}
+
+/// Three segments of two epochs, marked.
+fn written() -> Writer {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[10, 20]);
+    writer.append(&[300]);
+    writer.append(&[5]);
+    writer.begin_epoch();
+    writer.append(&[1, 2, 3]);
+    writer.append(&[50]);
+    writer.log.mark().unwrap();
+    assert_eq!(writer.files().len(), 3);
+    writer
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let writer = written();
+    let (replayed, entries) = read(&writer.disk).unwrap();
+    assert_eq!(entries, writer.entries);
+    assert_eq!(
+        (replayed.epoch, replayed.last, replayed.torn),
+        (2, writer.last(), None)
+    );
+    assert_eq!(replayed.segments, 3);
+}
+
+#[test]
+fn the_bytes_are_frozen() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[3]);
+    writer.log.mark().unwrap();
+    let bytes = writer.disk.content(&writer.files()[0]).unwrap();
+    assert_eq!(
+        bytes.len() as u64,
+        SEGMENT_BYTES,
+        "the file has its size from the start"
+    );
+    let hex = |range: std::ops::Range<usize>| -> String {
+        bytes[range]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    };
+    expect!["46414445524c4f47010000000700000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000005c48fbfa"].assert_eq(&hex(0..64));
+    expect!["fee0aec2100000004000000001010101000001010100000103036b6b6b551652f100"]
+        .assert_eq(&hex(64..98));
+    expect!["0000005d000000020000000000"].assert_eq(&hex(98..111));
+}
+
+#[test]
+fn every_flipped_bit_of_a_marked_log_is_located_or_harmless() {
+    let writer = written();
+    let mut damaged = 0;
+    for path in writer.files() {
+        for offset in 0..writer.disk.content(&path).unwrap().len() {
+            for mask in [0x01, 0x10, 0x80] {
+                let disk = writer.disk.copy();
+                disk.flip(&path, offset, mask);
+                match read(&disk) {
+                    Ok((_, entries)) => assert_eq!(entries, writer.entries, "{path:?} {offset}"),
+                    Err(OpenError::Damaged(message)) => {
+                        assert!(message.contains(path.to_str().unwrap()), "{message}");
+                        assert!(message.contains("offset"), "{message}");
+                        damaged += 1;
+                    }
+                    Err(other) => panic!("{path:?} {offset}: {other}"),
+                }
+            }
+        }
+    }
+    assert!(500 < damaged, "only {damaged} flips did damage");
+}
+
+#[test]
+fn without_a_mark_only_the_last_write_may_pass_for_cut_short() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[10, 20]);
+    writer.append(&[30]);
+    let before = writer.entries.clone();
+    let path = writer.files()[0].clone();
+    writer.append(&[40, 50]);
+    let mut cut = 0;
+    for offset in 0..SEGMENT_BYTES as usize {
+        let disk = writer.disk.copy();
+        disk.flip(&path, offset, 0x04);
+        match read(&disk) {
+            Ok((_, entries)) if entries == writer.entries => {}
+            Ok((replayed, entries)) => {
+                assert!(
+                    entries.starts_with(&before) && replayed.torn.is_some(),
+                    "{offset}"
+                );
+                cut += 1;
+            }
+            Err(OpenError::Damaged(_)) => {}
+            Err(other) => panic!("{offset}: {other}"),
+        }
+    }
+    assert!(
+        100 < cut,
+        "only {cut} flips were taken for a write cut short"
+    );
+}
+
+#[test]
+fn a_write_cut_at_any_byte_is_cut_off_and_reported() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[10]);
+    let before = writer.entries.clone();
+    let path = writer.files()[0].clone();
+    let start = (0..SEGMENT_BYTES as usize)
+        .rfind(|at| writer.disk.content(&path).unwrap()[*at] != 0)
+        .unwrap()
+        + 1;
+    writer.append(&[20, 30]);
+    let whole = writer.disk.content(&path).unwrap();
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for cut in start..end {
+        let disk = writer.disk.copy();
+        for (offset, byte) in whole.iter().enumerate().take(end).skip(cut) {
+            disk.flip(&path, offset, *byte);
+        }
+        let (replayed, entries) = read(&disk).unwrap();
+        assert!(entries.starts_with(&before) && entries.len() < writer.entries.len());
+        let has_rest = disk.content(&path).unwrap()[start..]
+            .iter()
+            .any(|byte| *byte != 0);
+        let is_cut = entries.len() == before.len() && has_rest;
+        if is_cut {
+            let torn = replayed.torn.unwrap();
+            assert!(torn.contains(&format!("offset {start}")), "{torn}");
+        }
+    }
+}
+
+#[test]
+fn a_write_that_lost_its_beginning_is_cut_off() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[10]);
+    let before = writer.entries.clone();
+    let path = writer.files()[0].clone();
+    let content = writer.disk.content(&path).unwrap();
+    let start = content.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    writer.append(&[20, 30, 40]);
+    let whole = writer.disk.content(&path).unwrap();
+    // The page with the first record never reached the medium; later ones of the same write did.
+    (start..start + 20).for_each(|offset| writer.disk.flip(&path, offset, whole[offset]));
+    let (replayed, entries) = read(&writer.disk).unwrap();
+    assert_eq!(entries, before);
+    assert!(replayed.torn.is_some());
+}
+
+#[test]
+fn a_missing_segment_is_named() {
+    for (missing, reason) in [(0, "00000001.log"), (1, "00000002.log")] {
+        use crate::disk::Disk;
+        let writer = written();
+        writer.disk.remove(&writer.files()[missing]).unwrap();
+        let Err(OpenError::Damaged(message)) = read(&writer.disk) else {
+            panic!("segment {missing} is missed");
+        };
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+#[test]
+fn segments_go_when_nothing_in_them_is_needed() {
+    let mut writer = written();
+    writer.log.remove_through(EntryId::new(1, 2), 0).unwrap();
+    assert_eq!(writer.files().len(), 3, "entry 1.3 is in the first segment");
+    writer
+        .log
+        .remove_through(EntryId::new(1, 3), 10_000)
+        .unwrap();
+    assert_eq!(writer.files().len(), 3, "10000 bytes are kept");
+    writer.log.remove_through(writer.last(), 0).unwrap();
+    assert_eq!(writer.files().len(), 1, "the current segment stays");
+    let mut log = open(&writer.disk, Durability::Disk).unwrap();
+    let mut entries = Vec::new();
+    let applied = EntryId::new(1, 4);
+    let replayed = log.replay(applied, |entry| {
+        entries.push(entry.id.index);
+        Ok(())
+    });
+    assert_eq!(replayed.unwrap().last, writer.last());
+    assert_eq!(entries, [5, 6, 7, 8]);
+}
+
+#[test]
+fn what_a_failed_write_left_is_void_after_the_next_epoch() {
+    for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {
+        let mut writer = Writer::new(Durability::Disk);
+        writer.append(&[10]);
+        fault(&writer.disk, true);
+        let failed = writer.batch(&[20, 30]);
+        assert!(writer.log.append(&failed).is_err());
+        assert!(
+            writer.log.append(&failed).is_err(),
+            "L3: the file is not used again"
+        );
+        fault(&writer.disk, false);
+        let (_, entries) = read(&writer.disk).unwrap();
+        assert_eq!(
+            entries.len(),
+            3,
+            "all of the write reached the disk, as it may"
+        );
+        writer.begin_epoch();
+        writer.append(&[40]);
+        let (replayed, entries) = read(&writer.disk).unwrap();
+        assert_eq!(entries, writer.entries);
+        assert_eq!(replayed.torn, None);
+    }
+}
+
+#[test]
+fn relaxed_durability_loses_the_end_only() {
+    for seed in 0..200 {
+        let mut writer = Writer::new(Durability::Os);
+        for size in [10, 20, 30] {
+            writer.append(&[size, size]);
+        }
+        writer.log.sync().unwrap();
+        let synced = writer.entries.len();
+        for size in [40, 50, 60] {
+            writer.append(&[size]);
+        }
+        let (_, entries) = read(&writer.disk.crash(seed)).unwrap();
+        assert!(
+            writer.entries.starts_with(&entries) && synced <= entries.len(),
+            "seed {seed}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_crash_keeps_what_was_synced(
+        batches in prop::collection::vec(prop::collection::vec(0_usize..120, 1..5), 1..12),
+        seed: u64,
+    ) {
+        let mut writer = Writer::new(Durability::Disk);
+        let (last, synced) = batches.split_last().unwrap();
+        for batch in synced {
+            writer.append(batch);
+        }
+        let sure = writer.entries.len();
+        writer.disk.fail_syncs(true);
+        let unsure = writer.batch(last);
+        prop_assert!(writer.log.append(&unsure).is_err());
+        writer.entries.extend(unsure);
+        let (_, entries) = read(&writer.disk.crash(seed)).unwrap();
+        prop_assert!(writer.entries.starts_with(&entries));
+        prop_assert!(sure <= entries.len());
+    }
+}
