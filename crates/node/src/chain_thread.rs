@@ -1,8 +1,8 @@
 //! The thread that drives the chain: it alone decides, logs and applies.
 //!
-//! One turn: take what is queued, decide each on the newest state, write all entries in one go, sync
-//! once, apply once, answer all. Nothing else touches the log, so the latency of a lone write is one
-//! wake-up, one write and one sync.
+//! One turn: take what is queued, decide each on the newest state, write all entries in one go,
+//! sync once, apply once, answer all. Nothing else touches the log, so the latency of a lone write
+//! is one wake-up, one write and one sync.
 //!
 //! Invariants:
 //! - T1 a job is answered once: as decided, or that its outcome is unknown.

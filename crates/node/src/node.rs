@@ -136,7 +136,7 @@ impl Node {
         lock: Option<FolderLock>,
         start: Instant,
     ) -> Result<(Node, Recovery), OpenError> {
-        let (mut log, unfinished) = open_log(&settings, disk.clone())?;
+        let (mut log, unfinished) = open_log(&settings, disk)?;
         let is_first_start = log.is_new();
         let seal = Seal::load(&**disk, &settings.data, is_first_start)?;
         let (replayed, entries_replayed) = recovery::replay(&mut log, &*engine)?;
@@ -406,7 +406,7 @@ impl Pace for Deadline {
     }
 }
 
-fn open_log(settings: &Settings, disk: Arc<dyn Disk>) -> Result<(Log, Option<String>), OpenError> {
+fn open_log(settings: &Settings, disk: &Arc<dyn Disk>) -> Result<(Log, Option<String>), OpenError> {
     let folder = settings.data.join("log");
     let failed = |source| creating(&folder, source);
     disk.create_folder(&folder).map_err(failed)?;
@@ -419,7 +419,7 @@ fn open_log(settings: &Settings, disk: Arc<dyn Disk>) -> Result<(Log, Option<Str
     let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
     if log.is_new() {
         // An earlier first start may have been cut short before this.
-        sync_names(&*disk, &settings.data).map_err(failed)?;
+        sync_names(&**disk, &settings.data).map_err(failed)?;
     }
     Ok((log, unfinished))
 }

@@ -44,21 +44,27 @@ fn encoded(entry: &Entry) -> Vec<u8> {
     bytes
 }
 
+/// Sixteen bytes a line.
+fn hex(bytes: &[u8]) -> String {
+    let line =
+        |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    bytes.chunks(16).map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[track_caller]
 fn check(entry: &Entry, frozen: &Expect) {
     let bytes = encoded(entry);
-    frozen.assert_eq(
-        &bytes
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>(),
-    );
+    frozen.assert_eq(&hex(&bytes));
     assert_eq!(Entry::decode(Bytes::from(bytes)).as_ref(), Ok(entry));
 }
 
 #[test]
 fn the_bytes_are_frozen() {
-    check(&entry(), &expect!["01032902280103290100000000000000000000000000000102ac02026f6b0201036b657902020167030167017603056f74686572"]);
+    check(&entry(), &expect![[r#"
+        01032902280103290100000000000000
+        000000000000000102ac02026f6b0201
+        036b657902020167030167017603056f
+        74686572"#]]);
     let plain = Entry {
         request: None,
         result: Bytes::new(),

@@ -1,13 +1,13 @@
-//! The engine on a medium: one log-structured merge tree for each [`Tree`], without a journal of its
-//! own, for the log is one (docs/decisions/0002-engine.md).
+//! The engine on a medium: one log-structured merge tree for each [`Tree`], without a journal of
+//! its own, for the log is one (docs/decisions/0002-engine.md).
 //!
 //! A commit goes to the trees' tables in memory. A checkpoint puts a marker with the id of the last
 //! entry into each tree, seals its table, and a thread writes it out; a tree's table and its marker
 //! become durable in one step (G1). Another thread merges tables.
 //!
 //! Invariants:
-//! - G1 to G3 of the seam. G2: a snapshot reads below `published`, which moves only between commits;
-//!   what a snapshot can see is merged away only after it is gone.
+//! - G1 to G3 of the seam. G2: a snapshot reads below `published`, which moves only between
+//!   commits; what a snapshot can see is merged away only after it is gone.
 //!
 //! Deliberately absent: compression; commits from more than one thread.
 
@@ -31,7 +31,7 @@ use super::{Engine, EngineError, Mutations, Snapshot, Tree};
 use crate::log::is_full;
 use crate::status::OpenError;
 
-/// Where a tree keeps the id of the last entry it holds: behind all other keys, outside of any scan.
+/// Where a tree keeps the id of the last entry it holds: behind all keys, outside of any scan.
 const MARKER: &[u8] = &[0xff];
 const MARKER_VERSION: u8 = 1;
 /// Bytes of tables in memory at which a checkpoint is due. Twice as much, and commits wait for it.

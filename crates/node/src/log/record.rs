@@ -7,8 +7,8 @@
 //! record  := crc:u32  size:u32  synced:u32  kind:u8  payload[size]
 //! ```
 //!
-//! Numbers are little-endian. Checksums are CRC-32C. A record's covers the segment's identity and the
-//! record's own offset too, so that no other bytes, however old, pass for it.
+//! Numbers are little-endian. Checksums are CRC-32C. A record's covers the segment's identity and
+//! the record's own offset too, so that no other bytes, however old, pass for it.
 //!
 //! Invariants:
 //! - L1 `synced` is a length of the segment that was durable before the record was written: so a

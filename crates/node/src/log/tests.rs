@@ -151,15 +151,22 @@ fn the_bytes_are_frozen() {
         "the file has its size from the start"
     );
     let hex = |range: std::ops::Range<usize>| -> String {
+        let line = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         bytes[range]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+            .chunks(16)
+            .map(line)
+            .collect::<Vec<String>>()
+            .join("\n")
     };
-    expect!["46414445524c4f47010000000700000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000005c48fbfa"].assert_eq(&hex(0..64));
-    expect!["fee0aec2100000004000000001010101000001010100000103036b6b6b551652f100"]
-        .assert_eq(&hex(64..98));
-    expect!["0000005d000000020000000000"].assert_eq(&hex(98..111));
+    expect![[r#"
+        46414445524c4f470100000007000000
+        00000000010000000000000001000000
+        00000000000000000000000000000000
+        0000000000000000000000005c48fbfa"#]].assert_eq(&hex(0..64));
+    expect![[r#"
+        fee0aec2100000004000000001010101
+        000001010100000103036b6b6b"#]].assert_eq(&hex(64..93));
+    expect!["551652f1000000005d00000002"].assert_eq(&hex(93..106));
 }
 
 #[test]
