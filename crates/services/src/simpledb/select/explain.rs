@@ -2,7 +2,7 @@
 
 use super::plan::{PROBE_MAX, Planner};
 use super::predicate::{Condition, Field, Value};
-use super::range::Range;
+use super::range::{Range, Ranges};
 use super::statement::{Order, Output, Selection, Statement};
 use super::walk::{Lane, Walk};
 use crate::simpledb::Limits;
@@ -21,7 +21,7 @@ pub(crate) fn lines(
     let selection = &statement.selection;
     let plan = Planner::new(selection).choose(view, collection)?;
     let walk = plan.unsorted.as_ref().unwrap_or(&plan.order);
-    let mut lines: Vec<String> = walk.lanes.iter().map(read).collect();
+    let mut lines: Vec<String> = walk.lanes.iter().map(|lane| read(lane, walk)).collect();
     lines.push(match walk.count(view, collection, PROBE_MAX)? {
         Some(entries) => format!("that is {entries} entries"),
         None => format!("that is more than {PROBE_MAX} entries"),
@@ -54,23 +54,32 @@ pub(crate) fn lines(
     Ok(lines)
 }
 
-fn read(lane: &Lane<'_>) -> String {
+fn read(lane: &Lane<'_>, walk: &Walk<'_>) -> String {
     let what = match lane.field {
         Field::ItemName => "read items".to_owned(),
         field @ Field::Attribute(_) => format!("read the index of {field}"),
     };
-    let ranges = lane.ranges.as_slice();
-    match ranges {
-        [] => format!("{what}: no value is possible"),
-        _ if lane.ranges.is_everything() => format!("{what}: all"),
-        _ => {
-            let shown: Vec<_> = ranges.iter().take(RANGES_SHOWN).map(range).collect();
-            let more = match ranges.len() - shown.len() {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            format!("{what}: {}{more}", shown.join(", "))
-        }
+    let is_narrowed = *lane.field != Field::ItemName
+        && lane.ranges.as_slice().iter().any(Range::is_point)
+        && !walk.items.is_everything();
+    let narrowed = if is_narrowed {
+        format!(", of items {}", list(&walk.items))
+    } else {
+        String::new()
+    };
+    format!("{what}: {}{narrowed}", list(&lane.ranges))
+}
+
+fn list(ranges: &Ranges) -> String {
+    if ranges.is_everything() {
+        return "all".to_owned();
+    }
+    let ranges = ranges.as_slice();
+    let shown: Vec<_> = ranges.iter().take(RANGES_SHOWN).map(range).collect();
+    match ranges.len() - shown.len() {
+        0 if shown.is_empty() => "none is possible".to_owned(),
+        0 => shown.join(", "),
+        more => format!("{}, and {more} more", shown.join(", ")),
     }
 }
 

@@ -18,8 +18,9 @@
 use std::collections::BTreeMap;
 
 use super::predicate::{Condition, Field, Formula, Predicate, Test};
+use super::range::Ranges;
 use super::sort;
-use super::statement::Selection;
+use super::statement::{Order, Selection};
 use super::walk::{Lane, Walk};
 use crate::simpledb::counters::{attribute_pairs, counters};
 use crate::{CollectionId, Direction, View, ViewError};
@@ -59,6 +60,7 @@ pub(crate) struct Planner<'s> {
     selection: &'s Selection,
     sources: Vec<&'s Predicate>,
     cover: Option<Cover>,
+    items: Ranges,
 }
 
 /// What must be read to meet every item of a condition.
@@ -88,6 +90,7 @@ impl<'s> Planner<'s> {
             selection,
             sources,
             cover,
+            items: Ranges::of_items(&selection.condition),
         }
     }
 
@@ -108,14 +111,7 @@ impl<'s> Planner<'s> {
                     sources,
                 }
             }
-            Some(order) => {
-                let order = sort::walk(self.selection, order);
-                let sources = self.far_fewer(&order, view, collection)?;
-                Choice {
-                    sorts: sources.is_some(),
-                    sources: sources.unwrap_or_default(),
-                }
-            }
+            Some(order) => self.ordered(order, view, collection)?,
         };
         Ok(self
             .plan(choice)
@@ -127,23 +123,38 @@ impl<'s> Planner<'s> {
         let sources = choice.sources.as_slice();
         let is_known = sources.last().is_none_or(|&last| last < self.sources.len());
         let is_ordered = sources.is_sorted_by(|one, other| one < other);
+        if !is_known || !is_ordered {
+            return None;
+        }
         let covers = self
             .cover
             .as_ref()
             .is_some_and(|cover| cover.is_met_by(sources));
         let is_answer = match (&self.selection.order, choice.sorts) {
             (Some(_), true) => covers,
-            (Some(_), false) => sources.is_empty(),
+            (Some(order), false) => {
+                sources.is_empty() || (covers && self.is_in_order(sources, order))
+            }
             (None, true) => false,
             (None, false) => covers || sources.is_empty(),
         };
-        if !is_known || !is_ordered || !is_answer {
+        if !is_answer {
             return None;
         }
         let (unsorted, order) = match &self.selection.order {
+            Some(order) if choice.sorts => {
+                (Some(self.walk(sources)), sort::walk(self.selection, order))
+            }
+            Some(order) if sources.is_empty() => (None, sort::walk(self.selection, order)),
             Some(order) => {
-                let unsorted = choice.sorts.then(|| self.walk(sources));
-                (unsorted, sort::walk(self.selection, order))
+                let direction = order.direction;
+                (
+                    None,
+                    Walk {
+                        direction,
+                        ..self.walk(sources)
+                    },
+                )
             }
             None => (None, self.walk(sources)),
         };
@@ -170,7 +181,7 @@ impl<'s> Planner<'s> {
         if lanes.is_empty() {
             lanes.push(Lane::whole(&Field::ItemName));
         }
-        Walk::new(lanes, Direction::Forward)
+        Walk::new(lanes, Direction::Forward, self.items.clone())
     }
 
     /// The sources with the fewest entries; none means the whole domain.
@@ -214,35 +225,61 @@ impl<'s> Planner<'s> {
         Ok(items < pairs)
     }
 
-    /// Sources far smaller than the index whose order is wanted, if there are any.
-    fn far_fewer(
+    /// Sources that are read in the wanted order, or far smaller ones that are sorted.
+    fn ordered(
         &self,
-        order: &Walk<'s>,
+        order: &Order,
         view: &dyn View,
         collection: CollectionId,
-    ) -> Result<Option<Vec<usize>>, ViewError> {
+    ) -> Result<Choice, ViewError> {
+        let walk = sort::walk(self.selection, order);
         let Some(cover) = &self.cover else {
-            return Ok(None);
+            return Ok(Choice::default());
         };
-        let sorted = &order.lanes[0].field;
-        if self
-            .sources
-            .iter()
-            .all(|predicate| predicate.field == **sorted)
-        {
-            return Ok(None);
+        let is_other = |source: &usize| self.sources[*source].field != order.field;
+        let others: Vec<_> = (0..self.sources.len()).filter(is_other).collect();
+        match others.as_slice() {
+            [] => return Ok(Choice::default()),
+            // It has no more entries than the index of items, so there is nothing to count.
+            [_] if cover.is_met_by(&others) && self.is_in_order(&others, order) => {
+                return Ok(Choice {
+                    sorts: false,
+                    sources: others,
+                });
+            }
+            _ => {}
         }
         for budget in budgets() {
-            if order.count(view, collection, budget)?.is_some() {
-                return Ok(None);
+            if walk.count(view, collection, budget)?.is_some() {
+                return Ok(Choice::default());
             }
-            if let Some(counted) = self.within(cover, budget, view, collection)? {
-                let enough = (FAR_SMALLER * counted.entries).max(budget);
-                let is_far_larger = order.count(view, collection, enough)?.is_none();
-                return Ok(is_far_larger.then_some(counted.sources));
+            if let Some(Counted { sources, entries }) =
+                self.within(cover, budget, view, collection)?
+            {
+                let enough = (FAR_SMALLER * entries).max(budget);
+                if walk.count(view, collection, enough)?.is_some() {
+                    return Ok(Choice::default());
+                }
+                let sorts = !self.is_in_order(&sources, order);
+                return Ok(Choice { sorts, sources });
             }
         }
-        Ok(None)
+        let (_, sources) = self.by_shape(cover);
+        let is_in_order = self.is_in_order(&sources, order);
+        Ok(if is_in_order {
+            Choice {
+                sorts: false,
+                sources,
+            }
+        } else {
+            Choice::default()
+        })
+    }
+
+    /// Whether the sources are read in the wanted order anyhow: the entries of one value are in the
+    /// order of the items' names.
+    fn is_in_order(&self, sources: &[usize], order: &Order) -> bool {
+        order.field == Field::ItemName && self.walk(sources).is_point()
     }
 
     /// The best sources of those that have at most `budget` entries.

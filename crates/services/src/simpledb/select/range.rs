@@ -6,7 +6,7 @@
 //! Invariants:
 //! - V1 the ranges of a set are not empty, in order, and do not touch.
 
-use super::predicate::{Formula, Pattern, Test};
+use super::predicate::{Condition, Field, Formula, Pattern, Test};
 
 /// Values from `low` on and before `high`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,18 @@ impl Ranges {
                     .collect(),
             ),
         }
+    }
+
+    /// The names that items in the set of `condition` can have.
+    pub(crate) fn of_items(condition: &Condition) -> Self {
+        let conjuncts = condition.conjuncts().into_iter();
+        let ranges = conjuncts.filter_map(|conjunct| match conjunct {
+            Condition::Predicate(predicate) if predicate.field == Field::ItemName => {
+                Some(Ranges::of(&predicate.formula))
+            }
+            _ => None,
+        });
+        ranges.fold(Ranges::everything(), |all, ranges| all.intersect(&ranges))
     }
 
     /// In order.

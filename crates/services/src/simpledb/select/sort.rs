@@ -10,6 +10,7 @@
 //! reading the index or sorting what was read otherwise gives the same.
 
 use super::predicate::{Condition, Field, Formula, Predicate, Test};
+use super::range::Ranges;
 use super::statement::{Order, Selection};
 use super::walk::{Lane, Walk};
 use crate::simpledb::{Code, Error};
@@ -48,7 +49,11 @@ pub(crate) fn walk<'s>(selection: &'s Selection, order: &'s Order) -> Walk<'s> {
     } else {
         Lane::new(&order.field, formulas)
     };
-    Walk::new(vec![lane], order.direction)
+    Walk::new(
+        vec![lane],
+        order.direction,
+        Ranges::of_items(&selection.condition),
+    )
 }
 
 fn constrains(condition: &Condition, field: &Field) -> bool {

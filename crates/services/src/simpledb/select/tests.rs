@@ -92,6 +92,12 @@ fn reads_what_it_returns_and_not_the_domain() {
     check("itemName() = 'item000777'", 1, 5);
     check("itemName() in ('item000777', 'item000778')", 2, 8);
     check("not (not ten = '00042' or even = 'no')", 5, 60);
+    check("even = 'yes' and itemName() > 'item099900'", 49, 400);
+    check(
+        "even = 'yes' and itemName() > 'item050000' order by itemName() limit 5",
+        5,
+        20,
+    );
     check("name like '%00777'", 1, 100_010);
     check("ten > '00500' order by ten limit 5", 5, 20);
     check("name is not null order by name desc limit 5", 5, 20);
@@ -147,6 +153,16 @@ fn explains() {
             that is 10 entries
             keep those where name is not null
             sort them by name, greatest first
+            end a page at 100 items or 1048576 bytes"#]],
+    );
+    check(
+        "select * from mydomain where even = 'no' and itemName() >= 'item000090' \
+         order by itemName()",
+        expect_test::expect![[r#"
+            read the index of even: = 'no', of items >= 'item000090'
+            that is 5 entries
+            keep those where itemName() >= 'item000090'
+            give them as read: by itemName()
             end a page at 100 items or 1048576 bytes"#]],
     );
     check(

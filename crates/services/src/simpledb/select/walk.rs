@@ -39,6 +39,8 @@ pub(crate) struct Walk<'s> {
     pub(crate) lanes: Vec<Lane<'s>>,
     /// Backward only with a single lane.
     pub(crate) direction: Direction,
+    /// The names that results can have.
+    pub(crate) items: Ranges,
 }
 
 /// Where an entry stands in a walk.
@@ -105,21 +107,42 @@ impl<'s> Lane<'s> {
         }
     }
 
-    fn section(&self, lane: usize, collection: CollectionId, range: &Range) -> Section {
+    /// The keys of a range; of a single value's, those of `items` only.
+    fn sections(
+        &self,
+        lane: usize,
+        collection: CollectionId,
+        range: &Range,
+        items: &Ranges,
+    ) -> Vec<Section> {
         let prefix = self.prefix(collection);
-        let bound = |value: &[u8]| match self.field {
-            Field::ItemName => prefix.clone().raw(value).build(),
-            Field::Attribute(_) => prefix.clone().text(value).build(),
+        let prefix_size = prefix.clone().build().len();
+        let (prefix, bounds, is_last) = match self.field {
+            Field::ItemName => (prefix, std::slice::from_ref(range), true),
+            Field::Attribute(_) if range.is_point() => {
+                (prefix.text(&range.low), items.as_slice(), true)
+            }
+            Field::Attribute(_) => (prefix, std::slice::from_ref(range), false),
         };
-        Section {
+        let bound = |value: &[u8]| {
+            let prefix = prefix.clone();
+            if is_last {
+                prefix.raw(value)
+            } else {
+                prefix.text(value)
+            }
+            .build()
+        };
+        let sections = bounds.iter().map(|bounds| Section {
             lane,
-            prefix_size: prefix.clone().build().len(),
-            first: bound(&range.low),
-            end: match &range.high {
+            prefix_size,
+            first: bound(&bounds.low),
+            end: match &bounds.high {
                 Some(high) => bound(high),
                 None => prefix.clone().build_end(),
             },
-        }
+        });
+        sections.collect()
     }
 
     fn key(&self, collection: CollectionId, place: &Place) -> Bytes {
@@ -158,8 +181,12 @@ impl<'s> Lane<'s> {
 
 impl<'s> Walk<'s> {
     /// A walk of these lanes.
-    pub(crate) fn new(lanes: Vec<Lane<'s>>, direction: Direction) -> Self {
-        Walk { lanes, direction }
+    pub(crate) fn new(lanes: Vec<Lane<'s>>, direction: Direction, items: Ranges) -> Self {
+        Walk {
+            lanes,
+            direction,
+            items,
+        }
     }
 
     /// Where `item` is a result (W1), if it is one at all.
@@ -268,7 +295,7 @@ impl<'s> Walk<'s> {
         let lanes = self.lanes.iter().enumerate();
         let sections = lanes.flat_map(|(at, lane)| {
             let ranges = lane.ranges.as_slice().iter();
-            ranges.map(move |range| lane.section(at, collection, range))
+            ranges.flat_map(move |range| lane.sections(at, collection, range, &self.items))
         });
         let mut sections: Vec<_> = sections.collect();
         if self.direction == Direction::Backward {

@@ -230,12 +230,15 @@ impl Expression {
     /// The values an item may be sorted by.
     fn sort_value<'d>(
         &self,
-        name: &str,
+        by: &Key,
         item: &'d str,
         data: &'d Data,
         is_descending: bool,
     ) -> Option<&'d str> {
-        let about = [Key::Any(name.to_owned()), Key::Every(name.to_owned())];
+        let about = match by {
+            Key::Any(name) => vec![by.clone(), Key::Every(name.clone())],
+            _ => vec![by.clone()],
+        };
         let required = self.required();
         let on_it: Vec<_> = required
             .iter()
@@ -425,23 +428,25 @@ proptest! {
         data in data(),
         expression in expression(),
         required in proptest::option::of(operator()),
+        by in prop::sample::select(vec![Key::ItemName, Key::Any("a".to_owned())]),
         is_descending in any::<bool>(),
         limit in 1_usize..5,
         every in 1_usize..9,
     ) {
         let domain = domain(&data);
-        let on_it = Test(Key::Any("a".to_owned()), required.unwrap_or(Operator::NotNull));
+        let on_it = Test(by.clone(), required.unwrap_or(Operator::NotNull));
         let expression = And(vec![expression, on_it]);
         let text = format!(
-            "select * from mydomain where {} order by a {} limit {limit}",
+            "select * from mydomain where {} order by {} {} limit {limit}",
             expression.print(),
+            by.print(),
             if is_descending { "desc" } else { "asc" },
         );
         let mut rows: Vec<(&str, String)> = data
             .keys()
             .filter(|item| expression.selects(item, &data))
             .filter_map(|item| {
-                let value = expression.sort_value("a", item, &data, is_descending)?;
+                let value = expression.sort_value(&by, item, &data, is_descending)?;
                 Some((value, item.clone()))
             })
             .collect();
