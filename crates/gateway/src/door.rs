@@ -26,10 +26,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::Settings;
 use crate::body::{self, BodyError};
 use crate::connection::{Phase, Progress};
-use crate::metrics::Metrics;
+use crate::metrics::{Counted, Metrics};
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
-use crate::server::Counted;
 use crate::signature::{Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
 

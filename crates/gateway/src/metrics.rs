@@ -10,6 +10,7 @@ use fader_node::Node;
 use fader_services::simpledb::Code;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -137,6 +138,23 @@ impl Metrics {
     }
 }
 
+/// One more in a gauge, for as long as it lives.
+pub(crate) struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    /// Adds one.
+    pub(crate) fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 /// The node's counters, read when the page is.
 struct NodeCollector(Node);
 
@@ -160,12 +178,7 @@ impl Collector for NodeCollector {
             ),
         ] {
             let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(
-                name,
-                help,
-                None,
-                prometheus_client::metrics::MetricType::Counter,
-            )?)?;
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
         for (name, help, value) in [
             (
@@ -191,12 +204,7 @@ impl Collector for NodeCollector {
             ),
         ] {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            gauge.encode(encoder.encode_descriptor(
-                name,
-                help,
-                None,
-                prometheus_client::metrics::MetricType::Gauge,
-            )?)?;
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
         Ok(())
     }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use fader_node::Node;
 use hyper::service::service_fn;
-use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +24,7 @@ use crate::Settings;
 use crate::connection::{self, Progress, is_stopped};
 use crate::control;
 use crate::door::Door;
+use crate::metrics::Counted;
 
 /// How long to wait after a failed accept: it is for want of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -196,22 +196,5 @@ fn refuse(stream: TcpStream) {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write(REFUSAL);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-    }
-}
-
-/// One more in a gauge, for as long as it lives.
-pub(crate) struct Counted<'a>(&'a Gauge);
-
-impl<'a> Counted<'a> {
-    /// Adds one.
-    pub(crate) fn new(gauge: &'a Gauge) -> Self {
-        gauge.inc();
-        Counted(gauge)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

@@ -75,20 +75,24 @@ impl<'a> Presented<'a> {
             }
         }
         let missing = |name: &str| incomplete(&format!("Authorization has no {name}"));
+        let credential = credential.ok_or_else(|| missing("Credential"))?;
+        let signed_headers = signed_headers.ok_or_else(|| missing("SignedHeaders"))?;
+        let signature = signature.ok_or_else(|| missing("Signature"))?;
         let date = signed
             .headers
             .get("x-amz-date")
             .and_then(|date| date.to_str().ok());
-        Presented {
+        let date = date.ok_or_else(|| incomplete("The header X-Amz-Date is missing"))?;
+        check_host_is_signed(signed_headers)?;
+        Ok(Presented {
             place: Place::Header,
-            credential: credential.ok_or_else(|| missing("Credential"))?,
-            key_id: "",
-            signed_headers: signed_headers.ok_or_else(|| missing("SignedHeaders"))?,
-            signature: signature.ok_or_else(|| missing("Signature"))?,
-            date: date.ok_or_else(|| incomplete("The header X-Amz-Date is missing"))?,
+            credential,
+            key_id: key_id(credential, date)?,
+            signed_headers,
+            signature,
+            date,
             expires_s: None,
-        }
-        .checked()
+        })
     }
 
     /// Reads the parameters `X-Amz-*`.
@@ -109,51 +113,21 @@ impl<'a> Presented<'a> {
             Some(Ok(expires_s @ 1..=EXPIRES_S_MAX)) => Some(expires_s),
             Some(_) => return Err(incomplete("X-Amz-Expires must be between 1 and 604800")),
         };
-        Presented {
+        let (credential, date) = (get("X-Amz-Credential")?, get("X-Amz-Date")?);
+        let signed_headers = get("X-Amz-SignedHeaders")?;
+        check_host_is_signed(signed_headers)?;
+        Ok(Presented {
             place: match signature.source {
                 Source::Query => Place::Query,
                 Source::Form => Place::Form,
             },
-            credential: get("X-Amz-Credential")?,
-            key_id: "",
-            signed_headers: get("X-Amz-SignedHeaders")?,
+            credential,
+            key_id: key_id(credential, date)?,
+            signed_headers,
             signature: &signature.value,
-            date: get("X-Amz-Date")?,
+            date,
             expires_s,
-        }
-        .checked()
-    }
-
-    /// Checks the scope, and that the host is signed; finds the key's id.
-    fn checked(mut self) -> Result<Self, Error> {
-        let mut parts = self.credential.split('/');
-        let (Some(key_id), Some(day), Some(region), Some(service), Some(TERMINATOR), None) = (
-            parts.next(),
-            parts.next(),
-            parts.next(),
-            parts.next(),
-            parts.next(),
-            parts.next(),
-        ) else {
-            return Err(incomplete(&format!(
-                "Credential must be key/yyyymmdd/region/{SERVICE}/{TERMINATOR}"
-            )));
-        };
-        if service != SERVICE || region.is_empty() {
-            return Err(wrong_scope(
-                "Credential should be scoped to correct service: 'sdb'.",
-            ));
-        }
-        if Some(day) != self.date.get(..8) {
-            return Err(wrong_scope(
-                "Date in Credential scope does not match YYYYMMDD from X-Amz-Date.",
-            ));
-        }
-        if !self.signed_headers.split(';').any(|name| name == "host") {
-            return Err(incomplete("SignedHeaders must have host"));
-        }
-        self.key_id = key_id;
-        Ok(self)
+        })
     }
 
     /// The key's id, if the request is neither too old nor from the future.
@@ -258,6 +232,35 @@ impl<'a> Presented<'a> {
             out.push(b'=');
             percent::encode(&parameter.value, out);
         }
+    }
+}
+
+/// The key's id in a credential whose scope is ours and of `date`.
+fn key_id<'c>(credential: &'c str, date: &str) -> Result<&'c str, Error> {
+    let parts: Vec<&str> = credential.split('/').collect();
+    let [key_id, day, region, service, TERMINATOR] = parts[..] else {
+        return Err(incomplete(&format!(
+            "Credential must be key/yyyymmdd/region/{SERVICE}/{TERMINATOR}"
+        )));
+    };
+    if service != SERVICE || region.is_empty() {
+        return Err(wrong_scope(
+            "Credential should be scoped to correct service: 'sdb'.",
+        ));
+    }
+    if Some(day) != date.get(..8) {
+        return Err(wrong_scope(
+            "Date in Credential scope does not match YYYYMMDD from X-Amz-Date.",
+        ));
+    }
+    Ok(key_id)
+}
+
+fn check_host_is_signed(signed_headers: &str) -> Result<(), Error> {
+    if signed_headers.split(';').any(|name| name == "host") {
+        Ok(())
+    } else {
+        Err(incomplete("SignedHeaders must have host"))
     }
 }
 
