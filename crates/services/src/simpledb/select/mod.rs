@@ -8,7 +8,7 @@
 //!
 //! Where AWS documents nothing, or two readings are possible, this is ours:
 //! - A list of attributes selects only items that have one of them; with `itemName()` in the list,
-//!   other items too, bare.
+//!   other items too, bare. QueryWithAttributes gives bare items always.
 //! - `itemName()`, `count(*)` and keywords are recognised in any case, names are not.
 //! - IN counts as one comparison of the expression, and as many value tests of its predicate as it
 //!   has values.

@@ -8,8 +8,12 @@
 //! stale. When all are larger, the shape of the ranges decides.
 //!
 //! With ORDER BY the index of the sort attribute is read in its order, unless a source is found
-//! that is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. Both give the
-//! same order, so the choice may change from page to page.
+//! that is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. The entries
+//! of one value are in the order of item names already, so they need no sorting by these. All ways
+//! give the same order.
+//!
+//! What must hold of item names also narrows the entries of a value: of `type = 'x' and itemName()
+//! > 'k'` the entries of `x` after `k` are read.
 //!
 //! Invariants:
 //! - L1 each result of the selection has a place in the plan's walk, whatever the [`Choice`] was:
@@ -18,7 +22,7 @@
 use std::collections::BTreeMap;
 
 use super::predicate::{Condition, Field, Formula, Predicate, Test};
-use super::range::Ranges;
+use super::range::{Range, Ranges};
 use super::sort;
 use super::statement::{Order, Selection};
 use super::walk::{Lane, Walk};
@@ -200,7 +204,7 @@ impl<'s> Planner<'s> {
         Ok(self.by_shape(cover).1)
     }
 
-    /// Whether the domain has fewer items than an attribute has values that must all be looked up.
+    /// Whether reading all items is less than looking up the item of every value of an attribute.
     fn is_domain_smaller(
         &self,
         sources: &[usize],
@@ -222,7 +226,7 @@ impl<'s> Planner<'s> {
             return Ok(false);
         }
         let items = counters(view, collection)?.map_or(0, |counters| counters.item_count);
-        Ok(items < pairs)
+        Ok(items <= pairs)
     }
 
     /// Sources that are read in the wanted order, or far smaller ones that are sorted.
@@ -331,13 +335,10 @@ impl<'s> Planner<'s> {
     /// The sources that look smallest, with how large they look.
     fn by_shape(&self, cover: &Cover) -> (Shape, Vec<usize>) {
         match cover {
-            Cover::Source(source) => (
-                Shape::of(&Lane::new(
-                    &Field::ItemName,
-                    vec![&self.sources[*source].formula],
-                )),
-                vec![*source],
-            ),
+            Cover::Source(source) => {
+                let ranges = Ranges::of(&self.sources[*source].formula);
+                (Shape::of(&ranges), vec![*source])
+            }
             Cover::Either(covers) => {
                 let shapes = covers.iter().map(|cover| self.by_shape(cover));
                 shapes
@@ -372,16 +373,14 @@ enum Shape {
 }
 
 impl Shape {
-    fn of(lane: &Lane<'_>) -> Shape {
-        let ranges = lane.ranges.as_slice();
-        if lane.ranges.is_everything() {
-            Shape::Everything
-        } else if ranges
-            .iter()
-            .any(|range| range.low.is_empty() || range.high.is_none())
-        {
+    fn of(ranges: &Ranges) -> Shape {
+        if ranges.is_everything() {
+            return Shape::Everything;
+        }
+        let is_open = |range: &Range| range.low.is_empty() || range.high.is_none();
+        if ranges.as_slice().iter().any(is_open) {
             Shape::Open
-        } else if ranges.iter().all(|range| range.is_point()) {
+        } else if ranges.as_slice().iter().all(Range::is_point) {
             Shape::Points
         } else {
             Shape::Bounded

@@ -444,7 +444,16 @@ impl Display for Condition {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (sets, join) = match self {
             Condition::Predicate(predicate) => return predicate.fmt(f),
-            Condition::Not(set) => return write!(f, "not {set}"),
+            Condition::Not(set) => {
+                return match set.as_ref() {
+                    Condition::Predicate(Predicate {
+                        field,
+                        every: false,
+                        formula: Formula::Test(Test::Present),
+                    }) => write!(f, "{field} is null"),
+                    other => write!(f, "not {other}"),
+                };
+            }
             Condition::And(sets) => (sets, " and "),
             Condition::Or(sets) => (sets, " or "),
             Condition::Intersection(sets) => (sets, " intersection "),

@@ -7,8 +7,8 @@ use fader_chain::{EntryId, Stamp};
 
 use crate::catalog::{self, AccountId};
 use crate::simpledb::{
-    Answered, AttributePut, Context, Error, Item, ItemPut, Limits, PageToken, Reply, Request,
-    answer, decide,
+    Answered, AttributePut, Context, Error, Item, ItemDelete, ItemPut, Limits, PageToken, Reply,
+    Request, answer, decide,
 };
 use crate::{Direction, MapView, Pace, Scan, Unhurried, View, ViewError};
 
@@ -136,6 +136,18 @@ impl Domain {
         self.write(&Request::PutAttributes {
             domain: "mydomain".to_owned(),
             put,
+            expected: Vec::new(),
+        });
+    }
+
+    pub(crate) fn delete(&mut self, item: &str) {
+        let delete = ItemDelete {
+            item: Some(item.to_owned()),
+            attributes: Vec::new(),
+        };
+        self.write(&Request::DeleteAttributes {
+            domain: "mydomain".to_owned(),
+            delete,
             expected: Vec::new(),
         });
     }

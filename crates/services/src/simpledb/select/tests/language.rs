@@ -1,5 +1,6 @@
 //! The language: what is refused, what is understood, and that nothing panics.
 
+use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use crate::simpledb::select::{Statement, domain};
@@ -328,6 +329,45 @@ proptest! {
     }
 }
 
+/// Page tokens outlive releases, and are bound to this text.
+#[test]
+fn canonical_text_is_frozen() {
+    let check = |rest: &str, expected: Expect| {
+        let text = format!("select count(*) from {rest} limit 7");
+        let statement = Statement::parse(&text, &Limits::default()).unwrap();
+        expected.assert_eq(&statement.selection.to_string());
+    };
+    for (rest, expected) in [
+        ("d", expect!["from d"]),
+        (
+            "`my-domain` WHERE ((a = \"it's\"))",
+            expect!["from `my-domain` where a = 'it''s'"],
+        ),
+        (
+            "d where a > '1' and b is null and (a <= '2' or a = '') order by a",
+            expect!["from d where ((a > '1' and (a <= '2' or a = '')) and b is null) order by a"],
+        ),
+        (
+            "d where a = '' or every(`or`) in ('x', 'y') intersection not c = ''",
+            expect!["from d where ((a = '' or every(`or`) in ('x', 'y')) intersection not c = '')"],
+        ),
+        (
+            "d where `a``b` like '%5\\%%' or `a``b` not like 'x'",
+            expect![[r#"from d where (`a``b` like '%5\%%' or `a``b` not like 'x')"#]],
+        ),
+        (
+            "d where itemName() between 'a' and 'b' order by ITEMNAME() DESC",
+            expect!["from d where itemName() between 'a' and 'b' order by itemName() desc"],
+        ),
+        (
+            "d where a >= '' or b < '' or c is not null",
+            expect!["from d where (a >= '' or b < '' or c is not null)"],
+        ),
+    ] {
+        check(rest, expected);
+    }
+}
+
 #[test]
 fn depth_is_bounded_whatever_the_limits_say() {
     let limits = Limits {
@@ -336,17 +376,28 @@ fn depth_is_bounded_whatever_the_limits_say() {
         select_comparisons: usize::MAX,
         ..Limits::default()
     };
-    let count = 100_000;
-    let parentheses = format!(
-        "select * from d where {}a = 'x'{}",
-        "(".repeat(count),
-        ")".repeat(count)
-    );
-    let nots = format!("select * from d where {}a = 'x'", "not ".repeat(count));
-    for text in [parentheses, nots] {
-        let error = Statement::parse(&text, &limits).unwrap_err();
-        assert_eq!(error.code, Code::InvalidQueryExpression);
+    let nested = |open: &str, close: &str, count: usize| {
+        let text = format!(
+            "select * from d where {}b = 'y'{}",
+            open.repeat(count),
+            close.repeat(count)
+        );
+        let parsed = Statement::parse(&text, &limits);
+        parsed
+            .map(|statement| statement.selection.to_string().len())
+            .map_err(|error| error.code)
+    };
+    for (open, close) in [
+        ("(", ")"),
+        ("not ", ""),
+        ("(a = 'x' intersection c = 'z' or ", ")"),
+    ] {
+        assert!(nested(open, close, 200).is_ok(), "{open}");
+        let refused = Err(Code::InvalidQueryExpression);
+        assert_eq!(nested(open, close, 201), refused, "{open}");
+        assert_eq!(nested(open, close, 50_000), refused, "{open}");
     }
+    let count = 100_000;
     let steps = "union ['a' = 'x'] intersection ['b' = 'y'] ".repeat(count);
     let error = query::selection("d", &format!("['a' = 'x'] {steps}"), &limits).unwrap_err();
     assert_eq!(error.code, Code::InvalidQueryExpression);

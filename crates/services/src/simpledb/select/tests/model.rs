@@ -272,11 +272,14 @@ fn item() -> impl Strategy<Value = String> {
     "[xyz]{1,2}"
 }
 
+fn pair() -> impl Strategy<Value = (String, String)> {
+    ("[abc]", value())
+}
+
 fn data() -> impl Strategy<Value = Data> {
-    let pair = ("[abc]", value());
     prop::collection::btree_map(
         item(),
-        prop::collection::btree_set(pair, 1..7),
+        prop::collection::btree_set(pair(), 1..7),
         0..=ITEMS_MAX,
     )
 }
@@ -456,5 +459,50 @@ proptest! {
         }
         let expected: Vec<String> = rows.into_iter().map(|(_, item)| item).collect();
         check(&domain, &text, &expected, true, every);
+    }
+
+    /// E1: other items come, change and go between pages.
+    #[test]
+    fn items_that_do_not_change_are_neither_missed_nor_repeated(
+        data in data(),
+        expression in expression(),
+        order in prop::sample::select(vec!["", "order by a", "order by itemName() desc"]),
+        changes in prop::collection::vec(("w[xyz]", prop::collection::vec(pair(), 0..4)), 1..20),
+        every in 1_usize..5,
+    ) {
+        let mut domain = domain(&data);
+        let on_it = match order {
+            "" => "",
+            "order by a" => "and a > ''",
+            _ => "and itemName() is not null",
+        };
+        let text = format!(
+            "select itemName() from mydomain where ({}) {on_it} {order} limit 2",
+            expression.print(),
+        );
+        let unchanged = domain.names(&text, &Unhurried).unwrap();
+        let (mut names, mut token) = (Vec::new(), None);
+        for (item, pairs) in changes.iter().cycle() {
+            if pairs.is_empty() {
+                domain.delete(item);
+            } else {
+                domain.put(item, pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+            }
+            let (items, next) = domain.select(&text, token, &Stops::every(every)).unwrap();
+            names.extend(items.iter().map(|item| super::fixture::text(&item.name)));
+            token = next;
+            if token.is_none() {
+                break;
+            }
+        }
+        names.retain(|name| !name.starts_with('w'));
+        if order.is_empty() {
+            names.sort();
+        }
+        let mut expected = unchanged;
+        if order.is_empty() {
+            expected.sort();
+        }
+        prop_assert_eq!(names, expected, "{}", text);
     }
 }
