@@ -11,6 +11,8 @@
 //!
 //! Deliberately absent: compression; commits from more than one thread.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::iter::Peekable;
@@ -86,7 +88,7 @@ impl LsmEngine {
     /// [`OpenError`]: damaged, or refused by the operating system.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
         let failed = |error: lsm_tree::Error| open_failed(folder, error);
-        create_folders(folder).map_err(|error| failed(error.into()))?;
+        files::create_folders(folder, Tree::ALL.map(name)).map_err(|error| failed(error.into()))?;
         let seqno = SequenceNumberCounter::new(1);
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let files = Arc::new(DescriptorTable::new(FILES_MAX));
@@ -94,6 +96,7 @@ impl LsmEngine {
         let mut opened = BTreeMap::new();
         for tree in Tree::ALL {
             let path = folder.join(name(tree));
+            files::check(&path).map_err(|reason| damaged(folder, &reason))?;
             // What the trees believe to be visible is not what snapshots go by (G2).
             let config = Config::new(path, seqno.clone(), SequenceNumberCounter::default())
                 .use_cache(cache.clone())
@@ -162,17 +165,6 @@ fn configure(config: Config, tree: Tree) -> Config {
         // Read by range only: a filter would cost memory and never be asked.
         Tree::Index => config.filter_policy(FilterPolicy::all(FilterPolicyEntry::None)),
     }
-}
-
-/// The trees sync what is in their folders; that the folders are there is ours to sync.
-fn create_folders(folder: &Path) -> io::Result<()> {
-    for tree in Tree::ALL {
-        std::fs::create_dir_all(folder.join(name(tree)))?;
-    }
-    std::fs::File::open(folder)?.sync_all()?;
-    folder
-        .parent()
-        .map_or(Ok(()), |parent| std::fs::File::open(parent)?.sync_all())
 }
 
 impl Engine for LsmEngine {

@@ -187,9 +187,9 @@ fn a_flipped_byte_is_an_error_or_nothing() {
     let whole = files(folder.path());
     let mut found = 0;
     for at in 0..whole.len() {
-        for offset in (0..whole[at].1.len()).step_by(9) {
+        for offset in (0..whole[at].1.len()).step_by(11) {
             let mut flipped = whole.clone();
-            flipped[at].1[offset] ^= 0x20;
+            flipped[at].1[offset] ^= 1 << (offset % 8);
             let folder = tempfile::tempdir().unwrap();
             write_files(folder.path(), &flipped);
             match open(folder.path()).and_then(|engine| read_all(&engine)) {
@@ -199,4 +199,18 @@ fn a_flipped_byte_is_an_error_or_nothing() {
         }
     }
     assert!(100 < found, "only {found} flips were found");
+}
+
+#[test]
+fn a_table_that_a_crash_cut_short_is_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&puts(0..10, "value"), id(1)).unwrap();
+    engine.checkpoint().unwrap();
+    engine.close();
+    drop(engine);
+    let orphan = folder.path().join("index/tables/99");
+    std::fs::write(&orphan, b"SFA!").unwrap();
+    assert_eq!(read_all(&open(folder.path()).unwrap()).unwrap().len(), 40);
+    assert!(!orphan.exists());
 }
