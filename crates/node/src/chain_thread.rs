@@ -341,7 +341,9 @@ impl ChainThread {
 
     fn on_log_error(&mut self, error: &LogError) {
         if error.is_full() {
-            tracing::warn!(%error, "no room for the log: writes are refused until there is");
+            if self.log_full.is_none() {
+                tracing::warn!(%error, "no room for the log: writes are refused until there is");
+            }
             self.log_full = Some(error.to_string());
         } else {
             self.fail(&error.to_string());

@@ -63,3 +63,6 @@ pub(crate) fn touches(mutations: &Mutations, table: Table) -> bool {
     let key = mutations.range(start.clone()..).next();
     key.is_some_and(|(key, _)| key.starts_with(&start))
 }
+
+#[cfg(test)]
+mod tests;

@@ -151,6 +151,12 @@ impl Node {
         let (jobs, queue) = sync_channel(settings.queue_depth_max);
         let known = (replayed.epoch, replayed.last);
         let thread = ChainThread::new(queue, settings.clone(), shared.clone(), log, known);
+        if let Some(reason) = shared.failure() {
+            return Err(OpenError::Io {
+                context: "adopting an epoch".to_owned(),
+                source: io::Error::other(reason),
+            });
+        }
         let builder = std::thread::Builder::new().name("chain".to_owned());
         let thread = builder
             .spawn(|| thread.run())

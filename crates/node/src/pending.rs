@@ -130,3 +130,6 @@ impl<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> Iterator for Merge<
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,3 +191,6 @@ pub(crate) fn random_secret() -> Result<Secret, SealError> {
 pub(crate) fn random_chain() -> Result<u64, SealError> {
     Ok(SysRng.try_next_u64()?)
 }
+
+#[cfg(test)]
+mod tests;

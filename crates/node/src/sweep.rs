@@ -74,3 +74,6 @@ impl View for Rest<'_> {
         self.view.scan(start, end, direction)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,8 @@ pub enum SyncSite {
     SegmentFolder,
     /// The entries of a group commit.
     Entries,
+    /// What a start found: a process that was killed may not have synced it.
+    Recovered,
     /// The sealing key, before it gets its name.
     SealKey,
     /// The folder of the sealing key, after it got its name.
@@ -38,11 +40,12 @@ pub enum SyncSite {
 
 impl SyncSite {
     /// All of them.
-    pub const ALL: [SyncSite; 7] = [
+    pub const ALL: [SyncSite; 8] = [
         SyncSite::DataFolder,
         SyncSite::SegmentHeader,
         SyncSite::SegmentFolder,
         SyncSite::Entries,
+        SyncSite::Recovered,
         SyncSite::SealKey,
         SyncSite::SealFolder,
         SyncSite::Engine,

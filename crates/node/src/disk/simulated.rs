@@ -143,6 +143,11 @@ impl SimulatedDisk {
         self.state.lock().power_cut_at = Some(operation);
     }
 
+    /// Ends a power cut that took nothing: what remains of a process that was killed.
+    pub fn restore_power(&self) {
+        self.state.lock().power_cut_at = None;
+    }
+
     /// Whether operations still work.
     pub fn has_power(&self) -> bool {
         self.state.lock().check_power().is_ok()

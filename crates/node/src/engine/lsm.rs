@@ -37,7 +37,7 @@ use crate::status::OpenError;
 const MARKER: &[u8] = &[0xff];
 const MARKER_VERSION: u8 = 1;
 /// Bytes of tables in memory at which a checkpoint is due. Twice as much, and commits wait for it.
-const MEMORY_BYTES: u64 = 24 << 20;
+const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
 const UNMERGED_MAX: usize = 24;
 /// Open files kept.

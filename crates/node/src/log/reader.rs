@@ -12,7 +12,7 @@ use fader_chain::{Entry, EntryId};
 
 use super::record::{Codec, HEADER_SIZE, Header, Payload};
 use super::{Log, Segment};
-use crate::disk::{self, File};
+use crate::disk::{self, File, SyncSite};
 use crate::status::OpenError;
 
 /// What a replay found.
@@ -101,6 +101,7 @@ impl Log {
         if self.segments.is_empty() {
             return Ok(replayed);
         }
+        self.sync_last()?;
         let first = self.first_needed(applied)?;
         replayed.last = self.segments[first].prev;
         for at in first..self.segments.len() {
@@ -108,6 +109,24 @@ impl Log {
         }
         self.last = replayed.last;
         Ok(replayed)
+    }
+
+    /// Makes durable what is about to be believed: a process that was killed between its write and
+    /// its sync leaves bytes, and names, that a read sees and a power cut loses.
+    fn sync_last(&self) -> Result<(), OpenError> {
+        let Some(segment) = self.segments.back() else {
+            return Ok(());
+        };
+        let path = self.path(segment.sequence);
+        let file = self.disk.open(&path);
+        let synced = file.and_then(|mut file| {
+            file.sync(SyncSite::Recovered)?;
+            self.disk.sync_folder(&self.folder, SyncSite::Recovered)
+        });
+        synced.map_err(|source| {
+            let context = format!("syncing {}", path.display());
+            OpenError::Io { context, source }
+        })
     }
 
     /// The segment with the entry after `applied`: from there on none may be missing.

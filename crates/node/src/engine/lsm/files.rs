@@ -32,7 +32,8 @@ pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) ->
         .map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Checks the lists of a tree.
+/// Checks the lists of a tree, and makes durable which of them is the newest: a process that was
+/// killed may not have.
 ///
 /// # Errors
 /// In words, with the file.
@@ -62,7 +63,8 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
             ));
         }
     }
-    Ok(())
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| format!("syncing {}: {error}", folder.display()))
 }
 
 /// The tables that a list names; others are what a crash left of tables that never came to be.
