@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fader_node::disk::{Disk, SimulatedDisk, SyncSite};
 use fader_node::engine::MemoryEngine;
-use fader_node::{Node, Secret, Settings};
+use fader_node::{Durability, Node, Secret, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::simpledb::{
     AttributePut, Code, Error, Expected, ItemDelete, ItemPut, Reply, Request,
@@ -234,6 +234,7 @@ struct World {
     epoch: u64,
     /// The access key that was acknowledged.
     key: Option<String>,
+    durability: Durability,
 }
 
 impl World {
@@ -253,6 +254,7 @@ impl World {
             clients,
             epoch: 0,
             key: None,
+            durability: Durability::Disk,
         }
     }
 
@@ -261,6 +263,7 @@ impl World {
         let settings = Settings {
             segment_bytes: 1500,
             log_retain_bytes: 0,
+            durability: self.durability,
             ..Settings::new("/data".into())
         };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
@@ -318,7 +321,7 @@ impl World {
 
     /// The process is gone, and perhaps the machine had no power either.
     fn crash(&mut self, seed: u64, ignored: Option<SyncSite>) {
-        if seed.is_multiple_of(3) {
+        if seed.is_multiple_of(3) || self.durability == Durability::Os {
             self.disk.restore_power();
         } else {
             self.disk = self.disk.crash(seed);
@@ -330,12 +333,15 @@ impl World {
 
 /// Lives in a row, each cut at a random operation, the last one not cut.
 fn run_seed(seed: u64, ignored: Option<SyncSite>) -> Result<(), String> {
+    run_world(World::new(ignored), seed, ignored)
+}
+
+fn run_world(mut world: World, seed: u64, ignored: Option<SyncSite>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     runtime.block_on(async {
-        let mut world = World::new(ignored);
         for life in 0..LIVES {
             // Half of the cuts while it starts, where there is most to get wrong.
             let cut = match random.random_bool(0.5) {
@@ -367,6 +373,7 @@ fn run_cut_at(cut: u64) -> u64 {
                 clients: world.clients.clone(),
                 key: world.key.clone(),
                 epoch: world.epoch,
+                durability: world.durability,
             };
             next.engine = Arc::new(world.engine.crash(next.disk.clone(), seed));
             next.live(2)
@@ -394,6 +401,17 @@ fn a_cut_at_every_operation_loses_nothing() {
 fn a_cut_at_random_operations_loses_nothing() {
     for seed in 0..seeds(200) {
         run_seed(seed, None).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+#[test]
+fn relaxed_durability_survives_a_killed_process() {
+    for seed in 0..seeds(200) {
+        let world = World {
+            durability: Durability::Os,
+            ..World::new(None)
+        };
+        run_world(world, seed, None).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
 

@@ -2,7 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fader_node::disk::{Disk, RealDisk};
+use fader_node::engine::{Engine, LsmEngine};
 use fader_node::{Health, Node, OpenError, Secret, Settings};
+use fader_services::Direction;
 use fader_services::catalog::AccountId;
 use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
 
@@ -182,5 +189,53 @@ async fn secrets_are_sealed_and_keys_rotate() {
                 .windows(16)
                 .any(|window| window == b"a secret of mine")
         );
+    }
+}
+
+/// Everything the engine in `data` holds, after a start and an orderly end.
+async fn all_after_start(data: &Path) -> (Vec<(Bytes, Bytes)>, u64) {
+    let engine = Arc::new(LsmEngine::open(&data.join("engine"), 1 << 20).unwrap());
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let opened = Node::open_with(Settings::new(data.to_owned()), &disk, engine.clone());
+    let (node, recovery) = opened.unwrap();
+    let view = engine.snapshot();
+    let all = view
+        .scan(&[], &[0xfe], Direction::Forward)
+        .collect::<Result<Vec<_>, _>>();
+    node.close().await;
+    (all.unwrap(), recovery.entries_replayed)
+}
+
+#[tokio::test]
+async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let older = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let (node, _) = Node::open(settings(&folder)).unwrap();
+        node.simpledb(&account(), create()).await.unwrap();
+        for number in 0..20 {
+            let value = format!("{round}-{number}");
+            do_put(&node, &format!("item{}", number % 7), &value, None)
+                .await
+                .unwrap();
+        }
+        node.close().await;
+        drop(node);
+        if round == 0 {
+            copy_folder(&data.join("engine"), older.path());
+        }
+    }
+    let (expected, replayed) = all_after_start(&data).await;
+    assert_eq!(replayed, 0);
+    for trees in [vec!["index"], vec!["registers"], vec!["counters", "index"]] {
+        for tree in trees {
+            let tree = Path::new(tree);
+            std::fs::remove_dir_all(data.join("engine").join(tree)).unwrap();
+            copy_folder(&older.path().join(tree), &data.join("engine").join(tree));
+        }
+        let (all, replayed) = all_after_start(&data).await;
+        assert_eq!(replayed, 20);
+        assert_eq!(all, expected);
     }
 }

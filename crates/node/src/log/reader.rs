@@ -15,6 +15,8 @@ use super::{Log, Segment};
 use crate::disk::{self, File, SyncSite};
 use crate::status::OpenError;
 
+const ZEROS: [u8; 4096] = [0; 4096];
+
 /// What a replay found.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
@@ -211,28 +213,42 @@ fn judge(
         let reason = format!("a record is damaged, and entries up to {end} must follow");
         return Err(damaged(path, offset, &reason));
     }
-    if let Some(witness) = codec.find_witness(bytes, offset) {
+    let used = used_size(bytes);
+    if used <= offset {
+        return Ok(None);
+    }
+    if let Some(witness) = codec.find_witness(bytes, offset, used) {
         let reason = format!("a record is damaged; the record at {witness} says it was durable");
         return Err(damaged(path, offset, &reason));
     }
-    let torn = bytes[offset..].iter().rposition(|byte| *byte != 0);
-    Ok(torn.map(|last| {
-        let size = last + 1;
-        format!(
-            "{}, offset {offset}: {size} bytes of an unfinished write",
-            path.display()
-        )
-    }))
+    let size = used - offset;
+    Ok(Some(format!(
+        "{}, offset {offset}: {size} bytes of an unfinished write",
+        path.display()
+    )))
+}
+
+/// How long the bytes are without the zeros at their end: most of a segment may be zeros.
+fn used_size(bytes: &[u8]) -> usize {
+    let mut used = bytes;
+    while let Some((rest, last)) = used.split_last_chunk()
+        && *last == ZEROS
+    {
+        used = rest;
+    }
+    used.iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
 }
 
 fn is_zero_behind_header(file: &dyn File, size: u64, path: &Path) -> Result<bool, OpenError> {
-    let mut chunk = vec![0; 1 << 16];
+    let mut chunk = ZEROS;
     let mut offset = HEADER_SIZE as u64;
     while offset < size {
-        let chunk = &mut chunk[..(size - offset).min(1 << 16) as usize];
+        let chunk = &mut chunk[..(size - offset).min(ZEROS.len() as u64) as usize];
         file.read_exact_at(offset, chunk)
             .map_err(|source| reading(path, source))?;
-        if chunk.iter().any(|byte| *byte != 0) {
+        if *chunk != ZEROS[..chunk.len()] {
             return Ok(false);
         }
         offset += chunk.len() as u64;

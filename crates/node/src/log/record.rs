@@ -170,11 +170,11 @@ impl Codec {
         })
     }
 
-    /// Where a whole record stands behind `bad` that proves, by L1, that the bytes at `bad` were
+    /// Where in `bad..end` a whole record begins that proves, by L1, that the bytes at `bad` were
     /// durable once.
-    pub(super) fn find_witness(&self, segment: &Bytes, bad: usize) -> Option<usize> {
-        let offsets = bad + 1..segment.len().saturating_sub(RECORD_SIZE - 1);
-        offsets.into_iter().find(|&offset| {
+    pub(super) fn find_witness(&self, segment: &Bytes, bad: usize, end: usize) -> Option<usize> {
+        let end = end.min(segment.len().saturating_sub(RECORD_SIZE - 1));
+        (bad + 1..end).find(|&offset| {
             let synced = u32_at(segment, offset + 8) as usize;
             bad < synced && synced <= offset && self.read(segment, offset).is_some()
         })
