@@ -62,9 +62,23 @@ struct State {
     writing: Option<EntryId>,
     is_merge_due: bool,
     is_merging: bool,
-    error: Option<EngineError>,
+    /// What stands in the way of the thread that writes, while something does.
+    write_error: Option<EngineError>,
+    /// The same for the thread that merges.
+    merge_error: Option<EngineError>,
     is_closing: bool,
 }
+
+impl State {
+    /// The worse of what stands in the way.
+    fn error(&self) -> Option<&EngineError> {
+        let errors = self.write_error.iter().chain(&self.merge_error);
+        errors.min_by_key(|error| error.is_full)
+    }
+}
+
+/// One of the places for an error in the state.
+type Slot = fn(&mut State) -> &mut Option<EngineError>;
 
 struct Core {
     trees: BTreeMap<Tree, AnyTree>,
@@ -126,7 +140,8 @@ impl LsmEngine {
                 writing: None,
                 is_merge_due: true,
                 is_merging: false,
-                error: None,
+                write_error: None,
+                merge_error: None,
                 is_closing: false,
             }),
             changed: Condvar::new(),
@@ -219,10 +234,10 @@ impl Engine for LsmEngine {
     fn checkpoint(&self) -> Result<(), EngineError> {
         let core = &self.core;
         let mut state = core.state.lock();
-        while state.error.is_none() && (state.writing.is_some() || core.is_crowded(&state)) {
+        while state.error().is_none() && (state.writing.is_some() || core.is_crowded(&state)) {
             core.changed.wait(&mut state);
         }
-        if let Some(error) = &state.error {
+        if let Some(error) = state.error() {
             return Err(error.clone());
         }
         let seqno = core.seqno.next();
@@ -239,7 +254,7 @@ impl Engine for LsmEngine {
 
     fn durable(&self) -> Result<EntryId, EngineError> {
         let state = self.core.state.lock();
-        state.error.clone().map_or(Ok(state.durable), Err)
+        state.error().cloned().map_or(Ok(state.durable), Err)
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -248,7 +263,7 @@ impl Engine for LsmEngine {
 
     fn close(&self) {
         let mut state = self.core.state.lock();
-        while state.writing.is_some() && state.error.is_none() {
+        while state.writing.is_some() && state.error().is_none() {
             self.core.changed.wait(&mut state);
         }
         drop(state);
@@ -295,6 +310,7 @@ impl Core {
 
     fn write_checkpoints(&self) {
         self.work(
+            |state| &mut state.write_error,
             |state| state.writing.is_some(),
             |core| {
                 for tree in core.trees.values() {
@@ -304,7 +320,6 @@ impl Core {
                 if let Some(durable) = state.writing.take() {
                     state.durable = durable;
                     state.is_merge_due = true;
-                    state.error = None;
                 }
                 Ok(())
             },
@@ -312,33 +327,37 @@ impl Core {
     }
 
     fn merge_tables(&self) {
-        let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
         self.work(
+            |state| &mut state.merge_error,
             |state| state.is_merge_due,
             |core| {
-                core.set_merging(true);
-                for tree in core.trees.values() {
-                    let mut version = None;
-                    while version != Some(tree.current_version().id()) {
-                        version = Some(tree.current_version().id());
-                        tree.compact(strategy.clone(), core.watermark())?;
-                    }
-                }
-                core.set_merging(false);
-                Ok(())
+                let mut state = core.state.lock();
+                (state.is_merge_due, state.is_merging) = (false, true);
+                drop(state);
+                let merged = core.merge_all();
+                let mut state = core.state.lock();
+                state.is_merge_due |= merged.is_err();
+                state.is_merging = false;
+                merged
             },
         );
     }
 
-    fn set_merging(&self, is_merging: bool) {
-        let mut state = self.state.lock();
-        state.is_merge_due &= !is_merging;
-        state.is_merging = is_merging;
+    fn merge_all(&self) -> lsm_tree::Result<()> {
+        let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
+        for tree in self.trees.values() {
+            let mut version = None;
+            while version != Some(tree.current_version().id()) {
+                version = Some(tree.current_version().id());
+                tree.compact(strategy.clone(), self.watermark())?;
+            }
+        }
+        Ok(())
     }
 
     /// Works whenever something is due, until the engine is closed or fails.
-    fn work(&self, is_due: fn(&State) -> bool, run: impl Fn(&Self) -> lsm_tree::Result<()>) {
-        let _failed_if_it_panics = FailOnPanic(self);
+    fn work(&self, slot: Slot, is_due: fn(&State) -> bool, run: fn(&Self) -> lsm_tree::Result<()>) {
+        let _failed_if_it_panics = FailOnPanic { core: self, slot };
         loop {
             let mut state = self.state.lock();
             while !is_due(&state) && !state.is_closing {
@@ -348,33 +367,34 @@ impl Core {
                 return;
             }
             drop(state);
-            let result = run(self);
+            let error = run(self).err().map(|error| engine_error(&error));
             let mut state = self.state.lock();
+            slot(&mut state).clone_from(&error);
             self.changed.notify_all();
-            if let Err(error) = result {
-                let error = engine_error(&error);
-                let is_full = error.is_full;
-                state.error = Some(error);
-                if !is_full {
-                    return;
-                }
-                self.changed.wait_for(&mut state, RETRY);
+            match error {
+                Some(error) if error.is_full => drop(self.changed.wait_for(&mut state, RETRY)),
+                Some(_) => return,
+                None => {}
             }
         }
     }
 }
 
-struct FailOnPanic<'a>(&'a Core);
+struct FailOnPanic<'a> {
+    core: &'a Core,
+    slot: Slot,
+}
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let message = "an invariant of the engine was broken".to_owned();
-            self.0.state.lock().error = Some(EngineError {
+            let error = EngineError {
                 message,
                 is_full: false,
-            });
-            self.0.changed.notify_all();
+            };
+            *(self.slot)(&mut self.core.state.lock()) = Some(error);
+            self.core.changed.notify_all();
         }
     }
 }
