@@ -197,6 +197,9 @@ fn item_part<T: Default>(
     if part == "ItemName" {
         return fill(&mut item.0, parameter);
     }
+    if part == "Attributes" && is_empty_list(parameter) {
+        return Ok(());
+    }
     let rest = part
         .strip_prefix("Attribute.")
         .ok_or_else(|| not_understood(parameter))?;
@@ -247,6 +250,7 @@ fn attribute_names(parameters: &Parameters<'_>) -> Result<Vec<String>, Error> {
     for parameter in parameters.starting_with("AttributeName") {
         let index = match &parameter.name["AttributeName".len()..] {
             "" => None,
+            "s" if is_empty_list(parameter) => continue,
             index => Some(
                 index
                     .strip_prefix('.')
@@ -261,6 +265,11 @@ fn attribute_names(parameters: &Parameters<'_>) -> Result<Vec<String>, Error> {
         }
     }
     Ok(values(names))
+}
+
+/// botocore writes a list without members as its plural without a value.
+fn is_empty_list(parameter: &Parameter<'_>) -> bool {
+    parameter.value.is_empty()
 }
 
 fn next_token(parameters: &Parameters<'_>) -> Result<Option<PageToken>, Error> {

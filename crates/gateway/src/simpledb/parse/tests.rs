@@ -257,6 +257,28 @@ fn attribute_names_are_read_with_and_without_index() {
     assert!(parse(form).is_err());
 }
 
+#[test]
+fn empty_lists_as_botocore_writes_them_have_no_members() {
+    for (with_list, without) in [
+        (
+            "Action=GetAttributes&DomainName=dom&ItemName=i&AttributeNames=",
+            "Action=GetAttributes&DomainName=dom&ItemName=i",
+        ),
+        (
+            "Action=BatchDeleteAttributes&DomainName=dom&Item.1.ItemName=i&Item.1.Attributes=",
+            "Action=BatchDeleteAttributes&DomainName=dom&Item.1.ItemName=i",
+        ),
+        (
+            "Action=BatchPutAttributes&DomainName=dom&Item.1.ItemName=i&Item.1.Attributes=",
+            "Action=BatchPutAttributes&DomainName=dom&Item.1.ItemName=i",
+        ),
+    ] {
+        let expected = parse(without);
+        assert!(expected.is_ok());
+        assert_eq!(parse(with_list), expected, "{with_list}");
+    }
+}
+
 /// Forms with a value that is not one, and the refusal after `InvalidParameterValue: Value (`.
 const INVALID_VALUES: &[(&str, &str)] = &[
     (
@@ -309,6 +331,7 @@ fn members_that_cannot_be_understood_are_refused() {
         ("BatchPutAttributes", "Item.1.Name"),
         ("GetAttributes", "AttributeName.x"),
         ("GetAttributes", "AttributeName."),
+        ("BatchPutAttributes", "Item.1.Attributes"),
         ("GetAttributes", "AttributeName.00000000001"),
     ] {
         let form = format!("Action={action}&DomainName=d&ItemName=i&{name}=n");
