@@ -350,6 +350,8 @@ impl ChainThread {
         }
         self.refresh_health();
         self.pending = Pending::new(self.shared.engine.snapshot());
+        // Its last step may never have happened.
+        self.sweep = Sweep::new();
         self.step(Input::PersistFailed);
     }
 

@@ -93,6 +93,27 @@ async fn has(node: &Node, item: u32) -> bool {
     pairs.iter().any(|pair| pair.value == item.to_string())
 }
 
+/// Waits until the domains have no more keys than that.
+async fn is_swept(machine: &Machine, keys_max: usize) {
+    let keys = || {
+        let view = fader_node::engine::Engine::snapshot(&*machine.engine);
+        view.scan(
+            &1_u64.to_be_bytes(),
+            &[0xfe],
+            fader_services::Direction::Forward,
+        )
+        .count()
+    };
+    let swept = async {
+        while keys_max < keys() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), swept)
+        .await
+        .expect("the domain is swept");
+}
+
 async fn is_serving(node: &Node) {
     let serving = async {
         while node.health() != Health::Serving {
@@ -250,23 +271,34 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     node.simpledb(&account(), delete).await.unwrap();
     create_domain(&node).await;
     put(&node, 1).await.unwrap();
-    let keys = || {
-        let view = fader_node::engine::Engine::snapshot(&*machine.engine);
-        view.scan(
-            &1_u64.to_be_bytes(),
-            &[0xfe],
-            fader_services::Direction::Forward,
-        )
-        .count()
+    is_swept(&machine, 10).await;
+    assert!(has(&node, 1).await);
+    assert!(!has(&node, 2).await);
+}
+
+#[tokio::test]
+async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
+    let machine = Machine::new();
+    let (node, _) = machine.open().unwrap();
+    create_domain(&node).await;
+    for item in 0..400 {
+        put(&node, item).await.unwrap();
+    }
+    // Room for the deletion, and not for a step of the sweep.
+    machine.disk.set_bytes_free(Some(2000));
+    let delete = Request::DeleteDomain {
+        domain: "domain".to_owned(),
     };
-    let swept = async {
-        while 10 < keys() {
+    node.simpledb(&account(), delete).await.unwrap();
+    let is_full = async {
+        while node.health() == Health::Serving {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), swept)
+    tokio::time::timeout(Duration::from_secs(20), is_full)
         .await
-        .expect("the domain is swept");
-    assert!(has(&node, 1).await);
-    assert!(!has(&node, 2).await);
+        .expect("the sweep meets the full disk");
+    machine.disk.set_bytes_free(None);
+    is_serving(&node).await;
+    is_swept(&machine, 0).await;
 }
