@@ -74,6 +74,8 @@ struct Segment {
     epoch: u64,
     /// The last entry before the segment.
     prev: EntryId,
+    /// Bytes of the file when it was made.
+    file_size: u64,
     /// Bytes in use.
     size: u64,
 }
@@ -261,6 +263,7 @@ impl Log {
             sequence,
             epoch,
             prev: self.last,
+            file_size: self.segment_bytes,
         };
         let path = self.path(sequence);
         let file = self.create_file(&path, &header, probes);
@@ -274,6 +277,7 @@ impl Log {
             sequence,
             epoch,
             prev: self.last,
+            file_size: self.segment_bytes,
             size,
         });
         let codec = Codec::new(self.chain, sequence);

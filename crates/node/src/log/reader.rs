@@ -83,11 +83,17 @@ impl Log {
             Err(reason) => return Err(damaged(&path, 0, &reason)),
         };
         self.chain = header.chain;
-        let Header { epoch, prev, .. } = header;
+        let Header {
+            epoch,
+            prev,
+            file_size,
+            ..
+        } = header;
         self.segments.push_back(Segment {
             sequence,
             epoch,
             prev,
+            file_size,
             size: HEADER_SIZE as u64,
         });
         Ok(None)
@@ -158,6 +164,7 @@ impl Log {
             sequence,
             epoch,
             prev,
+            file_size,
             ..
         } = self.segments[at];
         let end_at = self.segments.get(at + 1).map(|next| next.prev);
@@ -171,6 +178,9 @@ impl Log {
         }
         let bytes = disk::read_file(&*self.disk, &path).map_err(|source| reading(&path, source))?;
         let bytes = Bytes::from(bytes);
+        if end_at.is_none() {
+            check_size(&bytes, file_size, &path)?;
+        }
         let codec = Codec::new(self.chain, sequence);
         let mut offset = HEADER_SIZE;
         while end_at != Some(replayed.last) {
@@ -199,6 +209,16 @@ impl Log {
         replayed.bytes += offset as u64;
         Ok(())
     }
+}
+
+/// Whether the last segment has all its bytes: L2, its size was durable before anything was written
+/// behind its header. Of earlier segments, the next one tells.
+fn check_size(bytes: &Bytes, file_size: u64, path: &Path) -> Result<(), OpenError> {
+    if file_size <= bytes.len() as u64 || used_size(bytes) <= HEADER_SIZE {
+        return Ok(());
+    }
+    let reason = format!("the file is cut off; it had {file_size} bytes");
+    Err(damaged(path, bytes.len(), &reason))
 }
 
 /// What a bad record means: an end, a write cut short (with words for it), or damage.

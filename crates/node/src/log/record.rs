@@ -3,7 +3,7 @@
 //! ```text
 //! segment := header record*  then zeros
 //! header  := "FADERLOG"  version:u32  chain:u64  sequence:u64  epoch:u64
-//!            prev.epoch:u64  prev.index:u64  zeros  crc:u32                     64 bytes
+//!            prev.epoch:u64  prev.index:u64  file_size:u64  crc:u32             64 bytes
 //! record  := crc:u32  size:u32  synced:u32  kind:u8  payload[size]
 //! ```
 //!
@@ -39,6 +39,8 @@ pub(super) struct Header {
     pub(super) epoch: u64,
     /// The last entry before it. What follows that entry in the segment before is void.
     pub(super) prev: EntryId,
+    /// The size that the segment's file has from its first moment.
+    pub(super) file_size: u64,
 }
 
 impl Header {
@@ -52,8 +54,9 @@ impl Header {
             self.epoch,
             self.prev.epoch,
             self.prev.index,
+            self.file_size,
         ];
-        for (place, number) in bytes[12..52].chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in bytes[12..60].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let crc = checksum(&[&bytes[..60]]);
@@ -81,6 +84,7 @@ impl Header {
             sequence: u64_at(bytes, 20),
             epoch: u64_at(bytes, 28),
             prev: EntryId::new(u64_at(bytes, 36), u64_at(bytes, 44)),
+            file_size: u64_at(bytes, 52),
         })
     }
 }

@@ -9,7 +9,7 @@ use fader_chain::{Change, Entry, EntryId, Stamp};
 use proptest::prelude::*;
 
 use super::{Log, Replayed};
-use crate::disk::SimulatedDisk;
+use crate::disk::{Disk, SimulatedDisk};
 use crate::settings::Durability;
 use crate::status::OpenError;
 
@@ -61,7 +61,7 @@ fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Entry>), OpenError> {
 
 impl Writer {
     fn new(durability: Durability) -> Self {
-        use crate::disk::{Disk, SyncSite};
+        use crate::disk::SyncSite;
         let disk = SimulatedDisk::new();
         disk.create_folder(Path::new("/log")).unwrap();
         disk.sync_folder(Path::new("/"), SyncSite::DataFolder)
@@ -162,13 +162,30 @@ fn the_bytes_are_frozen() {
         46414445524c4f470100000007000000
         00000000010000000000000001000000
         00000000000000000000000000000000
-        0000000000000000000000005c48fbfa"#]]
+        00000000900100000000000044fb8f22"#]]
     .assert_eq(&hex(0..64));
     expect![[r#"
         fee0aec2100000004000000001010101
         000001010100000103036b6b6b"#]]
     .assert_eq(&hex(64..93));
     expect!["551652f1000000005d00000002"].assert_eq(&hex(93..106));
+}
+
+#[test]
+fn a_last_segment_that_is_cut_short_is_damage() {
+    let writer = written();
+    let last = writer.files().pop().unwrap();
+    let size = writer.disk.content(&last).unwrap().len() as u64;
+    for size in super::record::HEADER_SIZE as u64 + 1..size {
+        let disk = writer.disk.copy();
+        let mut file = disk.open(&last).unwrap();
+        file.set_size(size).unwrap();
+        let Err(OpenError::Damaged(message)) = read(&disk) else {
+            panic!("{size} bytes pass for all")
+        };
+        let expected = format!("{}, offset {size}: the file is cut off", last.display());
+        assert!(message.contains(&expected), "{message}");
+    }
 }
 
 #[test]
