@@ -1,4 +1,4 @@
-//! Standard output of the commands that print data.
+//! Standard output of the commands that print data, and failures in words.
 
 use std::io::{self, Write};
 
@@ -24,3 +24,20 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         kind == io::ErrorKind::BrokenPipe
     })
 }
+
+/// An error with its causes, each told once: many say their cause's words themselves.
+pub(crate) fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words.push_str(": ");
+            words.push_str(&cause);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;
