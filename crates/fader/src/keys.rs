@@ -234,7 +234,11 @@ fn table(keys: &[Key]) -> String {
         let created = i64::try_from(key.created_ms).ok();
         let created = created.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let created = created.map_or(String::new(), |time| time.strftime("%F %T").to_string());
-        table.add_row([&key.id, &key.account, &key.status, &created, &key.note]);
+        let note = crate::output::visible(&key.note);
+        table.add_row([&key.id, &key.account, &key.status, &created, &note]);
     }
     format!("{}\n", table.trim_fmt())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Standard output of the commands that print data, and failures in words.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -23,6 +24,18 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         };
         kind == io::ErrorKind::BrokenPipe
     })
+}
+
+/// Text for a terminal: what would move the cursor or change colours is escaped.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => drop(write!(out, "{}", c.escape_default())),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// An error with its causes, each told once: many say their cause's words themselves.

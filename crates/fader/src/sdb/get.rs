@@ -42,8 +42,8 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         let mut table = render::table(["attribute", "value"]);
         for attribute in &attributes {
             table.add_row([
-                render::visible(&attribute.name),
-                render::visible(&attribute.value),
+                output::visible(&attribute.name),
+                output::visible(&attribute.value),
             ]);
         }
         return output::print(&format!("{}\n", table.trim_fmt()));

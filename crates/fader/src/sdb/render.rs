@@ -1,13 +1,12 @@
 //! Items as tables, JSON lines and CSV.
 
-use std::fmt::Write;
-
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Row, Table};
 use fader_client::{Attribute, Item};
 
 use super::Output;
 use super::record::{self, Columns};
+use crate::output::visible;
 
 /// An empty table with a header, which fits the terminal.
 pub(super) fn table<T: Into<Row>>(header: T) -> Table {
@@ -16,18 +15,6 @@ pub(super) fn table<T: Into<Row>>(header: T) -> Table {
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     table
-}
-
-/// Text for a terminal: what would move the cursor or change colours is escaped.
-pub(super) fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            c if c.is_control() => drop(write!(out, "{}", c.escape_default())),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// Items in one of the formats.
