@@ -190,3 +190,17 @@ def test_a_write_is_read_at_once(sdb, domain, consistent):
     for number in range(50):
         put(sdb, domain, "item", replace=True, n=str(number))
         assert get(sdb, domain, "item", consistent=consistent) == {"n": [str(number)]}
+
+
+def test_empty_lists_are_as_none(sdb, domain):
+    for item in ("one", "two"):
+        put(sdb, domain, item, a="1")
+    reply = sdb.get_attributes(
+        DomainName=domain, ItemName="one", AttributeNames=[], ConsistentRead=True
+    )
+    assert reply["Attributes"] == [{"Name": "a", "Value": "1"}]
+    with refused("MissingParameter", 400, "No attributes for item ='one'."):
+        sdb.batch_put_attributes(DomainName=domain, Items=[{"Name": "one", "Attributes": []}])
+    sdb.batch_delete_attributes(DomainName=domain, Items=[{"Name": "one", "Attributes": []}])
+    assert get(sdb, domain, "one") == {}
+    assert get(sdb, domain, "two") == {"a": ["1"]}
