@@ -16,15 +16,17 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::disk::{Disk, RealDisk};
+
 const CURRENT_SIZE: usize = 25;
 const TRAILER_SIZE: usize = 38;
 /// No list of parts is near this size.
 const LIST_SIZE_MAX: u64 = 1 << 20;
 
-/// Makes the trees' folders; the trees sync what is in them.
+/// Makes the trees' folders, for nobody else to enter; the trees sync what is in them.
 pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) -> io::Result<()> {
     for name in names {
-        std::fs::create_dir_all(folder.join(name))?;
+        RealDisk.create_folder(&folder.join(name))?;
     }
     File::open(folder)?.sync_all()?;
     folder

@@ -214,3 +214,13 @@ fn a_table_that_a_crash_cut_short_is_cleared_away() {
     assert_eq!(read_all(&open(folder.path()).unwrap()).unwrap().len(), 40);
     assert!(!orphan.exists());
 }
+
+#[test]
+fn nobody_else_can_read_it_whatever_the_folder_around_it_allows() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = folder.path().join("engine");
+    open(&engine).unwrap();
+    let mode = std::fs::metadata(&engine).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
