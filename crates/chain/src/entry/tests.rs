@@ -60,11 +60,14 @@ fn check(entry: &Entry, frozen: &Expect) {
 
 #[test]
 fn the_bytes_are_frozen() {
-    check(&entry(), &expect![[r#"
+    check(
+        &entry(),
+        &expect![[r#"
         01032902280103290100000000000000
         000000000000000102ac02026f6b0201
         036b657902020167030167017603056f
-        74686572"#]]);
+        74686572"#]],
+    );
     let plain = Entry {
         request: None,
         result: Bytes::new(),

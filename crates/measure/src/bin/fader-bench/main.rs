@@ -6,6 +6,7 @@
 //!
 //! Exit codes: 0 all targets met, or `--quick`; 1 a target was missed; 2 it could not measure.
 
+mod crash;
 mod disk;
 mod load;
 mod machine;
@@ -43,6 +44,8 @@ enum Command {
     Select(Options),
     /// Memory of a million items, and the start after a crash.
     Memory(Options),
+    /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
+    Crash(crash::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
     Floor(FloorOptions),
 }
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Command::Simpledb(options) => simpledb::run(&options),
         Command::Select(options) => select::run(&options),
         Command::Memory(options) => memory::run(&options),
+        Command::Crash(options) => crash::run(&options),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
     match result {
