@@ -290,7 +290,7 @@ impl<'a> Bench<'a> {
             ),
         ];
         let mut notes = vec![format!(
-            "Items of {ATTRIBUTES} attributes of 16 octets; replies of {} (get) and {} (put) octets; \
+            "Items of {ATTRIBUTES} attributes of 16 octets; replies of {} (get), {} (put) octets; \
              signatures of version 2 made and verified; every reply checked; puts read back.",
             self.get_bytes, self.put_bytes
         )];
