@@ -25,10 +25,6 @@ use clap::{Args, Parser, Subcommand};
 use fader_measure::{Floor, serve_floor};
 use tokio::net::TcpListener;
 
-/// The same allocator as in the binary that is measured, for the floor is one of the sides.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Measures Fader.
 #[derive(Parser)]
 struct Cli {

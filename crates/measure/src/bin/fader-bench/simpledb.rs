@@ -120,7 +120,7 @@ impl<'a> Bench<'a> {
             ("moto PutAttributes", CONNECTIONS),
             ("PutAttributes", 1),
             ("floor", 1),
-            ("append and fdatasync", 0),
+            ("write and fdatasync", 0),
         ];
         Ok(Bench {
             options,
