@@ -91,7 +91,9 @@ impl Waiting {
 pub(crate) fn unavailable(reason: &str) -> Error {
     Error {
         code: Code::ServiceUnavailable,
-        message: format!("Service AmazonSimpleDB is currently unavailable: {reason}"),
+        message: format!(
+            "Service AmazonSimpleDB is currently unavailable. Please try again later ({reason})"
+        ),
         box_usage: simpledb::BoxUsage::default(),
     }
 }

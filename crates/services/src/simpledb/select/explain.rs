@@ -23,6 +23,7 @@ pub(crate) fn lines(
     let walk = plan.unsorted.as_ref().unwrap_or(&plan.order);
     let mut lines: Vec<String> = walk.lanes.iter().map(|lane| read(lane, walk)).collect();
     lines.push(match walk.count(view, collection, PROBE_MAX)? {
+        Some(1) => "that is 1 entry".to_owned(),
         Some(entries) => format!("that is {entries} entries"),
         None => format!("that is more than {PROBE_MAX} entries"),
     });
