@@ -2,7 +2,7 @@
 //!
 //! Two kinds of entry: `decide(view, context, command)` for whatever may change state gives an
 //! outcome and *changes*; `answer(view, context, query)` gives an outcome only. A decision names no
-//! stamps and reads no clock: time is in the [`Context`], stamps are the chain's.
+//! stamps and reads no clock: time is in the [`simpledb::Context`], stamps are the chain's.
 //!
 //! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
 
