@@ -1,0 +1,71 @@
+"""What the documents say can be done, done."""
+
+import re
+import shlex
+
+import server as servers
+from sdb_calls import get
+from server import ROOT, Server, fader
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def test_the_readmes_tour(tmp_path, monkeypatch):
+    """The Python of the README, then its `fader sdb` lines, in order, on a new server."""
+    text = (ROOT / "README.md").read_text()
+    blocks = BLOCK.findall(text)
+    [python] = [code for language, code in blocks if language == "python"]
+    shell = "".join(code for language, code in blocks if language == "sh")
+    lines = [line for line in shell.splitlines() if line.startswith("fader sdb")]
+    assert len(lines) >= 4
+    with Server(tmp_path) as server:
+        signing = servers.signing(server.url)
+        for name, value in servers.environment(tmp_path, **signing).items():
+            monkeypatch.setenv(name, value)
+        exec(compile(python, "README.md", "exec"), {})
+        assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
+        monkeypatch.chdir(tmp_path)
+        for line in lines:
+            run_line(line, tmp_path, signing)
+        assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+
+
+def run_line(line, folder, signing):
+    for command in line.split("&&"):
+        arguments = shlex.split(command)
+        assert arguments[0] == "fader"
+        target = None
+        if ">" in arguments:
+            arguments, [target] = arguments[: arguments.index(">")], arguments[-1:]
+        output = fader(*arguments[1:], home=folder, **signing).stdout
+        if target:
+            (folder / target).write_text(output)
+
+
+def test_the_configuration_document_names_every_setting(tmp_path):
+    document = (ROOT / "docs/configuration.md").read_text()
+    text = fader("serve", "--help", home=tmp_path).stdout
+    flags = set(re.findall(r"^ +(--[a-z-]+)", text, re.M))
+    assert {"--listen", "--log-level"} <= flags
+    assert {flag for flag in flags if f"`{flag}`" not in document} == set()
+    # Nor does it name what is not there, or other defaults than the program's.
+    assert set(re.findall(r"^\| `(--[a-z-]+)`", document, re.M)) <= flags
+    for flag, default in re.findall(r"^\| `(--[a-z-]+)` \| `?([^`|]+?)`? \|", document, re.M):
+        if default not in ("none", "off"):
+            at = text.index(f"{flag} ")
+            assert f"[default: {default}]" in text[at : at + 300], flag
+
+
+def test_the_configuration_documents_file_is_read(tmp_path):
+    document = (ROOT / "docs/configuration.md").read_text()
+    [text] = [code for language, code in BLOCK.findall(document) if language == "toml"]
+    path = tmp_path / "fader.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    run = fader("config", "show", "--config", path, home=tmp_path)
+    rows = {line.split()[0]: line.split()[1:3] for line in run.stdout.splitlines()}
+    for line in text.split("[root]")[0].splitlines():
+        if line:
+            name, _, value = line.partition(" = ")
+            assert rows[name] == [value.strip('"'), "file"]
+    assert rows["limits.item-pairs"] == ["1024", "file"]
