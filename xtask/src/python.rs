@@ -18,7 +18,7 @@ pub(crate) fn prepare() -> Result<()> {
     if std::fs::read(&installed).is_ok_and(|have| have == wanted) {
         return Ok(());
     }
-    if !environment.join("bin/python").exists() {
+    if !environment.join("bin/pip").exists() {
         command::check(Command::new("python3").args(["-m", "venv", ENVIRONMENT]))
             .context("on Debian, `apt-get install python3-venv` provides what is missing")?;
     }
