@@ -59,9 +59,10 @@ fn power(seeds: u64) -> Result<bool> {
                 "--release",
                 "--package",
                 "fader-node",
+                "--test",
+                "power",
                 "--",
                 "--nocapture",
-                "power",
             ])
             .env("FADER_POWER_SEEDS", seeds.to_string()),
     )
