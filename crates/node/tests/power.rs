@@ -394,7 +394,9 @@ fn a_cut_at_every_operation_loses_nothing() {
     while cut <= run_cut_at(cut) {
         cut += 1;
     }
-    assert!(60 < cut, "only {cut} operations were cut");
+    // How many there are depends on how many writes the chain's thread found waiting at once:
+    // the start and the end alone, with every write in one group, are more than thirty.
+    assert!(30 < cut, "only {cut} operations were cut");
 }
 
 #[test]
