@@ -8,12 +8,15 @@
 
 pub mod catalog;
 mod key;
+pub mod level;
 mod map_view;
+mod mode;
 pub mod simpledb;
 mod view;
 
 pub use key::{CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_text};
 pub use map_view::MapView;
+pub use mode::Mode;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
 
 use fader_chain::Change;

@@ -56,7 +56,31 @@ pub enum Code {
     UriTooLong,
 }
 
+/// What a write is refused with because of the state it finds, rather than because of its
+/// parameters: such a refusal is an entry (D12).
+const OF_DECISIONS: [Code; 8] = [
+    Code::AttributeDoesNotExist,
+    Code::ConditionalCheckFailed,
+    Code::MultiValuedAttribute,
+    Code::NoSuchDomain,
+    Code::NumberDomainAttributesExceeded,
+    Code::NumberDomainBytesExceeded,
+    Code::NumberDomainsExceeded,
+    Code::NumberItemAttributesExceeded,
+];
+
 impl Code {
+    /// The code with this name on the wire, if a write may be refused with it because of the state
+    /// it finds.
+    pub fn of_decision(name: &str) -> Option<Code> {
+        OF_DECISIONS.into_iter().find(|code| code.name() == name)
+    }
+
+    /// Whether a write that is refused with it was refused because of the state it found.
+    pub fn rests_on_state(self) -> bool {
+        OF_DECISIONS.contains(&self)
+    }
+
     /// The HTTP status that goes with the code.
     pub fn status(self) -> u16 {
         use Code::*;
