@@ -3,8 +3,15 @@
 use super::{Complaint, File};
 
 /// The house. Each floor uses only what stands above it.
-const FLOORS: [&str; 7] = [
-    "chain", "services", "node", "gateway", "client", "measure", "fader",
+const FLOORS: [&str; 8] = [
+    "chain",
+    "services",
+    "simulator",
+    "node",
+    "gateway",
+    "client",
+    "measure",
+    "fader",
 ];
 
 /// One `name = …` or `name.workspace = true` of a manifest.
