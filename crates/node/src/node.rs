@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
-use fader_services::simpledb::{self, Answered, Context, Error, Request};
+use fader_services::level::{Demand, Level, Receipt};
+use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
 use fader_services::{Pace, ViewError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, oneshot};
@@ -190,12 +191,29 @@ impl Node {
         ))
     }
 
-    /// Carries out one SimpleDB request for `account`.
+    /// Carries out one SimpleDB request for `account`, at the level that it demands.
     ///
     /// # Errors
     /// [`simpledb::Error`]: a refusal never took effect; `ServiceUnavailable` or `InternalError` on
     /// a write means unknown.
-    pub async fn simpledb(&self, account: &AccountId, request: Request) -> Result<Answered, Error> {
+    pub async fn simpledb(
+        &self,
+        account: &AccountId,
+        request: Request,
+        demand: Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        // A chain of one keeps every promise about reads by what it does anyway.
+        if request.is_write() && matches!(demand.level, Level::Eventual { .. }) {
+            return Err(Error::new(
+                Code::InvalidParameterCombination,
+                "The collection's mode is strong: it takes no eventual writes",
+            ));
+        }
+        let answered = self.answered(account, request).await?;
+        Ok((answered, Receipt::default()))
+    }
+
+    async fn answered(&self, account: &AccountId, request: Request) -> Result<Answered, Error> {
         if request.is_write() {
             let account = account.clone();
             let (reply, answer) = oneshot::channel();

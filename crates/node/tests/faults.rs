@@ -9,6 +9,7 @@ use fader_node::disk::{Disk, SimulatedDisk};
 use fader_node::engine::MemoryEngine;
 use fader_node::{Durability, Health, Node, OpenError, Recovery, Settings};
 use fader_services::catalog::AccountId;
+use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
 
 struct Machine {
@@ -58,7 +59,9 @@ async fn create_domain(node: &Node) {
     let request = Request::CreateDomain {
         domain: "domain".to_owned(),
     };
-    node.simpledb(&account(), request).await.unwrap();
+    node.simpledb(&account(), request, Demand::default())
+        .await
+        .unwrap();
 }
 
 async fn put(node: &Node, item: u32) -> Result<(), Error> {
@@ -77,7 +80,9 @@ async fn put(node: &Node, item: u32) -> Result<(), Error> {
         put,
         expected: Vec::new(),
     };
-    node.simpledb(&account(), request).await.map(drop)
+    node.simpledb(&account(), request, Demand::default())
+        .await
+        .map(drop)
 }
 
 async fn has(node: &Node, item: u32) -> bool {
@@ -87,7 +92,13 @@ async fn has(node: &Node, item: u32) -> bool {
         names: Vec::new(),
         consistent: true,
     };
-    let Reply::Attributes(pairs) = node.simpledb(&account(), request).await.unwrap().reply else {
+    let Reply::Attributes(pairs) = node
+        .simpledb(&account(), request, Demand::default())
+        .await
+        .unwrap()
+        .0
+        .reply
+    else {
         panic!("attributes are asked");
     };
     pairs.iter().any(|pair| pair.value == item.to_string())
@@ -268,7 +279,9 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.simpledb(&account(), delete).await.unwrap();
+    node.simpledb(&account(), delete, Demand::default())
+        .await
+        .unwrap();
     create_domain(&node).await;
     put(&node, 1).await.unwrap();
     is_swept(&machine, 10).await;
@@ -289,7 +302,9 @@ async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.simpledb(&account(), delete).await.unwrap();
+    node.simpledb(&account(), delete, Demand::default())
+        .await
+        .unwrap();
     let is_full = async {
         while node.health() == Health::Serving {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -14,6 +14,7 @@ use fader_node::disk::{Disk, SimulatedDisk, SyncSite};
 use fader_node::engine::MemoryEngine;
 use fader_node::{Durability, Node, Secret, Settings};
 use fader_services::catalog::AccountId;
+use fader_services::level::Demand;
 use fader_services::simpledb::{
     AttributePut, Code, Error, Expected, ItemDelete, ItemPut, Reply, Request,
 };
@@ -147,7 +148,10 @@ impl Client {
                 4 => Write::Delete { item },
                 _ => Write::Count { from: self.count() },
             };
-            match node.simpledb(&account(), write.request(self.number)).await {
+            match node
+                .simpledb(&account(), write.request(self.number), Demand::default())
+                .await
+            {
                 Ok(_) => write.apply(&mut self.items),
                 Err(error) => {
                     assert_eq!(error.code, Code::ServiceUnavailable, "{error}");
@@ -199,8 +203,8 @@ async fn read(node: &Node, item: &str) -> Result<Item, String> {
         names: Vec::new(),
         consistent: true,
     };
-    match node.simpledb(&account(), request).await {
-        Ok(answered) => {
+    match node.simpledb(&account(), request, Demand::default()).await {
+        Ok((answered, _)) => {
             let Reply::Attributes(pairs) = answered.reply else {
                 panic!("attributes are asked")
             };
@@ -308,7 +312,11 @@ impl World {
         let create = Request::CreateDomain {
             domain: DOMAIN.to_owned(),
         };
-        if node.simpledb(&account(), create).await.is_err() {
+        if node
+            .simpledb(&account(), create, Demand::default())
+            .await
+            .is_err()
+        {
             return Ok(());
         }
         let mut living = tokio::task::JoinSet::new();

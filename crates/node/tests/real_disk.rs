@@ -11,6 +11,7 @@ use fader_node::engine::{Engine, LsmEngine};
 use fader_node::{Health, Node, OpenError, Secret, Settings};
 use fader_services::Direction;
 use fader_services::catalog::AccountId;
+use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
 
 fn account() -> AccountId {
@@ -58,7 +59,12 @@ async fn get(node: &Node, item: &str) -> Option<String> {
         names: Vec::new(),
         consistent: true,
     };
-    let Reply::Attributes(attributes) = node.simpledb(&account(), request).await.unwrap().reply
+    let Reply::Attributes(attributes) = node
+        .simpledb(&account(), request, Demand::default())
+        .await
+        .unwrap()
+        .0
+        .reply
     else {
         panic!("GetAttributes answers with attributes");
     };
@@ -68,7 +74,7 @@ async fn get(node: &Node, item: &str) -> Option<String> {
 }
 
 async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) -> Result<(), Error> {
-    node.simpledb(&account(), put(item, value, expected))
+    node.simpledb(&account(), put(item, value, expected), Demand::default())
         .await
         .map(drop)
 }
@@ -78,7 +84,9 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();
     let (node, recovery) = Node::open(settings(&folder)).unwrap();
     assert!(recovery.is_first_start);
-    node.simpledb(&account(), create()).await.unwrap();
+    node.simpledb(&account(), create(), Demand::default())
+        .await
+        .unwrap();
     for number in 0..300 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
             .await
@@ -110,7 +118,9 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
 async fn what_was_answered_is_there_after_the_process_vanished() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    node.simpledb(&account(), create()).await.unwrap();
+    node.simpledb(&account(), create(), Demand::default())
+        .await
+        .unwrap();
     for number in 0..50 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
             .await
@@ -213,7 +223,9 @@ async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
     let older = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let (node, _) = Node::open(settings(&folder)).unwrap();
-        node.simpledb(&account(), create()).await.unwrap();
+        node.simpledb(&account(), create(), Demand::default())
+            .await
+            .unwrap();
         for number in 0..20 {
             let value = format!("{round}-{number}");
             do_put(&node, &format!("item{}", number % 7), &value, None)
