@@ -7,11 +7,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use fader_services::level::Receipt;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 
 use crate::credentials::Credentials;
+use crate::demand::{Demand, receipt};
 use crate::error::{Error, ErrorKind};
 use crate::pool::{Pool, Reply};
 use crate::sign::{self, Headers, SignatureVersion, Signer};
@@ -63,6 +65,8 @@ pub struct Response {
     pub request_id: String,
     /// What the request cost, in box hours; zero when the service does not say.
     pub box_usage: f64,
+    /// What Fader tells beside the answer, if it was asked.
+    pub receipt: Receipt,
 }
 
 impl Client {
@@ -92,24 +96,30 @@ impl Client {
         action: &str,
         parameters: &[(String, String)],
     ) -> Result<Response, Error> {
-        let is_write = !is_read(action);
-        let request = self.request(action, parameters)?;
-        let reply = self
-            .pool
-            .send(request, is_write)
-            .await
-            .map_err(|error| error.within(action))?;
-        if reply.status.is_success() {
-            let root = text(&reply).and_then(Element::parse);
-            let root = root.map_err(|error| error.within(action))?;
-            let metadata = root.child("ResponseMetadata").cloned().unwrap_or_default();
-            return Ok(Response {
-                request_id: metadata.child_text("RequestId").to_owned(),
-                box_usage: metadata.child_text("BoxUsage").parse().unwrap_or(0.0),
-                root,
-            });
+        let reply = self.send(action, parameters).await?;
+        answer(action, &reply, Receipt::default())
+    }
+
+    /// Sends one action, once, with what is asked for beside it.
+    pub async fn ask(
+        &self,
+        action: &str,
+        mut parameters: Vec<(String, String)>,
+        demand: Demand<'_>,
+    ) -> Result<Response, Error> {
+        demand.write(&mut parameters);
+        let reply = self.send(action, &parameters).await?;
+        let receipt = receipt(&reply.headers).map_err(|error| error.within(action))?;
+        if let Some(session) = demand.session {
+            session.follow(&receipt);
         }
-        Err(refusal(action, &reply, is_write))
+        answer(action, &reply, receipt)
+    }
+
+    async fn send(&self, action: &str, parameters: &[(String, String)]) -> Result<Reply, Error> {
+        let request = self.request(action, parameters)?;
+        let sent = self.pool.send(request, !is_read(action)).await;
+        sent.map_err(|error| error.within(action))
     }
 
     fn request(
@@ -168,6 +178,22 @@ fn is_read(action: &str) -> bool {
         "QueryWithAttributes",
     ];
     READS.contains(&action)
+}
+
+/// What a reply says.
+fn answer(action: &str, reply: &Reply, receipt: Receipt) -> Result<Response, Error> {
+    if !reply.status.is_success() {
+        return Err(refusal(action, reply, !is_read(action)));
+    }
+    let root = text(reply).and_then(Element::parse);
+    let root = root.map_err(|error| error.within(action))?;
+    let metadata = root.child("ResponseMetadata").cloned().unwrap_or_default();
+    Ok(Response {
+        request_id: metadata.child_text("RequestId").to_owned(),
+        box_usage: metadata.child_text("BoxUsage").parse().unwrap_or(0.0),
+        receipt,
+        root,
+    })
 }
 
 /// The service's refusal; a server's failure that does not say so in XML counts as silence.

@@ -9,6 +9,7 @@
 mod client;
 mod control;
 mod credentials;
+mod demand;
 mod error;
 mod pool;
 mod sign;
@@ -19,9 +20,10 @@ mod xml;
 pub use client::{Client, Response, Settings};
 pub use control::{Control, Key, NewKey};
 pub use credentials::Credentials;
+pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{
-    Attribute, AttributePut, DomainMetadata, Expected, Item, ItemPut, Page, SimpleDb,
+    Attribute, AttributePut, DomainMetadata, Expected, Found, Item, ItemPut, Nature, Page, SimpleDb,
 };
 pub use xml::Element;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, StatusCode};
+use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Semaphore;
 
@@ -35,6 +35,7 @@ pub(crate) struct Pool {
 /// A whole reply.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -131,8 +132,8 @@ impl Pool {
         response: hyper::Response<hyper::body::Incoming>,
         sender: Sender,
     ) -> Result<Reply, Error> {
-        let status = response.status();
-        let body = Limited::new(response.into_body(), self.response_bytes_max);
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, self.response_bytes_max);
         let body = body.collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::malformed(format!("reply exceeds {} bytes", self.response_bytes_max))
@@ -142,7 +143,8 @@ impl Pool {
         })?;
         self.idle().push(sender);
         Ok(Reply {
-            status,
+            status: head.status,
+            headers: head.headers,
             body: body.to_bytes(),
         })
     }

@@ -2,7 +2,11 @@
 //!
 //! Deliberately absent: checks of limits and names: the service has the last word on them.
 
+use fader_services::Mode;
+use fader_services::level::{self, Receipt};
+
 use crate::client::{Client, Response};
+use crate::demand::Demand;
 use crate::error::Error;
 use crate::xml::Element;
 
@@ -59,6 +63,15 @@ pub enum Expected {
     Absent(String),
 }
 
+/// What a domain is created as, for Fader only; by default as every SimpleDB does it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nature {
+    /// Who may write to it.
+    pub mode: Option<Mode>,
+    /// Level and bound of requests that ask for none.
+    pub default: Option<level::Demand>,
+}
+
 /// One page of a Select.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
@@ -68,6 +81,17 @@ pub struct Page {
     pub next_token: Option<String>,
     /// What the page cost, in box hours.
     pub box_usage: f64,
+    /// What was read, if the call asked for more than SimpleDB knows.
+    pub receipt: Receipt,
+}
+
+/// What GetAttributes found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The attributes; none if there is no such item.
+    pub attributes: Vec<Attribute>,
+    /// What was read, if the call asked for more than SimpleDB knows.
+    pub receipt: Receipt,
 }
 
 /// What DomainMetadata says.
@@ -112,9 +136,18 @@ impl SimpleDb {
 
     /// Creates a domain; one that exists stays as it is.
     pub async fn create_domain(&self, domain: &str) -> Result<Response, Error> {
-        self.0
-            .call("CreateDomain", &[pair("DomainName", domain)])
-            .await
+        self.create_domain_as(domain, &Nature::default()).await
+    }
+
+    /// Creates a domain of a nature of its own, which only Fader knows.
+    pub async fn create_domain_as(&self, domain: &str, nature: &Nature) -> Result<Response, Error> {
+        let mut parameters = vec![pair("DomainName", domain)];
+        let mode = nature.mode.map(|mode| mode.to_string());
+        push_optional(&mut parameters, "Fader-Collection-Mode", mode.as_deref());
+        let default = nature.default.as_ref().map(level::Demand::to_string);
+        let name = "Fader-Collection-Consistency";
+        push_optional(&mut parameters, name, default.as_deref());
+        self.0.call("CreateDomain", &parameters).await
     }
 
     /// Deletes a domain with all that is in it.
@@ -154,11 +187,12 @@ impl SimpleDb {
         item: &str,
         attributes: &[AttributePut],
         expected: Option<&Expected>,
+        demand: Demand<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
         push_puts(&mut parameters, "", attributes);
         push_expected(&mut parameters, expected);
-        self.0.call("PutAttributes", &parameters).await
+        self.0.ask("PutAttributes", parameters, demand).await
     }
 
     /// Puts up to 25 items, all or none.
@@ -166,6 +200,7 @@ impl SimpleDb {
         &self,
         domain: &str,
         items: &[ItemPut],
+        demand: Demand<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
         for (index, item) in items.iter().enumerate() {
@@ -173,7 +208,7 @@ impl SimpleDb {
             parameters.push((format!("{prefix}ItemName"), item.name.clone()));
             push_puts(&mut parameters, &prefix, &item.attributes);
         }
-        self.0.call("BatchPutAttributes", &parameters).await
+        self.0.ask("BatchPutAttributes", parameters, demand).await
     }
 
     /// The attributes of an item: all of them when `names` is empty; none if there is no such item.
@@ -182,15 +217,17 @@ impl SimpleDb {
         domain: &str,
         item: &str,
         names: &[String],
-        consistent: bool,
-    ) -> Result<Vec<Attribute>, Error> {
+        demand: Demand<'_>,
+    ) -> Result<Found, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
         for (index, name) in names.iter().enumerate() {
             parameters.push((format!("AttributeName.{}", index + 1), name.clone()));
         }
-        push_consistent(&mut parameters, consistent);
-        let response = self.0.call("GetAttributes", &parameters).await?;
-        Ok(attributes(result(&response, "GetAttributesResult")?))
+        let response = self.0.ask("GetAttributes", parameters, demand).await?;
+        Ok(Found {
+            attributes: attributes(result(&response, "GetAttributesResult")?),
+            receipt: response.receipt,
+        })
     }
 
     /// Deletes an item, or of it the `attributes` named; one with an empty value goes with all its
@@ -201,11 +238,12 @@ impl SimpleDb {
         item: &str,
         attributes: &[Attribute],
         expected: Option<&Expected>,
+        demand: Demand<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
         push_deletes(&mut parameters, "", attributes);
         push_expected(&mut parameters, expected);
-        self.0.call("DeleteAttributes", &parameters).await
+        self.0.ask("DeleteAttributes", parameters, demand).await
     }
 
     /// Deletes up to 25 items or parts of them, all or none.
@@ -213,6 +251,7 @@ impl SimpleDb {
         &self,
         domain: &str,
         items: &[Item],
+        demand: Demand<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
         for (index, item) in items.iter().enumerate() {
@@ -220,7 +259,9 @@ impl SimpleDb {
             parameters.push((format!("{prefix}ItemName"), item.name.clone()));
             push_deletes(&mut parameters, &prefix, &item.attributes);
         }
-        self.0.call("BatchDeleteAttributes", &parameters).await
+        self.0
+            .ask("BatchDeleteAttributes", parameters, demand)
+            .await
     }
 
     /// One page of a Select.
@@ -228,12 +269,11 @@ impl SimpleDb {
         &self,
         expression: &str,
         next_token: Option<&str>,
-        consistent: bool,
+        demand: Demand<'_>,
     ) -> Result<Page, Error> {
         let mut parameters = vec![pair("SelectExpression", expression)];
         push_optional(&mut parameters, "NextToken", next_token);
-        push_consistent(&mut parameters, consistent);
-        let response = self.0.call("Select", &parameters).await?;
+        let response = self.0.ask("Select", parameters, demand).await?;
         let result = result(&response, "SelectResult")?;
         let items = result.children("Item").map(|item| Item {
             name: item.child_text("Name").to_owned(),
@@ -243,6 +283,7 @@ impl SimpleDb {
             items: items.collect(),
             next_token: self::next_token(result),
             box_usage: response.box_usage,
+            receipt: response.receipt,
         })
     }
 
@@ -264,10 +305,6 @@ fn pair(name: &str, value: &str) -> (String, String) {
 
 fn push_optional(parameters: &mut Parameters, name: &str, value: Option<&str>) {
     parameters.extend(value.map(|value| pair(name, value)));
-}
-
-fn push_consistent(parameters: &mut Parameters, consistent: bool) {
-    push_optional(parameters, "ConsistentRead", consistent.then_some("true"));
 }
 
 fn push_puts(parameters: &mut Parameters, prefix: &str, attributes: &[AttributePut]) {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{
-    Attribute, AttributePut, Client, Control, Credentials, Error, ErrorKind, Expected, Settings,
-    SimpleDb,
+    Attribute, AttributePut, Client, Control, Credentials, Demand, Error, ErrorKind, Expected,
+    Settings, SimpleDb,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -105,7 +105,13 @@ async fn put(client: &SimpleDb) -> Result<f64, Error> {
     };
     let expected = Expected::Absent(String::from("gone"));
     let response = client
-        .put_attributes("dom", "item", &[attribute], Some(&expected))
+        .put_attributes(
+            "dom",
+            "item",
+            &[attribute],
+            Some(&expected),
+            Demand::default(),
+        )
         .await?;
     assert_eq!(response.request_id, "r1");
     Ok(response.box_usage)
@@ -189,7 +195,7 @@ async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
         assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
         let (client, _server) = start(&[silence], quick()).await;
         let error = client
-            .get_attributes("d", "i", &[], true)
+            .get_attributes("d", "i", &[], Demand::consistent())
             .await
             .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -259,7 +265,7 @@ async fn lists_and_selects_are_read_whole() {
     let (client, server) = start(&pages, Settings::default()).await;
     assert_eq!(client.list_domains().await.unwrap(), ["a", "b", "c"]);
     let page = client
-        .select("select * from a", Some("t"), true)
+        .select("select * from a", Some("t"), Demand::consistent())
         .await
         .unwrap();
     assert_eq!(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fader_client::{Item, SimpleDb};
+use fader_client::{Demand, Item, SimpleDb};
 
 use super::progress::Progress;
 use super::quoted;
@@ -120,7 +120,9 @@ async fn pages(
     let mut token = None;
     let mut count = 0;
     loop {
-        let page = service.select(&expression, token.as_deref(), true).await?;
+        let page = service
+            .select(&expression, token.as_deref(), Demand::consistent())
+            .await?;
         for item in &page.items {
             on_item(item)?;
             count += 1;

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use fader_client::{Item, SimpleDb};
+use fader_client::{Demand, Found, Item, SimpleDb};
 
-use super::{Output, render};
+use super::{Output, asking, render};
 use crate::output;
 
 /// Which item, and what of it.
@@ -20,6 +20,8 @@ pub(super) struct Options {
     /// See every write acknowledged before.
     #[arg(long)]
     consistent: bool,
+    #[command(flatten)]
+    asking: asking::Options,
     /// How the item is shown.
     #[arg(long, default_value = "table")]
     output: Output,
@@ -27,14 +29,20 @@ pub(super) struct Options {
 
 /// Shows the item.
 pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
-    let attributes = service
-        .get_attributes(
-            &options.domain,
-            &options.item,
-            &options.names,
-            options.consistent,
-        )
-        .await?;
+    let mut asking = options.asking.begin()?;
+    let demand = Demand {
+        consistent: options.consistent,
+        ..asking.demand()
+    };
+    let found = service
+        .get_attributes(&options.domain, &options.item, &options.names, demand)
+        .await;
+    asking.save()?;
+    let Found {
+        attributes,
+        receipt,
+    } = found?;
+    asking.show(&receipt);
     if attributes.is_empty() {
         bail!("{} has no such item or attribute", options.domain);
     }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use fader_client::{Attribute, Client, Expected, Settings, SimpleDb};
 
+mod asking;
 mod create;
 mod credentials;
 mod delete;

@@ -2,9 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use fader_client::{Attribute, AttributePut, SimpleDb};
+use fader_chain::RequestId;
+use fader_client::{Attribute, AttributePut, Demand, SimpleDb};
+use fader_services::level::parse_name;
 
-use super::{Condition, attribute};
+use super::{Condition, asking, attribute};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +29,12 @@ pub(super) struct Options {
     replace: bool,
     #[command(flatten)]
     condition: Condition,
+    #[command(flatten)]
+    asking: asking::Options,
+    /// A name for the write: sent again under its name it happens once. CLIENT is up to 32
+    /// hexadecimal digits that nobody else uses, SEQ a number that rises.
+    #[arg(long, value_name = "CLIENT/SEQ", value_parser = parse_name)]
+    request: Option<RequestId>,
 }
 
 /// Puts the attributes.
@@ -38,13 +46,21 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     });
     let attributes: Vec<_> = attributes.collect();
     let expected = options.condition.expected();
-    service
+    let mut asking = options.asking.begin()?;
+    let demand = Demand {
+        request: options.request,
+        ..asking.demand()
+    };
+    let written = service
         .put_attributes(
             &options.domain,
             &options.item,
             &attributes,
             expected.as_ref(),
+            demand,
         )
-        .await?;
+        .await;
+    asking.save()?;
+    asking.show(&written?.receipt);
     Ok(())
 }

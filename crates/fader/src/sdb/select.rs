@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::Args;
-use fader_client::SimpleDb;
+use fader_client::{Demand, SimpleDb};
 
-use super::{Output, render};
+use super::{Output, asking, render};
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -27,6 +27,8 @@ pub(super) struct Options {
     /// See every write acknowledged before.
     #[arg(long)]
     consistent: bool,
+    #[command(flatten)]
+    asking: asking::Options,
     /// How items are shown.
     #[arg(long, default_value = "table")]
     output: Output,
@@ -42,11 +44,17 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     let mut token = None;
     let mut count = 0;
     let mut kept = Vec::new();
+    let mut asking = options.asking.begin()?;
     loop {
         let next = token.as_deref();
-        let mut page = service
-            .select(&options.expression, next, options.consistent)
-            .await?;
+        let demand = Demand {
+            consistent: options.consistent,
+            ..asking.demand()
+        };
+        let page = service.select(&options.expression, next, demand).await;
+        asking.save()?;
+        let mut page = page?;
+        asking.show(&page.receipt);
         let is_cut = page.items.len() > limit - count;
         page.items.truncate(limit - count);
         count += page.items.len();

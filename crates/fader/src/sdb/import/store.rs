@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use fader_client::{Error, ErrorKind, ItemPut, SimpleDb};
+use fader_client::{Demand, Error, ErrorKind, ItemPut, SimpleDb};
 
 /// How often a request is sent before the import gives up.
 const ATTEMPTS_MAX: u32 = 7;
@@ -62,7 +62,10 @@ async fn attempt(
 ) -> Result<std::result::Result<(), String>> {
     let mut wait = WAIT_FIRST;
     for _ in 1..ATTEMPTS_MAX {
-        match service.batch_put_attributes(domain, puts).await {
+        match service
+            .batch_put_attributes(domain, puts, Demand::default())
+            .await
+        {
             Ok(_) => return Ok(Ok(())),
             Err(error) => match judge(&error) {
                 Judgement::Items(reason) => return Ok(Err(reason)),
@@ -72,7 +75,10 @@ async fn attempt(
         }
         wait *= 2;
     }
-    match service.batch_put_attributes(domain, puts).await {
+    match service
+        .batch_put_attributes(domain, puts, Demand::default())
+        .await
+    {
         Ok(_) => Ok(Ok(())),
         Err(error) => bail!(error),
     }

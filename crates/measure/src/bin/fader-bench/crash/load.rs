@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use fader_client::{Attribute, AttributePut, Error, ErrorKind, Expected, ItemPut, SimpleDb};
+use fader_client::{
+    Attribute, AttributePut, Demand, Error, ErrorKind, Expected, ItemPut, SimpleDb,
+};
 use fader_measure::{COUNT, COUNTER, Ledger, content};
 use tokio::task::JoinSet;
 
@@ -79,10 +81,14 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
         let result = match &puts[..] {
             [one] => {
                 client
-                    .put_attributes(domain, &one.name, &one.attributes, None)
+                    .put_attributes(domain, &one.name, &one.attributes, None, Demand::default())
                     .await
             }
-            many => client.batch_put_attributes(domain, many).await,
+            many => {
+                client
+                    .batch_put_attributes(domain, many, Demand::default())
+                    .await
+            }
         };
         match answer(result)? {
             Answer::Yes => ledger.put(&names, true),
@@ -94,7 +100,9 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
             Answer::Unsent => break,
         }
         if number % 7 == 0 {
-            let result = client.delete_attributes(domain, &names[0], &[], None).await;
+            let result = client
+                .delete_attributes(domain, &names[0], &[], None, Demand::default())
+                .await;
             match answer(result)? {
                 Answer::Yes => ledger.delete(&names[0], true),
                 Answer::No(code) => bail!("a delete was refused: {code}"),
@@ -124,9 +132,11 @@ fn put(name: &str) -> ItemPut {
 async fn increment(client: &SimpleDb, domain: &str) -> Result<Ledger> {
     let mut ledger = Ledger::default();
     loop {
-        let result = client.get_attributes(domain, COUNTER, &[], true).await;
+        let result = client
+            .get_attributes(domain, COUNTER, &[], Demand::consistent())
+            .await;
         let found = match result {
-            Ok(found) => found,
+            Ok(found) => found.attributes,
             Err(error) => match answer::<()>(Err(error))? {
                 Answer::No(code) => bail!("a read was refused: {code}"),
                 _ => break,
@@ -150,7 +160,7 @@ async fn increment(client: &SimpleDb, domain: &str) -> Result<Ledger> {
             replace: true,
         };
         let result = client
-            .put_attributes(domain, COUNTER, &[put], Some(&expected))
+            .put_attributes(domain, COUNTER, &[put], Some(&expected), Demand::default())
             .await;
         match answer(result)? {
             Answer::Yes => ledger.increment(true),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_client::{Item, SimpleDb};
+use fader_client::{Demand, Item, SimpleDb};
 use fader_measure::Ledger;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -197,7 +197,9 @@ async fn all_items(client: &SimpleDb, domain: &str) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut token = None;
     loop {
-        let page = client.select(&expression, token.as_deref(), true).await?;
+        let page = client
+            .select(&expression, token.as_deref(), Demand::consistent())
+            .await?;
         items.extend(page.items);
         token = page.next_token;
         if token.is_none() {

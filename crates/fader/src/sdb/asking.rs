@@ -1,0 +1,104 @@
+//! What a command asks of consistency, and how it shows what it was told.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fader_client::{Demand, Session};
+use fader_services::level::{self, Receipt, show_stamp};
+use serde_json::{Map, Value};
+
+/// How consistent a command is. All but an absent flag needs Fader at the other end.
+#[derive(Args)]
+pub(super) struct Options {
+    /// How consistent: `strong`, `barrier`, or `eventual` with `; r=N`, `; w=N`, `; sloppy`,
+    /// `; bound=500ms` or `; bound=10v`; with `; outcome` a write waits to tell what became of it.
+    #[arg(long, value_name = "LEVEL")]
+    consistency: Option<level::Demand>,
+
+    /// Follow what the commands before with this file have read and written.
+    #[arg(long, value_name = "FILE")]
+    session: Option<PathBuf>,
+
+    /// Tell on standard error what was read or written: stamp, version, outcome.
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// One command's asking.
+pub(super) struct Asking<'o> {
+    options: &'o Options,
+    session: Option<Session>,
+}
+
+impl Options {
+    /// Reads the session, if there is one.
+    pub(super) fn begin(&self) -> Result<Asking<'_>> {
+        let session = match &self.session {
+            None => None,
+            Some(path) => {
+                let context = || format!("cannot go on with the session in {}", path.display());
+                let text = match std::fs::read_to_string(path) {
+                    Ok(text) => text,
+                    Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+                    Err(error) => return Err(error).with_context(context),
+                };
+                Some(text.parse::<Session>().with_context(context)?)
+            }
+        };
+        Ok(Asking {
+            options: self,
+            session,
+        })
+    }
+}
+
+impl Asking<'_> {
+    /// What one call asks for.
+    pub(super) fn demand(&mut self) -> Demand<'_> {
+        let consistency = self.options.consistency.clone().unwrap_or_default();
+        Demand {
+            receipt: self.options.verbose,
+            session: self.session.as_mut(),
+            ..Demand::from(consistency)
+        }
+    }
+
+    /// Keeps the session for the next command, after refusals too.
+    pub(super) fn save(&self) -> Result<()> {
+        if let (Some(path), Some(session)) = (&self.options.session, &self.session) {
+            let context = || format!("cannot keep the session in {}", path.display());
+            std::fs::write(path, session.to_string()).with_context(context)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what a reply told, as one line of JSON.
+    pub(super) fn show(&self, receipt: &Receipt) {
+        for notice in &receipt.settled {
+            eprintln!("an earlier write of this session was not applied: {notice}");
+        }
+        if self.options.verbose {
+            eprintln!("{}", json(receipt));
+        }
+    }
+}
+
+fn json(receipt: &Receipt) -> Value {
+    let mut fields = Map::new();
+    let mut add = |name: &str, value: Option<String>| {
+        fields.extend(value.map(|value| (name.to_owned(), Value::String(value))));
+    };
+    add("stamp", receipt.stamp.as_ref().map(show_stamp));
+    add(
+        "version",
+        receipt.version.map(|version| version.to_string()),
+    );
+    add("outcome", receipt.outcome.as_ref().map(ToString::to_string));
+    fields.insert("tentative".to_owned(), Value::Bool(receipt.tentative));
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests;

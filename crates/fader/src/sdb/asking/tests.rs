@@ -1,0 +1,24 @@
+//! What a receipt looks like.
+
+use fader_services::level::{Outcome, Outcomes, parse_stamp, parse_version};
+
+use super::*;
+
+#[test]
+fn a_receipt_is_one_line_of_json() {
+    assert_eq!(
+        json(&Receipt::default()).to_string(),
+        r#"{"tentative":false}"#
+    );
+    let receipt = Receipt {
+        stamp: Some(parse_stamp("2.7+1317975502999.3.0").unwrap()),
+        version: Some(parse_version("2.7").unwrap()),
+        tentative: true,
+        outcome: Some(Outcomes::single(Outcome::Superseded(None))),
+        ..Receipt::default()
+    };
+    assert_eq!(
+        json(&receipt).to_string(),
+        r#"{"outcome":"superseded","stamp":"2.7+1317975502999.3.0","tentative":true,"version":"2.7"}"#
+    );
+}
