@@ -14,6 +14,7 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Health, Node, OpenKey};
+use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::simpledb::{Code, Error, Request as Command};
 use http_body_util::Full;
@@ -26,6 +27,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::Settings;
 use crate::body::{self, BodyError};
 use crate::connection::{Phase, Progress};
+use crate::consistency::{self, Asked};
 use crate::metrics::{Counted, Metrics};
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
@@ -55,6 +57,8 @@ struct Prepared {
     action: Action,
     caller: Caller,
     command: Command,
+    /// What is asked of consistency, if anything.
+    asked: Option<Asked>,
 }
 
 enum Caller {
@@ -142,9 +146,15 @@ impl Door {
                 action,
                 caller,
                 command,
+                asked,
             }) => {
-                let answered = self.node.simpledb(caller.account(), command).await;
-                answered.map(|answered| simpledb::reply(version, action, &answered, &id))
+                let is_asked = asked.is_some();
+                let demand = asked.unwrap_or_default().demand;
+                let answered = self.node.simpledb(caller.account(), command, demand).await;
+                answered.map(|(answered, receipt)| {
+                    let xml = simpledb::reply(version, action, &answered, &id);
+                    (xml, is_asked.then_some(receipt))
+                })
             }
             Err(refusal) => Err(refusal),
         };
@@ -162,7 +172,13 @@ impl Door {
             "answered"
         );
         match outcome {
-            Ok(xml) => xml_response(StatusCode::OK, xml),
+            Ok((xml, receipt)) => {
+                let mut response = xml_response(StatusCode::OK, xml);
+                if let Some(receipt) = receipt {
+                    consistency::tell(&receipt, response.headers_mut());
+                }
+                response
+            }
             Err(error) => error_response(&error, &id),
         }
     }
@@ -183,11 +199,20 @@ impl Door {
         *action = Some(named);
         let caller = self.authenticate(parts, body, port, &parameters)?;
         let command = simpledb::request(named, &parameters)?;
+        let asked = consistency::asked(&parts.headers, &parameters)?;
+        let mode = asked.as_ref().and_then(|asked| asked.mode);
+        if mode.is_some_and(|mode| mode != Mode::Strong) {
+            return Err(refuse(
+                Code::FeatureDeprecated,
+                "Collections are strong here.",
+            ));
+        }
         Ok(Prepared {
             version,
             action: named,
             caller,
             command,
+            asked,
         })
     }
 

@@ -13,6 +13,7 @@
 
 mod body;
 mod connection;
+mod consistency;
 mod control;
 mod door;
 mod metrics;

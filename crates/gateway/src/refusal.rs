@@ -19,6 +19,14 @@ pub(crate) fn missing(name: &str) -> Error {
     )
 }
 
+/// A parameter has a value that it cannot have; `reason` is a sentence.
+pub(crate) fn invalid_value(value: &str, name: &str, reason: &str) -> Error {
+    refuse(
+        Code::InvalidParameterValue,
+        format!("Value ({value}) for parameter {name} is invalid. {reason}"),
+    )
+}
+
 /// What is asked of HTTP itself makes no sense; `reason` without its full stop.
 pub(crate) fn invalid_http(reason: &str) -> Error {
     refuse(

@@ -1,0 +1,191 @@
+//! What a request asks of consistency, in headers or parameters, and what its reply tells of it.
+//!
+//! Invariants:
+//! - W1 a request that asks nothing costs a look at the names of its headers and parameters, and its
+//!   reply is what the service's own is, byte for byte.
+//! - W2 a name or word that is not known is refused: nobody is left believing in what was not done.
+//!
+//! Deliberately absent: the grammar (`services::level`), and what is permitted when (`services`).
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use fader_services::Mode;
+use fader_services::level::{self, Demand, Receipt, header};
+use fader_services::simpledb::{Code, Error};
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::parameters::Parameters;
+use crate::refusal::{invalid_value, refuse};
+
+const HEADERS: &str = "x-fader-";
+const PARAMETERS: &str = "Fader-";
+
+/// A thing to ask for, as a header and as a parameter.
+#[derive(Clone, Copy)]
+struct Name {
+    header: &'static str,
+    parameter: &'static str,
+}
+
+const CONSISTENCY: Name = Name {
+    header: header::CONSISTENCY,
+    parameter: "Fader-Consistency",
+};
+const SESSION: Name = Name {
+    header: header::SESSION,
+    parameter: "Fader-Session",
+};
+const REQUEST: Name = Name {
+    header: header::REQUEST,
+    parameter: "Fader-Request",
+};
+const COLLECTION_MODE: Name = Name {
+    header: header::COLLECTION_MODE,
+    parameter: "Fader-Collection-Mode",
+};
+const NAMES: [Name; 4] = [CONSISTENCY, SESSION, REQUEST, COLLECTION_MODE];
+
+/// What a request asks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Of its own operation.
+    pub(crate) demand: Demand,
+    /// Of the collection that it creates.
+    pub(crate) mode: Option<Mode>,
+}
+
+/// What the request asks; `None` where it says nothing of it.
+pub(crate) fn asked(
+    headers: &HeaderMap,
+    parameters: &Parameters<'_>,
+) -> Result<Option<Asked>, Error> {
+    let is_silent = parameters.starting_with(PARAMETERS).is_empty()
+        && !headers
+            .keys()
+            .any(|name| name.as_str().starts_with(HEADERS));
+    if is_silent {
+        return Ok(None);
+    }
+    check_known(headers, parameters)?;
+    let source = Source {
+        headers,
+        parameters,
+    };
+    let demand = source.read(CONSISTENCY, str::parse)?;
+    let demand = Demand {
+        session: source.read(SESSION, token)?,
+        request: source.read(REQUEST, level::parse_name)?,
+        ..demand.unwrap_or_default()
+    };
+    let mode = source.read(COLLECTION_MODE, str::parse)?;
+    Ok(Some(Asked { demand, mode }))
+}
+
+/// Adds what there is to tell to a reply's headers.
+pub(crate) fn tell(receipt: &Receipt, headers: &mut HeaderMap) {
+    let mut add = |name: &'static str, value: &dyn Display| {
+        let value = HeaderValue::try_from(value.to_string())
+            .expect("numbers, names of codes and base64 are visible ASCII");
+        headers.append(HeaderName::from_static(name), value);
+    };
+    if let Some(stamp) = &receipt.stamp {
+        add(header::STAMP, &level::show_stamp(stamp));
+    }
+    if let Some(version) = &receipt.version {
+        add(header::VERSION, version);
+    }
+    if receipt.tentative {
+        add(header::TENTATIVE, &true);
+    }
+    if let Some(outcome) = &receipt.outcome {
+        add(header::OUTCOME, outcome);
+    }
+    if let Some(token) = &receipt.session {
+        add(header::SESSION, &URL_SAFE_NO_PAD.encode(token));
+    }
+    for notice in &receipt.settled {
+        add(header::SETTLED, notice);
+    }
+}
+
+/// Where requests ask.
+struct Source<'a> {
+    headers: &'a HeaderMap,
+    parameters: &'a Parameters<'a>,
+}
+
+impl<'a> Source<'a> {
+    fn read<T, E: Display>(
+        &self,
+        name: Name,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Error> {
+        let Some((name, text)) = self.text(name)? else {
+            return Ok(None);
+        };
+        let wrong = |error| invalid_value(&text, name, &format!("{error}."));
+        parse(&text).map(Some).map_err(wrong)
+    }
+
+    /// The text, and the name under which it stands.
+    fn text(&self, name: Name) -> Result<Option<(&'static str, Cow<'a, str>)>, Error> {
+        let parameter = self.parameters.get(name.parameter).map(Cow::Borrowed);
+        let mut values = self.headers.get_all(name.header).iter();
+        let Some(header) = values.next() else {
+            return Ok(parameter.map(|text| (name.parameter, text)));
+        };
+        if values.next().is_some() {
+            return Err(contradiction(name.header, name.header));
+        }
+        let header = String::from_utf8_lossy(header.as_bytes());
+        match parameter {
+            Some(parameter) if parameter != header => {
+                Err(contradiction(name.header, name.parameter))
+            }
+            _ => Ok(Some((name.header, header))),
+        }
+    }
+}
+
+fn check_known(headers: &HeaderMap, parameters: &Parameters<'_>) -> Result<(), Error> {
+    let unknown = |given: &str, value: &str, known: [&str; NAMES.len()]| {
+        let reason = format!("What can be asked for is {}.", known.join(", "));
+        Err(invalid_value(value, given, &reason))
+    };
+    for (name, value) in headers {
+        let is_known = NAMES.iter().any(|known| known.header == name);
+        if name.as_str().starts_with(HEADERS) && !is_known {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            return unknown(name.as_str(), &value, NAMES.map(|name| name.header));
+        }
+    }
+    for parameter in parameters.starting_with(PARAMETERS) {
+        if NAMES.iter().all(|known| known.parameter != parameter.name) {
+            let known = NAMES.map(|name| name.parameter);
+            return unknown(&parameter.name, &parameter.value, known);
+        }
+    }
+    Ok(())
+}
+
+fn token(text: &str) -> Result<Bytes, &'static str> {
+    match URL_SAFE_NO_PAD.decode(text) {
+        Ok(token) => Ok(Bytes::from(token)),
+        Err(_) => Err("It is no token that a reply carried"),
+    }
+}
+
+fn contradiction(one: &str, other: &str) -> Error {
+    refuse(
+        Code::InvalidParameterCombination,
+        format!("The parameter {one} cannot be used with another value of the parameter {other}"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

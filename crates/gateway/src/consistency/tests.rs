@@ -1,0 +1,182 @@
+//! What is asked is read from either place; what cannot be meant is refused.
+
+use fader_chain::{EntryId, RequestId, Stamp};
+use fader_services::level::{Bound, Level, Notice, Outcome, Outcomes};
+
+use super::*;
+
+/// What a request with these headers and parameters asks.
+fn ask(headers: &[(&str, &str)], form: &str) -> Result<Option<Asked>, Error> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let name = HeaderName::try_from(*name).unwrap();
+        map.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    let parameters = Parameters::read(b"", form.as_bytes(), 100).unwrap();
+    asked(&map, &parameters)
+}
+
+fn demand(headers: &[(&str, &str)], form: &str) -> Demand {
+    ask(headers, form).unwrap().unwrap().demand
+}
+
+#[test]
+fn silence_is_no_question() {
+    let headers = [
+        ("host", "h"),
+        ("x-amz-date", "20261120T212043Z"),
+        ("x-fade", ""),
+    ];
+    assert_eq!(
+        ask(&headers, "Action=Select&Fade=1&fader-session=").unwrap(),
+        None
+    );
+}
+
+#[test]
+fn headers_and_parameters_ask_the_same() {
+    let expected = Demand {
+        level: Level::Eventual {
+            r: 2,
+            w: 1,
+            sloppy: false,
+        },
+        bound: Some(Bound::Millis(500)),
+        session: Some(Bytes::from_static(b"\x00\xffseen")),
+        request: Some(RequestId {
+            client: 0xc0ffee,
+            seq: 7,
+        }),
+        outcome: true,
+    };
+    let headers = [
+        ("X-Fader-Consistency", "eventual; r=2; bound=500ms; outcome"),
+        ("x-fader-session", "AP9zZWVu"),
+        ("x-fader-request", "c0ffee/7"),
+    ];
+    let form = "Fader-Consistency=eventual;%20r=2;%20bound=500ms;%20outcome\
+                &Fader-Session=AP9zZWVu&Fader-Request=c0ffee/7";
+    assert_eq!(demand(&headers, ""), expected);
+    assert_eq!(demand(&[], form), expected);
+    assert_eq!(
+        demand(&headers, form),
+        expected,
+        "twice the same is no contradiction"
+    );
+}
+
+#[test]
+fn a_session_begins_with_an_empty_token() {
+    assert_eq!(
+        demand(&[("x-fader-session", "")], "").session,
+        Some(Bytes::new())
+    );
+}
+
+#[test]
+fn a_mode_is_asked_beside() {
+    let asked = ask(&[("x-fader-collection-mode", "mixed")], "")
+        .unwrap()
+        .unwrap();
+    assert_eq!(asked.mode, Some(Mode::Mixed));
+    assert_eq!(asked.demand, Demand::default());
+}
+
+#[track_caller]
+fn check_refused(headers: &[(&str, &str)], form: &str, code: Code, message: &str) {
+    let refusal = ask(headers, form).unwrap_err();
+    assert_eq!((refusal.code, &*refusal.message), (code, message));
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let code = Code::InvalidParameterCombination;
+    check_refused(
+        &[("x-fader-consistency", "strong")],
+        "Fader-Consistency=barrier",
+        code,
+        "The parameter x-fader-consistency cannot be used with another value of the parameter \
+         Fader-Consistency",
+    );
+    check_refused(
+        &[("x-fader-session", ""), ("x-fader-session", "AA")],
+        "",
+        code,
+        "The parameter x-fader-session cannot be used with another value of the parameter \
+         x-fader-session",
+    );
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_what_is() {
+    let code = Code::InvalidParameterValue;
+    check_refused(
+        &[("x-fader-consistancy", "strong")],
+        "",
+        code,
+        "Value (strong) for parameter x-fader-consistancy is invalid. What can be asked for is \
+         x-fader-consistency, x-fader-session, x-fader-request, x-fader-collection-mode.",
+    );
+    check_refused(
+        &[],
+        "Fader-Level=strong",
+        code,
+        "Value (strong) for parameter Fader-Level is invalid. What can be asked for is \
+         Fader-Consistency, Fader-Session, Fader-Request, Fader-Collection-Mode.",
+    );
+    check_refused(
+        &[("x-fader-consistency", "weak")],
+        "",
+        code,
+        "Value (weak) for parameter x-fader-consistency is invalid. 'weak' is no level: one of \
+         strong, barrier, eventual and default.",
+    );
+    check_refused(
+        &[],
+        "Fader-Collection-Mode=loose",
+        code,
+        "Value (loose) for parameter Fader-Collection-Mode is invalid. 'loose' is no mode of a \
+         collection: one of strong, mixed and eventual.",
+    );
+    for (name, value) in [
+        ("Fader-Consistency", "strong;%20r=2"),
+        ("Fader-Consistency", ""),
+        ("Fader-Request", "me"),
+        ("Fader-Session", "*"),
+        ("Fader-Session", "AA=="),
+    ] {
+        let refusal = ask(&[], &format!("{name}={value}")).unwrap_err();
+        assert_eq!(refusal.code, code, "{name}={value}");
+    }
+}
+
+#[test]
+fn what_is_told_stands_in_headers() {
+    let name = RequestId { client: 1, seq: 2 };
+    let outcome = Outcome::Superseded(None);
+    let receipt = Receipt {
+        stamp: Some(Stamp::strong(EntryId::new(3, 4))),
+        version: Some(EntryId::new(3, 4)),
+        tentative: true,
+        outcome: Some(Outcomes::single(outcome)),
+        session: Some(Bytes::from_static(b"\x00\xffseen")),
+        settled: vec![Notice { name, outcome }; 2],
+    };
+    let mut headers = HeaderMap::new();
+    tell(&Receipt::default(), &mut headers);
+    assert!(headers.is_empty());
+    tell(&receipt, &mut headers);
+    let told: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value:?}"))
+        .collect();
+    expect_test::expect![[r#"
+        x-fader-stamp: "3.4"
+        x-fader-version: "3.4"
+        x-fader-tentative: "true"
+        x-fader-outcome: "superseded"
+        x-fader-session: "AP9zZWVu"
+        x-fader-settled: "00000000000000000000000000000001/2 superseded"
+        x-fader-settled: "00000000000000000000000000000001/2 superseded""#]]
+    .assert_eq(&told.join("\n"));
+}
