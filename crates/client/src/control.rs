@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fader_services::level::Preference;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -39,6 +40,9 @@ pub struct Key {
     /// What its maker wrote beside it.
     #[serde(default)]
     pub note: String,
+    /// The level of its requests that name none; empty for the services' own promise.
+    #[serde(default)]
+    pub consistency: String,
 }
 
 /// A key that was just made: the only time its secret is shown.
@@ -72,31 +76,46 @@ impl Control {
     }
 
     /// Makes a key of an account, and the account if it is new.
-    pub async fn create_key(&self, account: &str, note: &str) -> Result<NewKey, Error> {
-        let body = serde_json::json!({ "account": account, "note": note });
+    pub async fn create_key(
+        &self,
+        account: &str,
+        note: &str,
+        preference: Option<Preference>,
+    ) -> Result<NewKey, Error> {
+        let consistency = shown(preference);
+        let body = serde_json::json!({
+            "account": account, "note": note, "consistency": consistency,
+        });
         parse(&self.call("POST", "/keys", Some(body.to_string())).await?)
     }
 
     /// Stops accepting a key.
     pub async fn disable(&self, id: &str) -> Result<(), Error> {
-        self.change(id, "disable").await.map(drop)
+        self.change(id, "disable", None).await.map(drop)
     }
 
     /// Accepts a key again.
     pub async fn enable(&self, id: &str) -> Result<(), Error> {
-        self.change(id, "enable").await.map(drop)
+        self.change(id, "enable", None).await.map(drop)
+    }
+
+    /// Sets the level of a key's requests that name none.
+    pub async fn prefer(&self, id: &str, preference: Option<Preference>) -> Result<(), Error> {
+        let body = serde_json::json!({ "consistency": shown(preference) });
+        let changed = self.change(id, "set", Some(body.to_string()));
+        changed.await.map(drop)
     }
 
     /// Makes a new key in the place of one, which is disabled.
     pub async fn rotate(&self, id: &str) -> Result<NewKey, Error> {
-        parse(&self.change(id, "rotate").await?)
+        parse(&self.change(id, "rotate", None).await?)
     }
 
-    async fn change(&self, id: &str, verb: &str) -> Result<Bytes, Error> {
+    async fn change(&self, id: &str, verb: &str, body: Option<String>) -> Result<Bytes, Error> {
         if id.is_empty() || !id.bytes().all(|octet| octet.is_ascii_alphanumeric()) {
             return Err(Error::invalid(format!("{id:?} is not an access key")));
         }
-        self.call("POST", &format!("/keys/{id}/{verb}"), None).await
+        self.call("POST", &format!("/keys/{id}/{verb}"), body).await
     }
 
     async fn call(&self, method: &str, path: &str, body: Option<String>) -> Result<Bytes, Error> {
@@ -133,6 +152,11 @@ impl fmt::Debug for NewKey {
             .field("account", &self.account)
             .finish()
     }
+}
+
+/// A preference as it travels; empty for none.
+fn shown(preference: Option<Preference>) -> String {
+    preference.map_or_else(String::new, |preference| preference.to_string())
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {

@@ -377,6 +377,7 @@ async fn keys_over_the_control_socket() {
         ),
         Act::Answer(200, "{\"id\":\"K2\",\"secret\":\"hush\",\"account\":\"b\"}"),
         Act::Answer(200, "{}"),
+        Act::Answer(200, "{}"),
         Act::Answer(404, "{\"error\":\"no such key\"}"),
         Act::Answer(200, "{\"id\":\"K3\",\"secret\":\"hush"),
     ];
@@ -393,10 +394,12 @@ async fn keys_over_the_control_socket() {
     let control = Control::new(&path);
     let keys = control.keys().await.unwrap();
     assert_eq!((keys[0].id.as_str(), keys[0].created_ms), ("K1", 7));
-    let made = control.create_key("b", "note").await.unwrap();
+    let made = control.create_key("b", "note", None).await.unwrap();
     assert_eq!(made.secret.as_str(), "hush");
     assert!(!format!("{made:?}").contains("hush"));
     control.disable("K1").await.unwrap();
+    let preference = "eventual; r=1; w=2".parse().unwrap();
+    control.prefer("K1", Some(preference)).await.unwrap();
     let refused = control.enable("K9").await.unwrap_err();
     assert!(refused.to_string().contains("no such key"), "{refused}");
     let malformed = control.rotate("K2").await.unwrap_err();
@@ -409,6 +412,7 @@ async fn keys_over_the_control_socket() {
         "GET /keys HTTP/1.1",
         "POST /keys HTTP/1.1",
         "POST /keys/K1/disable HTTP/1.1",
+        "POST /keys/K1/set HTTP/1.1",
         "POST /keys/K9/enable HTTP/1.1",
         "POST /keys/K2/rotate HTTP/1.1",
     ];

@@ -3,12 +3,14 @@
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Control, Key, NewKey};
 use fader_node::{Node, OpenError, OpenKey, Secret, Settings};
 use fader_services::catalog::{AccessKey, AccountId, Command, KeyStatus};
+use fader_services::level::{Malformed, Preference};
 
 use crate::config::{self, FileOption};
 use crate::output;
@@ -27,6 +29,7 @@ Examples:
   fader keys list
   fader keys create --note \"nightly import\"
   fader keys create --account 000000000002    an account of its own, with its own domains
+  fader keys create --consistency \"eventual; w=2\"    for a client that cannot add headers
   fader keys rotate FADER0123456789ABCDEF     a new key; the old one is disabled";
 
 /// Which keys, of which server.
@@ -54,6 +57,19 @@ enum Verb {
         /// A remark for the list.
         #[arg(long, default_value = "")]
         note: String,
+        /// Level of its requests that name none, such as "eventual; w=2". [default: each API's
+        /// own promise]
+        #[arg(long, value_name = "LEVEL")]
+        consistency: Option<Preference>,
+    },
+    /// Changes what a key's requests prefer.
+    Set {
+        /// The key's id.
+        id: String,
+        /// Level of its requests that name none, such as "eventual; w=2"; `default` for each
+        /// API's own promise.
+        #[arg(long, value_name = "LEVEL")]
+        consistency: Choice,
     },
     /// Lists all keys, without their secrets.
     List,
@@ -72,6 +88,21 @@ enum Verb {
         /// The key's id.
         id: String,
     },
+}
+
+/// A preference; none is written `default`.
+#[derive(Clone)]
+struct Choice(Option<Preference>);
+
+impl FromStr for Choice {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Choice, Malformed> {
+        match text {
+            "default" => Ok(Choice(None)),
+            text => text.parse().map(|preference| Choice(Some(preference))),
+        }
+    }
 }
 
 /// Where the keys are changed.
@@ -126,7 +157,18 @@ async fn open(folder: PathBuf) -> Result<Door> {
 
 async fn act(door: &Door, verb: Verb) -> Result<String> {
     match verb {
-        Verb::Create { account, note } => Ok(door.create(&account, &note).await?.text()),
+        Verb::Create {
+            account,
+            note,
+            consistency,
+        } => Ok(door.create(&account, &note, consistency).await?.text()),
+        Verb::Set { id, consistency } => {
+            door.prefer(&id, consistency.0).await?;
+            Ok(match consistency.0 {
+                Some(preference) => format!("{id} prefers {preference}\n"),
+                None => format!("{id} prefers nothing\n"),
+            })
+        }
         Verb::Rotate { id } => Ok(door.rotate(&id).await?.text()),
         Verb::List => Ok(table(&door.list().await?)),
         Verb::Disable { id } => {
@@ -141,14 +183,33 @@ async fn act(door: &Door, verb: Verb) -> Result<String> {
 }
 
 impl Door {
-    async fn create(&self, account: &str, note: &str) -> Result<Shown> {
+    async fn create(
+        &self,
+        account: &str,
+        note: &str,
+        preference: Option<Preference>,
+    ) -> Result<Shown> {
         match self {
-            Door::Server(control) => Ok(control.create_key(account, note).await?.into()),
+            Door::Server(control) => {
+                Ok(control.create_key(account, note, preference).await?.into())
+            }
             Door::Folder(node) => Ok(node
-                .create_key(&AccountId(account.to_owned()), None, note)
+                .create_key(&AccountId(account.to_owned()), None, note, preference)
                 .await?
                 .into()),
         }
+    }
+
+    async fn prefer(&self, id: &str, preference: Option<Preference>) -> Result<()> {
+        match self {
+            Door::Server(control) => control.prefer(id, preference).await?,
+            Door::Folder(node) => {
+                let id = id.to_owned();
+                node.catalog(Command::SetKeyPreference { id, preference })
+                    .await?;
+            }
+        }
+        Ok(())
     }
 
     async fn rotate(&self, id: &str) -> Result<Shown> {
@@ -192,6 +253,9 @@ fn listed(key: AccessKey) -> Key {
         status: status.to_owned(),
         created_ms: key.created_ms,
         note: key.note,
+        consistency: key
+            .preference
+            .map_or_else(String::new, |preference| preference.to_string()),
     }
 }
 
@@ -229,13 +293,28 @@ impl Shown {
 fn table(keys: &[Key]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["access key", "account", "status", "created", "note"]);
+    table.set_header([
+        "access key",
+        "account",
+        "status",
+        "created",
+        "consistency",
+        "note",
+    ]);
     for key in keys {
         let created = i64::try_from(key.created_ms).ok();
         let created = created.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let created = created.map_or(String::new(), |time| time.strftime("%F %T").to_string());
         let note = crate::output::visible(&key.note);
-        table.add_row([&key.id, &key.account, &key.status, &created, &note]);
+        let consistency = crate::output::visible(&key.consistency);
+        table.add_row([
+            &key.id,
+            &key.account,
+            &key.status,
+            &created,
+            &consistency,
+            &note,
+        ]);
     }
     format!("{}\n", table.trim_fmt())
 }

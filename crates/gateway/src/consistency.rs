@@ -1,8 +1,8 @@
 //! What a request asks of consistency, in headers or parameters, and what its reply tells of it.
 //!
 //! Invariants:
-//! - W1 a request that asks nothing costs a look at the names of its headers and parameters, and its
-//!   reply is what the service's own is, byte for byte.
+//! - W1 a request that asks nothing costs a look at the names of its headers and parameters, and
+//!   its reply is the service's own, byte for byte.
 //! - W2 a name or word that is not known is refused: nobody is left believing in what was not done.
 //!
 //! Deliberately absent: the grammar (`services::level`), and what is permitted when (`services`).

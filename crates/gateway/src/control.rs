@@ -1,11 +1,12 @@
 //! The administrator's socket: access keys, in JSON over HTTP.
 //!
 //! ```text
-//! GET  /keys              {"keys":[{"id","account","status","created_ms","note"}]}
-//! POST /keys              {"account":"000000000001","note":""}, both optional
+//! GET  /keys              {"keys":[{"id","account","status","created_ms","note","consistency"}]}
+//! POST /keys              {"account":"000000000001","note":"","consistency":""}, all optional
 //!                         -> {"id","secret","account"}
 //! POST /keys/ID/disable   -> {"id","status"}
 //! POST /keys/ID/enable    -> {"id","status"}
+//! POST /keys/ID/set       {"consistency":""} -> {"id","consistency"}
 //! POST /keys/ID/rotate    -> {"id","secret","account"} of the key in its place
 //! ```
 //!
@@ -15,6 +16,7 @@
 use bytes::Bytes;
 use fader_node::OpenKey;
 use fader_services::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use fader_services::level::{Malformed, Preference};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -69,10 +71,13 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             Ok(json!({ "keys": keys.iter().map(shown).collect::<Vec<_>>() }))
         }
         (&Method::POST, ["keys"]) => {
-            let (account, note) = read_new_key(body)?;
+            let [account, note, consistency] =
+                read_fields(body, ["account", "note", "consistency"])?;
+            let account = AccountId(account.unwrap_or_else(|| ACCOUNT.to_owned()));
+            let preference = read_preference(consistency.as_deref())?;
             let key = door
                 .node
-                .create_key(&account, None, &note)
+                .create_key(&account, None, &note.unwrap_or_default(), preference)
                 .await
                 .map_err(|refusal| failure(&refusal))?;
             tracing::info!(
@@ -84,6 +89,10 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
         }
         (&Method::POST, ["keys", id, "disable"]) => set_status(door, id, KeyStatus::Disabled).await,
         (&Method::POST, ["keys", id, "enable"]) => set_status(door, id, KeyStatus::Active).await,
+        (&Method::POST, ["keys", id, "set"]) => {
+            let [consistency] = read_fields(body, ["consistency"])?;
+            set_preference(door, id, read_preference(consistency.as_deref())?).await
+        }
         (&Method::POST, ["keys", id, "rotate"]) => {
             let key = door
                 .node
@@ -114,12 +123,32 @@ async fn set_status(door: &Door, id: &str, status: KeyStatus) -> Result<Value, F
     Ok(json!({ "id": id, "status": status }))
 }
 
-/// The account and the note of a key to be made.
-fn read_new_key(body: &Bytes) -> Result<(AccountId, String), Failure> {
-    let bad = |message: String| (StatusCode::BAD_REQUEST, message);
-    let (mut account, mut note) = (ACCOUNT.to_owned(), String::new());
+async fn set_preference(
+    door: &Door,
+    id: &str,
+    preference: Option<Preference>,
+) -> Result<Value, Failure> {
+    let command = Command::SetKeyPreference {
+        id: id.to_owned(),
+        preference,
+    };
+    door.node
+        .catalog(command)
+        .await
+        .map_err(|refusal| failure(&refusal))?;
+    let shown = shown_preference(preference);
+    tracing::info!(id, consistency = shown, "set what an access key prefers");
+    Ok(json!({ "id": id, "consistency": shown }))
+}
+
+/// The texts of a body's fields, in the order of `names`; all are optional, no other is known.
+fn read_fields<const N: usize>(
+    body: &Bytes,
+    names: [&str; N],
+) -> Result<[Option<String>; N], Failure> {
+    let mut texts = [const { None }; N];
     if body.is_empty() {
-        return Ok((AccountId(account), note));
+        return Ok(texts);
     }
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
@@ -127,18 +156,31 @@ fn read_new_key(body: &Bytes) -> Result<(AccountId, String), Failure> {
         return Err(bad("the body must be an object".to_owned()));
     };
     for (name, value) in fields {
-        let place = match &*name {
-            "account" => &mut account,
-            "note" => &mut note,
-            _ => return Err(bad(format!("the field {name:?} is not known"))),
+        let Some(at) = names.iter().position(|known| *known == name) else {
+            return Err(bad(format!("the field {name:?} is not known")));
         };
         match value {
-            Value::String(text) => *place = text,
+            Value::String(text) => texts[at] = Some(text),
             Value::Null => {}
             _ => return Err(bad(format!("{name} must be a string"))),
         }
     }
-    Ok((AccountId(account), note))
+    Ok(texts)
+}
+
+/// A preference; none when the text is empty or absent.
+fn read_preference(text: Option<&str>) -> Result<Option<Preference>, Failure> {
+    let text = text.filter(|text| !text.is_empty());
+    let preference = text.map(str::parse).transpose();
+    preference.map_err(|error: Malformed| bad(format!("consistency: {error}")))
+}
+
+fn bad(message: String) -> Failure {
+    (StatusCode::BAD_REQUEST, message)
+}
+
+fn shown_preference(preference: Option<Preference>) -> String {
+    preference.map_or_else(String::new, |preference| preference.to_string())
 }
 
 fn shown(key: &AccessKey) -> Value {
@@ -148,6 +190,7 @@ fn shown(key: &AccessKey) -> Value {
         "status": status_name(key.status),
         "created_ms": key.created_ms,
         "note": key.note,
+        "consistency": shown_preference(key.preference),
     })
 }
 

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use fader_node::{Health, Node, OpenKey};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
+use fader_services::level::{Demand, Preference};
 use fader_services::simpledb::{Code, Error, Request as Command};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
@@ -67,6 +68,13 @@ enum Caller {
 }
 
 impl Caller {
+    fn preference(&self) -> Option<Preference> {
+        match self {
+            Caller::Key(key) => key.key.preference,
+            Caller::Anonymous(_) => None,
+        }
+    }
+
     fn account(&self) -> &AccountId {
         match self {
             Caller::Key(key) => &key.key.account,
@@ -149,7 +157,10 @@ impl Door {
                 asked,
             }) => {
                 let is_asked = asked.is_some();
-                let demand = asked.unwrap_or_default().demand;
+                let demand = Demand {
+                    preference: caller.preference(),
+                    ..asked.unwrap_or_default().demand
+                };
                 let answered = self.node.simpledb(caller.account(), command, demand).await;
                 answered.map(|(answered, receipt)| {
                     let xml = simpledb::reply(version, action, &answered, &id);

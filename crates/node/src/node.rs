@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
-use fader_services::level::{Demand, Level, Receipt};
+use fader_services::level::{Demand, Level, Preference, Receipt};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
 use fader_services::{Pace, ViewError};
 use parking_lot::{Mutex, RwLock};
@@ -293,10 +293,11 @@ impl Node {
         account: &AccountId,
         pair: Option<(String, Secret)>,
         note: &str,
+        preference: Option<Preference>,
     ) -> Result<OpenKey, Refusal> {
         let key = self
             .inner
-            .new_key(account, pair, note)
+            .new_key(account, pair, note, preference)
             .map_err(|error| seal_failed(&error))?;
         self.catalog(catalog::Command::CreateKey(key.key.clone()))
             .await?;
@@ -312,7 +313,7 @@ impl Node {
         let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
         let key = self
             .inner
-            .new_key(&old.account, None, &old.note)
+            .new_key(&old.account, None, &old.note, old.preference)
             .map_err(|error| seal_failed(&error))?;
         let replacement = key.key.clone();
         self.catalog(catalog::Command::RotateKey {
@@ -391,6 +392,7 @@ impl Inner {
         account: &AccountId,
         pair: Option<(String, Secret)>,
         note: &str,
+        preference: Option<Preference>,
     ) -> Result<OpenKey, SealError> {
         let (id, secret) = match pair {
             Some(pair) => pair,
@@ -403,6 +405,7 @@ impl Inner {
             status: KeyStatus::Active,
             created_ms: now_ms(),
             note: note.to_owned(),
+            preference,
         };
         Ok(OpenKey { key, secret })
     }

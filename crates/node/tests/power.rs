@@ -305,7 +305,11 @@ impl World {
         } else {
             let id = format!("AKIA{seed:016}");
             let pair = (id.clone(), Secret::new(SECRET.to_owned()));
-            if node.create_key(&account(), Some(pair), "").await.is_ok() {
+            if node
+                .create_key(&account(), Some(pair), "", None)
+                .await
+                .is_ok()
+            {
                 self.key = Some(id);
             }
         }

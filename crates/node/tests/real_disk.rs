@@ -171,10 +171,13 @@ async fn secrets_are_sealed_and_keys_rotate() {
         "AKIAEXAMPLEEXAMPLE00".to_owned(),
         Secret::new("a secret of mine".to_owned()),
     );
-    node.create_key(&account(), Some(pair.clone()), "first")
+    node.create_key(&account(), Some(pair.clone()), "first", None)
         .await
         .unwrap();
-    let random = node.create_key(&account(), None, "second").await.unwrap();
+    let random = node
+        .create_key(&account(), None, "second", None)
+        .await
+        .unwrap();
     assert_eq!(
         (random.key.id.len(), random.secret.reveal().len()),
         (20, 40)

@@ -39,6 +39,8 @@ pub mod header {
     pub const CONSISTENCY: &str = "x-fader-consistency";
     /// Request that creates a collection: its [`Mode`](crate::Mode).
     pub const COLLECTION_MODE: &str = "x-fader-collection-mode";
+    /// Request that creates a collection: its [`Preference`](super::Preference).
+    pub const COLLECTION_CONSISTENCY: &str = "x-fader-collection-consistency";
     /// Request and reply: the session's token.
     pub const SESSION: &str = "x-fader-session";
     /// Request: its name, without a part.
@@ -107,6 +109,18 @@ pub struct Demand {
     pub request: Option<RequestId>,
     /// Whether the reply to a write waits for its settlement and tells the outcome.
     pub outcome: bool,
+    /// What the caller's access key prefers, where the request names no level.
+    pub preference: Option<Preference>,
+}
+
+/// Level and bound of the requests that name none: of an access key's or a collection's. It is
+/// passed over where a request or its collection does not permit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preference {
+    /// The level; never [`Level::Default`].
+    pub level: Level,
+    /// How stale a read may be; only with [`Level::Eventual`].
+    pub bound: Option<Bound>,
 }
 
 /// What a reply tells, apart from the action's own.

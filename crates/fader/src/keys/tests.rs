@@ -9,6 +9,7 @@ fn a_note_cannot_move_the_cursor_or_pass_for_another_key() {
         account: "000000000001".to_owned(),
         status: "active".to_owned(),
         created_ms: 0,
+        consistency: String::new(),
         note: "a\nb \u{1b}[31m".to_owned(),
     };
     let table = table(&[key]);

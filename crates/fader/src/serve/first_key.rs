@@ -21,7 +21,7 @@ pub(super) async fn ensure(
     let Some((id, secret)) = &config.root.value else {
         if node.keys()?.is_empty() {
             let open = node
-                .create_key(&account, None, "created by the first start")
+                .create_key(&account, None, "created by the first start", None)
                 .await?;
             show(&open, address, has_tls);
         }
@@ -30,7 +30,7 @@ pub(super) async fn ensure(
     match node.open_key(id)? {
         None => {
             let pair = Some((id.clone(), secret.clone()));
-            node.create_key(&account, pair, "from the configuration")
+            node.create_key(&account, pair, "from the configuration", None)
                 .await?;
             info!(key = id, "created the configured access key");
         }

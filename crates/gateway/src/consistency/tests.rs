@@ -48,6 +48,7 @@ fn headers_and_parameters_ask_the_same() {
             seq: 7,
         }),
         outcome: true,
+        preference: None,
     };
     let headers = [
         ("X-Fader-Consistency", "eventual; r=2; bound=500ms; outcome"),

@@ -41,6 +41,7 @@ impl Keys {
             status,
             created_ms: 0,
             note: String::new(),
+            preference: None,
         };
         Keys(vec![OpenKey {
             key,

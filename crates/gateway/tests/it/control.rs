@@ -37,6 +37,26 @@ async fn keys_live_and_die() {
     assert!(listed["created_ms"].is_u64());
     assert!(listed.get("secret").is_none());
 
+    assert_eq!(listed["consistency"], "");
+
+    for (body, expected) in [
+        ("{\"consistency\":\"eventual; w=2\"}", "eventual; r=1; w=2"),
+        ("{\"consistency\":\"\"}", ""),
+        ("{\"consistency\":\"strong\"}", "strong"),
+    ] {
+        let (status, reply) = ask(&server, "POST", &format!("/keys/{id}/set"), body).await;
+        assert_eq!(
+            (status, reply["consistency"].as_str().unwrap()),
+            (200, expected)
+        );
+        let stored = server.node.open_key(id).unwrap().unwrap();
+        let stored = stored
+            .key
+            .preference
+            .map(|preference| preference.to_string());
+        assert_eq!(stored.unwrap_or_default(), expected);
+    }
+
     for (action, expected) in [("disable", "disabled"), ("enable", "active")] {
         let path = format!("/keys/{id}/{action}");
         let (status, reply) = ask(&server, "POST", &path, "").await;
@@ -79,6 +99,14 @@ async fn what_cannot_be_done_is_said() {
         ("POST", "/keys", "{\"acount\":\"\"}", 400),
         ("POST", "/keys", "{\"account\":\"me\"}", 400),
         ("POST", "/keys", "\u{1}", 400),
+        ("POST", "/keys", "{\"consistency\":\"weak\"}", 400),
+        (
+            "POST",
+            "/keys/none/set",
+            "{\"consistency\":\"strong\"}",
+            404,
+        ),
+        ("POST", "/keys/none/set", "{\"note\":\"x\"}", 400),
         ("POST", "/keys", &long, 413),
     ] {
         let (status, reply) = ask(&server, method, path, body).await;

@@ -50,7 +50,7 @@ impl Server {
         let (node, _) = Node::open(fader_node::Settings::new(data.path().join("data"))).unwrap();
         let pair = Some((KEY_ID.to_owned(), Secret::new(KEY_SECRET.to_owned())));
         let account = AccountId("000000000001".to_owned());
-        node.create_key(&account, pair, "test").await.unwrap();
+        node.create_key(&account, pair, "test", None).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let control = data.path().join("control.sock");

@@ -18,6 +18,7 @@ fn open_key(id: &str) -> Arc<OpenKey> {
         status: KeyStatus::Active,
         created_ms: 0,
         note: String::new(),
+        preference: None,
     };
     Arc::new(OpenKey {
         key,

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //! key   := 'k' id
-//! value := version:u8=1  account:bytes  status:u8 (0 disabled, 1 active)  created_ms:varint
-//!          sealed_secret:bytes  note:bytes
+//! value := version:u8=2  account:bytes  status:u8 (0 disabled, 1 active)  created_ms:varint
+//!          sealed_secret:bytes  note:bytes  preference:bytes (as text; empty: none)
 //! ```
+//!
+//! Version 1 ends with the note: no preference.
 
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use crate::level::Preference;
 use crate::{Decision, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_PREFERENCE: u8 = 1;
 const ID_SIZE_MIN: usize = 16;
 const ID_SIZE_MAX: usize = 128;
 const ACCOUNT_SIZE: usize = 12;
@@ -25,6 +29,7 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
     let changes = match command {
         Command::CreateKey(key) => create(view, key),
         Command::SetKeyStatus { id, status } => set_status(view, id, *status),
+        Command::SetKeyPreference { id, preference } => set_preference(view, id, *preference),
         Command::RotateKey { id, replacement } => rotate(view, id, replacement),
     };
     match changes {
@@ -83,6 +88,18 @@ fn set_status(view: &dyn View, id: &str, status: KeyStatus) -> Result<Vec<Change
     Ok(vec![put(&AccessKey { status, ..old })])
 }
 
+fn set_preference(
+    view: &dyn View,
+    id: &str,
+    preference: Option<Preference>,
+) -> Result<Vec<Change>, Refusal> {
+    let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
+    if old.preference == preference {
+        return Ok(Vec::new());
+    }
+    Ok(vec![put(&AccessKey { preference, ..old })])
+}
+
 fn rotate(view: &dyn View, id: &str, replacement: &AccessKey) -> Result<Vec<Change>, Refusal> {
     let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
     if replacement.id == id {
@@ -92,6 +109,7 @@ fn rotate(view: &dyn View, id: &str, replacement: &AccessKey) -> Result<Vec<Chan
         view,
         &AccessKey {
             account: old.account,
+            preference: old.preference,
             ..replacement.clone()
         },
     )?;
@@ -133,6 +151,8 @@ fn put(key: &AccessKey) -> Change {
     put_varint(&mut value, key.created_ms);
     put_bytes(&mut value, &key.sealed_secret);
     put_bytes(&mut value, key.note.as_bytes());
+    let preference = key.preference.map(|preference| preference.to_string());
+    put_bytes(&mut value, preference.unwrap_or_default().as_bytes());
     Change::Put {
         key: stored_key(&key.id),
         value: Bytes::from(value),
@@ -141,7 +161,8 @@ fn put(key: &AccessKey) -> Change {
 
 fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
     let mut reader = Reader::new(value);
-    if reader.byte()? != VERSION {
+    let version = reader.byte()?;
+    if !(VERSION_WITHOUT_PREFERENCE..=VERSION).contains(&version) {
         return Err(DecodeError::new("an access key's version"));
     }
     let account = AccountId(text(reader.bytes()?, "an access key's account")?);
@@ -153,6 +174,10 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
     let created_ms = reader.varint()?;
     let sealed_secret = reader.bytes()?;
     let note = text(reader.bytes()?, "an access key's note")?;
+    let preference = match version {
+        VERSION_WITHOUT_PREFERENCE => None,
+        _ => decode_preference(reader.bytes()?)?,
+    };
     reader.end()?;
     Ok(AccessKey {
         id,
@@ -161,7 +186,16 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
         status,
         created_ms,
         note,
+        preference,
     })
+}
+
+fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
+    const WHAT: &str = "an access key's preference";
+    match text(bytes, WHAT)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| DecodeError::new(WHAT)),
+    }
 }
 
 fn text(bytes: Bytes, what: &'static str) -> Result<String, DecodeError> {

@@ -13,6 +13,7 @@ pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_name
 use bytes::Bytes;
 
 use crate::CollectionId;
+use crate::level::Preference;
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +43,8 @@ pub struct AccessKey {
     pub created_ms: u64,
     /// What its creator wrote beside it; at most 256 bytes.
     pub note: String,
+    /// The level of its requests that name none.
+    pub preference: Option<Preference>,
 }
 
 /// What changes the catalog.
@@ -56,11 +59,18 @@ pub enum Command {
         /// The new status.
         status: KeyStatus,
     },
+    /// Sets what the requests of a key prefer.
+    SetKeyPreference {
+        /// The key's id.
+        id: String,
+        /// The new preference.
+        preference: Option<Preference>,
+    },
     /// In one step: creates `replacement` for the account of `id`, and disables `id`.
     RotateKey {
         /// The key that stops working.
         id: String,
-        /// The key that takes its place; its account is taken from the old one.
+        /// The key that takes its place; account and preference are taken from the old one.
         replacement: AccessKey,
     },
 }

@@ -17,6 +17,7 @@ fn access_key(id: &str) -> AccessKey {
         status: KeyStatus::Active,
         created_ms: 1_317_975_502_999,
         note: "für boto".to_owned(),
+        preference: None,
     }
 }
 
@@ -90,6 +91,44 @@ fn a_status_is_set() {
     assert_eq!(key(&view, OLD).unwrap(), Some(access_key(OLD)));
     let refusal = run(&mut view, &set_status(NEW, KeyStatus::Active)).unwrap_err();
     assert_eq!(refusal, Refusal::NoSuchKey(NEW.to_owned()));
+}
+
+#[test]
+fn a_preference_is_set_and_outlives_rotation() {
+    let mut view = with_old_key();
+    let preference = Some("eventual; r=1; w=2".parse().unwrap());
+    let set = |id: &str, preference| Command::SetKeyPreference {
+        id: id.to_owned(),
+        preference,
+    };
+    run(&mut view, &set(OLD, preference)).unwrap();
+    let preferring = AccessKey {
+        preference,
+        ..access_key(OLD)
+    };
+    assert_eq!(key(&view, OLD).unwrap(), Some(preferring));
+    let again = decide(&view, &set(OLD, preference));
+    assert_eq!((again.outcome, again.changes), (Ok(()), vec![]));
+    run(&mut view, &rotate(OLD, access_key(NEW))).unwrap();
+    let new = key(&view, NEW).unwrap().unwrap();
+    assert_eq!(new.preference, preference);
+    run(&mut view, &set(NEW, None)).unwrap();
+    assert_eq!(key(&view, NEW).unwrap(), Some(access_key(NEW)));
+    let refusal = run(&mut view, &set("none", None)).unwrap_err();
+    assert_eq!(refusal, Refusal::NoSuchKey("none".to_owned()));
+}
+
+#[test]
+fn keys_of_version_1_are_read() {
+    let change = Change::Put {
+        key: Bytes::from_static(b"\0\0\0\0\0\0\0\0kAKIA000000000OLD"),
+        value: Bytes::from_static(
+            b"\x01\x0c000000000001\x01\x97\xe1\xd8\xeb\xad&\x06sealed\tf\xc3\xbcr boto",
+        ),
+    };
+    let mut view = MapView::default();
+    view.apply(&[change], Stamp::MAX, Stamp::MAX).unwrap();
+    assert_eq!(key(&view, OLD).unwrap(), Some(access_key(OLD)));
 }
 
 #[test]
@@ -179,7 +218,7 @@ fn bytes_are_frozen() {
     };
     expect![[r#"\x00\x00\x00\x00\x00\x00\x00\x00kAKIA000000000OLD"#]]
         .assert_eq(&key.escape_ascii().to_string());
-    expect![[r#"\x01\x0c000000000001\x01\x97\xe1\xd8\xeb\xad&\x06sealed\tf\xc3\xbcr boto"#]]
+    expect![[r#"\x02\x0c000000000001\x01\x97\xe1\xd8\xeb\xad&\x06sealed\tf\xc3\xbcr boto\x00"#]]
         .assert_eq(&value.escape_ascii().to_string());
 }
 

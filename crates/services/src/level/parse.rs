@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use fader_chain::{EntryId, RequestId, Stamp};
 
-use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes};
+use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
 use crate::simpledb::Code;
 
 /// What is wrong with a text, for whoever wrote it.
@@ -56,6 +56,24 @@ impl FromStr for Demand {
             demand.take(piece)?;
         }
         Ok(demand)
+    }
+}
+
+/// Reads level and bound; the outcome is for each request to ask.
+impl FromStr for Preference {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let demand: Demand = text.parse()?;
+        if demand.level == Level::Default || demand.outcome {
+            return malformed(format!(
+                "'{text}' cannot be preferred: a level and its r, w, sloppy and bound can"
+            ));
+        }
+        Ok(Preference {
+            level: demand.level,
+            bound: demand.bound,
+        })
     }
 }
 

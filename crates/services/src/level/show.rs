@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use fader_chain::{RequestId, Stamp};
 
-use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes};
+use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
 
 /// Shows level, bound and outcome: the header `x-fader-consistency`. Session and name have headers
 /// of their own.
@@ -18,6 +18,17 @@ impl Display for Demand {
             write!(f, "; outcome")?;
         }
         Ok(())
+    }
+}
+
+impl Display for Preference {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let demand = Demand {
+            level: self.level,
+            bound: self.bound,
+            ..Demand::default()
+        };
+        write!(f, "{demand}")
     }
 }
 

@@ -97,6 +97,23 @@ fn what_is_wrong_with_a_level_is_said() {
 }
 
 #[test]
+fn what_is_preferred_is_a_level() {
+    for text in ["strong", "barrier", "eventual; r=2; w=1; bound=10v"] {
+        let preference: Preference = text.parse().unwrap();
+        assert_eq!(preference.to_string(), text);
+    }
+    for text in [
+        "default",
+        "strong; outcome",
+        "eventual; outcome",
+        "",
+        "none",
+    ] {
+        assert!(text.parse::<Preference>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_name_is_read() {
     let name = |client, seq| RequestId { client, seq };
     assert_eq!(parse_name("0/0"), Ok(name(0, 0)));

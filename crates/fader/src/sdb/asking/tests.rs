@@ -19,6 +19,7 @@ fn a_receipt_is_one_line_of_json() {
     };
     assert_eq!(
         json(&receipt).to_string(),
-        r#"{"outcome":"superseded","stamp":"2.7+1317975502999.3.0","tentative":true,"version":"2.7"}"#
+        r#"{"outcome":"superseded","stamp":"2.7+1317975502999.3.0","tentative":true,"#.to_owned()
+            + r#""version":"2.7"}"#
     );
 }
