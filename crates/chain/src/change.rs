@@ -6,12 +6,29 @@
 //! Keys: eight bytes of collection id, big-endian, then what the service laid out. A *register*
 //! (for SimpleDB: an item) is changed by merging element operations; everything derived from
 //! registers (indexes, counters, names) is put and removed whole, in the same entry.
+//!
+//! Applying looks at nothing but the change, what is stored, and the entry: no configuration, no
+//! mode. What depends on those the head writes into the entry ([`Marks`], the floor).
+//!
+//! Rows (GC-4). Where marks are kept, a *row* beside the register says that something is to be
+//! collected there: (entry, register) → the stamp of that entry's marks.
+//! - C1 each mark of an eventual operation has the row of the entry that settled it. One operation
+//!   is one entry, so no two entries make marks of one stamp, and no row replaces another's.
+//! - C2 a register without a visible value, if only strong marks are left in it, has the row of its
+//!   version: the last entry that changed it left no visible value either. `Collect` drops strong
+//!   marks up to the floor in passing, so that row takes all of them.
+//!
+//! Hence: when every row up to a floor is collected, no mark of an eventual operation settled up to
+//! it is left, and no register without a visible value whose version is up to it. A strong mark
+//! beside visible values has no row. It goes with the next merge, or by C1 and C2 once the register
+//! has no visible value.
 
 use bytes::Bytes;
 
-use crate::codec::{DecodeError, Reader, put_bytes};
+use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
+use crate::keys::row_key;
 use crate::register::Register;
-use crate::stamp::Stamp;
+use crate::stamp::{EntryId, Stamp};
 
 /// One operation on the elements of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +57,17 @@ pub enum ElementOp {
     },
 }
 
+/// What becomes of the marks that a merge leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// They go at once, with all that are older: every write of a `strong` collection passes the
+    /// head in stamp order, so none can arrive that a mark would have to turn away.
+    Dropped,
+    /// They stay until [`Change::Collect`], or in passing once the floor has reached their entry:
+    /// in every other mode, and while a collection is opened or closed for eventual writers.
+    Kept,
+}
+
 /// One change of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -47,8 +75,10 @@ pub enum Change {
     Merge {
         /// The register.
         key: Bytes,
-        /// In the order of the request.
+        /// In the order of the request; not none.
         ops: Vec<ElementOp>,
+        /// By the mode of the collection in the epoch that numbered the entry.
+        marks: Marks,
     },
     /// Puts a derived or plain value.
     Put {
@@ -62,6 +92,16 @@ pub enum Change {
         /// The key; absent is fine.
         key: Bytes,
     },
+    /// Drops the marks that one entry left in the register at `key`, and the row that told of them
+    /// (GC-4). A mark that has been replaced since is not meant.
+    Collect {
+        /// The register; absent is fine.
+        key: Bytes,
+        /// The entry that left the marks, at or below the floor.
+        entry: EntryId,
+        /// That entry's stamp.
+        stamp: Stamp,
+    },
 }
 
 /// What an applied change does to the ordered map that a member stores.
@@ -73,48 +113,127 @@ pub struct Mutation {
     pub value: Option<Bytes>,
 }
 
-/// Applies `change` under `stamp`. `current` is the newest value of the change's key.
-///
-/// Tombstones with a stamp at or below `floor` are dropped. In a `strong` collection the floor is
-/// `stamp` itself: every write passes the head in stamp order, so none can arrive that a tombstone
-/// would have to turn away (docs/decisions/0003-data-model.md).
+/// The entry that a change is applied under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Under {
+    /// Its id.
+    pub id: EntryId,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// Its floor: no operation will be merged any more that a strong mark, made by an entry at or
+    /// below it, would turn away.
+    pub floor: EntryId,
+}
+
+impl Under {
+    /// A strong entry of a chain that has never collected.
+    pub const fn strong(id: EntryId) -> Self {
+        Under {
+            id,
+            stamp: Stamp::strong(id),
+            floor: EntryId::ZERO,
+        }
+    }
+}
+
+/// Applies `change` under an entry; appends what is to be done. `current` is the newest value of
+/// the change's key, and is not looked at by a `Put` or a `Remove`.
 ///
 /// # Errors
-/// [`DecodeError`] when `current` is no register: the store is damaged, and the member must stop.
+/// [`DecodeError`] when `current` is no register, or the change could not have been decided: the
+/// store is damaged, and the member must stop.
 pub fn apply(
     change: &Change,
     current: Option<Bytes>,
-    stamp: Stamp,
-    floor: Stamp,
-) -> Result<Mutation, DecodeError> {
-    match change {
-        Change::Put { key, value } => Ok(Mutation {
-            key: key.clone(),
-            value: Some(value.clone()),
-        }),
-        Change::Remove { key } => Ok(Mutation {
-            key: key.clone(),
-            value: None,
-        }),
-        Change::Merge { key, ops } => {
+    under: &Under,
+    out: &mut Vec<Mutation>,
+) -> Result<(), DecodeError> {
+    let (key, value) = match change {
+        Change::Put { key, value } => (key, Some(value.clone())),
+        Change::Remove { key } => (key, None),
+        Change::Merge { key, ops, marks } => {
             let mut register = match current {
                 Some(bytes) => Register::decode(bytes)?,
                 None => Register::default(),
             };
-            register.merge(ops, stamp);
-            register.collect(floor);
-            let value = (!register.is_vacant()).then(|| register.encode());
-            Ok(Mutation {
+            register.version = register.version.max(under.id);
+            match marks {
+                Marks::Dropped => {
+                    register.merge(ops, under.stamp);
+                    register.collect_through(under.stamp);
+                }
+                Marks::Kept => {
+                    // Before the merge, so that a group deleted up to the floor is born again (D7).
+                    register.collect_strong(under.floor);
+                    register.merge(ops, under.stamp);
+                    out.extend(row(key, &register, under));
+                }
+            }
+            (key, stored(&register))
+        }
+        Change::Collect { key, entry, stamp } => {
+            return collect(key, current, (*entry, *stamp), under.floor, out);
+        }
+    };
+    out.push(Mutation {
+        key: key.clone(),
+        value,
+    });
+    Ok(())
+}
+
+fn stored(register: &Register) -> Option<Bytes> {
+    (!register.is_vacant()).then(|| register.encode())
+}
+
+/// The row that the merge under this entry puts, if it does (C1, C2).
+fn row(key: &[u8], register: &Register, under: &Under) -> Option<Mutation> {
+    let is_eventual = !under.stamp.is_strong();
+    let is_due = is_eventual && register.is_marked_by(under.stamp) || register.is_empty();
+    is_due.then(|| {
+        let mut stamp = Vec::with_capacity(32);
+        under.stamp.encode(&mut stamp);
+        Mutation {
+            key: row_key(under.id, key),
+            value: Some(stamp.into()),
+        }
+    })
+}
+
+fn collect(
+    key: &Bytes,
+    current: Option<Bytes>,
+    (entry, stamp): (EntryId, Stamp),
+    floor: EntryId,
+    out: &mut Vec<Mutation>,
+) -> Result<(), DecodeError> {
+    if floor < entry {
+        return Err(DecodeError::new("a collection above the floor"));
+    }
+    if let Some(bytes) = current {
+        let before = Register::decode(bytes)?;
+        let mut register = before.clone();
+        register.collect_strong(floor);
+        register.collect_of(stamp);
+        if register != before {
+            out.push(Mutation {
                 key: key.clone(),
-                value,
-            })
+                value: stored(&register),
+            });
         }
     }
+    out.push(Mutation {
+        key: row_key(entry, key),
+        value: None,
+    });
+    Ok(())
 }
 
 const TAG_MERGE: u8 = 1;
 const TAG_PUT: u8 = 2;
 const TAG_REMOVE: u8 = 3;
+const TAG_MERGE_KEPT: u8 = 4;
+const TAG_COLLECT: u8 = 5;
 const TAG_CLEAR_ALL: u8 = 1;
 const TAG_CLEAR: u8 = 2;
 const TAG_ADD: u8 = 3;
@@ -124,17 +243,23 @@ impl Change {
     /// The key that the change is about.
     pub fn key(&self) -> &Bytes {
         match self {
-            Change::Merge { key, .. } | Change::Put { key, .. } | Change::Remove { key } => key,
+            Change::Merge { key, .. }
+            | Change::Put { key, .. }
+            | Change::Remove { key }
+            | Change::Collect { key, .. } => key,
         }
     }
 
     /// Appends the encoding of the change.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Merge { key, ops } => {
-                out.push(TAG_MERGE);
+            Change::Merge { key, ops, marks } => {
+                out.push(match marks {
+                    Marks::Dropped => TAG_MERGE,
+                    Marks::Kept => TAG_MERGE_KEPT,
+                });
                 put_bytes(out, key);
-                crate::codec::put_varint(out, ops.len() as u64);
+                put_varint(out, ops.len() as u64);
                 ops.iter().for_each(|op| op.encode(out));
             }
             Change::Put { key, value } => {
@@ -145,6 +270,12 @@ impl Change {
             Change::Remove { key } => {
                 out.push(TAG_REMOVE);
                 put_bytes(out, key);
+            }
+            Change::Collect { key, entry, stamp } => {
+                out.push(TAG_COLLECT);
+                put_bytes(out, key);
+                entry.encode(out);
+                stamp.encode(out);
             }
         }
     }
@@ -157,18 +288,27 @@ impl Change {
         let tag = reader.byte()?;
         let key = reader.bytes()?;
         match tag {
-            TAG_MERGE => {
+            TAG_MERGE | TAG_MERGE_KEPT => {
                 let count = reader.count()?;
                 let ops = (0..count)
                     .map(|_| ElementOp::decode(reader))
                     .collect::<Result<_, _>>()?;
-                Ok(Change::Merge { key, ops })
+                let marks = match tag {
+                    TAG_MERGE => Marks::Dropped,
+                    _ => Marks::Kept,
+                };
+                Ok(Change::Merge { key, ops, marks })
             }
             TAG_PUT => Ok(Change::Put {
                 key,
                 value: reader.bytes()?,
             }),
             TAG_REMOVE => Ok(Change::Remove { key }),
+            TAG_COLLECT => Ok(Change::Collect {
+                key,
+                entry: EntryId::decode(reader)?,
+                stamp: Stamp::decode(reader)?,
+            }),
             _ => Err(DecodeError::new("a change's tag")),
         }
     }

@@ -1,30 +1,37 @@
 //! A log entry: one decision of the head, as every member stores, sends and applies it.
 //!
 //! ```text
-//! entry   := version:u8=1  id  prev:id  stamp  request  result:bytes  count:varint  change*
+//! entry   := format:u8=2  id  prev:id  floor:id  stamp  request  result:bytes  count:varint  change*
 //! id      := epoch:varint index:varint
-//! request := 0 | 1 client:u128be seq:varint
+//! request := 0 | 1 client:u128be seq:varint part:varint
 //! ```
+//!
+//! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by chains
+//! that had strong collections only.
 //!
 //! Invariants:
 //! - N1 `prev` names the entry before, so that two logs that agree on an id agree on all before it.
 //! - N2 an index is one more than its predecessor's; the epoch never falls.
+//! - N3 `floor` is below `id`: only what every member has applied is collected.
 
 use bytes::Bytes;
 
-use crate::change::Change;
+use crate::change::{Change, Under};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::stamp::{EntryId, Stamp};
 
-const VERSION: u8 = 1;
+const FORMAT: u8 = 2;
+const FORMAT_WITHOUT_FLOOR: u8 = 1;
 
-/// The name a client gave its request, so that a retry takes effect at most once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The name of an operation, so that a retry takes effect at most once (XO-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// The client.
     pub client: u128,
     /// The request's number at that client.
     pub seq: u64,
+    /// Which item of an eventual batch it is; otherwise 0 (D19).
+    pub part: u32,
 }
 
 /// One entry of a chain's log.
@@ -34,6 +41,9 @@ pub struct Entry {
     pub id: EntryId,
     /// The entry before; [`EntryId::ZERO`] for the first.
     pub prev: EntryId,
+    /// The `gc_floor` of the epoch that numbered it: whoever applies the entry, in whatever epoch,
+    /// drops the same marks (D7).
+    pub floor: EntryId,
     /// The stamp under which its changes are applied.
     pub stamp: Stamp,
     /// The request that caused it, where the client named it.
@@ -45,12 +55,25 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether it settles an eventual operation, under that operation's stamp (D2).
+    pub fn is_settlement(&self) -> bool {
+        !self.stamp.is_strong()
+    }
+
+    /// What its changes are applied under.
+    pub fn under(&self) -> Under {
+        Under {
+            id: self.id,
+            stamp: self.stamp,
+            floor: self.floor,
+        }
+    }
+
     /// Appends the encoding of the entry.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
-        for id in [self.id, self.prev] {
-            put_varint(out, id.epoch);
-            put_varint(out, id.index);
+        out.push(FORMAT);
+        for id in [self.id, self.prev, self.floor] {
+            id.encode(out);
         }
         self.stamp.encode(out);
         match self.request {
@@ -59,6 +82,7 @@ impl Entry {
                 out.push(1);
                 out.extend_from_slice(&request.client.to_be_bytes());
                 put_varint(out, request.seq);
+                put_varint(out, u64::from(request.part));
             }
         }
         put_bytes(out, &self.result);
@@ -69,19 +93,28 @@ impl Entry {
     /// Reads what `encode` wrote, to the last byte; byte strings share the memory of `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no entry of a version we know.
+    /// [`DecodeError`] when the bytes are no entry of a format we know.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        if reader.byte()? != VERSION {
-            return Err(DecodeError::new("an entry's version"));
-        }
-        let id = decode_id(&mut reader)?;
-        let prev = decode_id(&mut reader)?;
+        let has_floor = match reader.byte()? {
+            FORMAT => true,
+            FORMAT_WITHOUT_FLOOR => false,
+            _ => return Err(DecodeError::new("an entry's format")),
+        };
+        let id = EntryId::decode(&mut reader)?;
+        let prev = EntryId::decode(&mut reader)?;
         if prev.index.checked_add(1) != Some(id.index) || id.epoch < prev.epoch {
             return Err(DecodeError::new("an entry's id"));
         }
+        let floor = match has_floor {
+            true => EntryId::decode(&mut reader)?,
+            false => EntryId::ZERO,
+        };
+        if id <= floor {
+            return Err(DecodeError::new("an entry's floor"));
+        }
         let stamp = Stamp::decode(&mut reader)?;
-        let request = decode_request(&mut reader)?;
+        let request = decode_request(&mut reader, has_floor)?;
         let result = reader.bytes()?;
         let count = reader.count()?;
         let changes = (0..count)
@@ -91,6 +124,7 @@ impl Entry {
         Ok(Entry {
             id,
             prev,
+            floor,
             stamp,
             request,
             result,
@@ -99,11 +133,7 @@ impl Entry {
     }
 }
 
-fn decode_id(reader: &mut Reader) -> Result<EntryId, DecodeError> {
-    Ok(EntryId::new(reader.varint()?, reader.varint()?))
-}
-
-fn decode_request(reader: &mut Reader) -> Result<Option<RequestId>, DecodeError> {
+fn decode_request(reader: &mut Reader, has_part: bool) -> Result<Option<RequestId>, DecodeError> {
     match reader.byte()? {
         0 => Ok(None),
         1 => {
@@ -114,6 +144,7 @@ fn decode_request(reader: &mut Reader) -> Result<Option<RequestId>, DecodeError>
             Ok(Some(RequestId {
                 client,
                 seq: reader.varint()?,
+                part: if has_part { reader.varint_u32()? } else { 0 },
             }))
         }
         _ => Err(DecodeError::new("an entry's request")),

@@ -5,17 +5,31 @@
 //! merge to the same result in any order.
 //!
 //! ```text
-//! register := version:u8=1  cleared:stamp  count:varint  group*
+//! register := format:u8=2  version:id  cleared:stamp  count:varint  group*
 //! group    := name:bytes  born:stamp  order:varint  cleared:stamp  count:varint  member*
 //! member   := value:bytes  state:u8 (0 removed, 1 live)  written:stamp
 //! ```
 //!
+//! A *mark* is what remains of a removal: a member that is not live, the clear of a group, the clear
+//! of the register. A group's `cleared` holds the register's as well, so one comparison says what
+//! a member must beat.
+//!
+//! Format 1 has no version. Such a register is read with the greatest base among its stamps. That
+//! may be less than the entry that changed it last (D6), and suffices: registers of that format were
+//! only ever in strong collections, whose versions nobody could read yet, and each later change
+//! brings a version above all. Before a collection takes eventual writers, `gc_floor` is raised
+//! above everything numbered until then (D14), and no stamp is based below the floor (D5).
+//!
 //! Invariants:
 //! - R1 groups are in the order (born, order), names distinct: the order in which SimpleDB shows
 //!   attributes. Members are in byte order, distinct.
-//! - R2 a live member's stamp is not below the `cleared` stamps above it.
+//! - R2 a group's `cleared` is not below the register's; no member's stamp is below its group's.
 //! - R3 as long as nothing is collected, a state is a function of the set of writes merged into it:
-//!   merging whole writes is commutative, associative and idempotent.
+//!   merging whole writes, and joining registers, is commutative, associative and idempotent.
+//! - R4 collecting marks changes no visible pair.
+//!
+//! The order of groups stands outside: it is display, the least stamp that named the group since it
+//! was last collected.
 //!
 //! At equal stamps an Add wins: within one write, Replace clears what was there before, never what
 //! the same write puts.
@@ -24,9 +38,10 @@ use bytes::Bytes;
 
 use crate::change::ElementOp;
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
-use crate::stamp::Stamp;
+use crate::stamp::{EntryId, Stamp};
 
-const VERSION: u8 = 1;
+const FORMAT: u8 = 2;
+const FORMAT_WITHOUT_VERSION: u8 = 1;
 const LIST_RESERVED_MAX: usize = 256;
 
 /// One value of a group.
@@ -97,11 +112,27 @@ impl Group {
         self.members.retain(|member| cleared <= member.written);
     }
 
-    fn collect(&mut self, floor: Stamp) {
+    fn join(&mut self, other: &Group) {
+        (self.born, self.order) = (self.born, self.order).min((other.born, other.order));
+        self.clear(other.cleared);
+        for member in &other.members {
+            self.set(&member.value, member.live, member.written);
+        }
+    }
+
+    fn member(&self, value: &[u8]) -> Option<&Member> {
+        let at = self
+            .members
+            .binary_search_by(|member| member.value.as_ref().cmp(value));
+        at.ok().map(|at| &self.members[at])
+    }
+
+    /// Drops the marks that `is_gone` names; the clear of the register, `above`, still holds here.
+    fn collect(&mut self, is_gone: impl Fn(Stamp) -> bool, above: Stamp) {
         self.members
-            .retain(|member| member.live || floor < member.written);
-        if self.cleared <= floor {
-            self.cleared = Stamp::ZERO;
+            .retain(|member| member.live || !is_gone(member.written));
+        if is_gone(self.cleared) {
+            self.cleared = above;
         }
     }
 }
@@ -109,6 +140,8 @@ impl Group {
 /// The state of one register at one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
+    /// The newest entry that changed it (D6): [`apply`](crate::apply) sets it.
+    pub version: EntryId,
     /// The newest write that cleared all of it.
     pub cleared: Stamp,
     /// In the order (born, order).
@@ -157,14 +190,125 @@ impl Register {
         }
     }
 
-    /// Drops what only older writes than `floor` would need.
-    pub fn collect(&mut self, floor: Stamp) {
-        if self.cleared <= floor {
-            self.cleared = Stamp::ZERO;
+    /// Merges all that is known at another member, or was elsewhere.
+    pub fn join(&mut self, other: &Register) {
+        self.version = self.version.max(other.version);
+        self.cleared = self.cleared.max(other.cleared);
+        for theirs in &other.groups {
+            match self.groups.iter_mut().find(|ours| ours.name == theirs.name) {
+                Some(ours) => ours.join(theirs),
+                None => self.groups.push(theirs.clone()),
+            }
         }
+        let cleared = self.cleared;
         self.groups
             .iter_mut()
-            .for_each(|group| group.collect(floor));
+            .for_each(|group| group.clear(cleared));
+        self.groups.sort_by(|one, other| {
+            let place = |group: &Group| (group.born, group.order);
+            place(one)
+                .cmp(&place(other))
+                .then_with(|| one.name.cmp(&other.name))
+        });
+    }
+
+    /// The operations of the write `stamp` that would change an element here (PR-3, PR-6). For every
+    /// state that extends this one, merging them is merging all (semantics.md, section 6). A clear
+    /// or a removal that leaves a newer mark counts, even where no visible pair changes.
+    pub fn survivors(&self, ops: &[ElementOp], stamp: Stamp) -> Vec<ElementOp> {
+        let survives = |op: &&ElementOp| self.is_changed_by(op, stamp);
+        ops.iter().filter(survives).cloned().collect()
+    }
+
+    /// Whether merging the write `stamp` would change none of its elements (D3).
+    pub fn covers(&self, ops: &[ElementOp], stamp: Stamp) -> bool {
+        !ops.iter().any(|op| self.is_changed_by(op, stamp))
+    }
+
+    /// Whether the write `stamp` would bring a value that is not live here: what may have been
+    /// removed by a mark that is collected (GC-5, D8).
+    pub fn revives(&self, ops: &[ElementOp], stamp: Stamp) -> bool {
+        ops.iter().any(|op| match op {
+            ElementOp::Add { group, value } => {
+                let member = self.group(group).and_then(|group| group.member(value));
+                !member.is_some_and(|member| member.live) && self.is_changed_by(op, stamp)
+            }
+            ElementOp::ClearAll | ElementOp::Clear { .. } | ElementOp::Remove { .. } => false,
+        })
+    }
+
+    /// The greatest stamp of its elements.
+    pub fn newest(&self) -> Stamp {
+        let groups = self.groups.iter().flat_map(|group| {
+            let written = group.members.iter().map(|member| member.written);
+            written.chain([group.cleared])
+        });
+        groups.fold(self.cleared, Stamp::max)
+    }
+
+    /// How many marks it holds. A clear of the register counts for each group that it emptied.
+    pub fn mark_count(&self) -> usize {
+        self.marks().count()
+    }
+
+    /// Whether a mark of the write `stamp` is left.
+    pub(crate) fn is_marked_by(&self, stamp: Stamp) -> bool {
+        self.marks().any(|mark| mark == stamp)
+    }
+
+    fn marks(&self) -> impl Iterator<Item = Stamp> {
+        let groups = self.groups.iter().flat_map(|group| {
+            let dead = group.members.iter().filter(|member| !member.live);
+            dead.map(|member| member.written).chain([group.cleared])
+        });
+        groups
+            .chain([self.cleared])
+            .filter(|mark| *mark != Stamp::ZERO)
+    }
+
+    fn is_changed_by(&self, op: &ElementOp, stamp: Stamp) -> bool {
+        let (group, value, live) = match op {
+            ElementOp::ClearAll => return self.cleared < stamp,
+            ElementOp::Clear { group } => return self.cleared_of(self.group(group)) < stamp,
+            ElementOp::Add { group, value } => (group, value, true),
+            ElementOp::Remove { group, value } => (group, value, false),
+        };
+        let group = self.group(group);
+        let is_newer = |member: &Member| (member.written, member.live) < (stamp, live);
+        self.cleared_of(group) <= stamp
+            && group
+                .and_then(|group| group.member(value))
+                .is_none_or(is_newer)
+    }
+
+    fn cleared_of(&self, group: Option<&Group>) -> Stamp {
+        group.map_or(self.cleared, |group| group.cleared)
+    }
+
+    /// Drops the marks at or below `stamp`: nothing older will be merged any more.
+    pub(crate) fn collect_through(&mut self, stamp: Stamp) {
+        self.collect(|mark| mark <= stamp);
+    }
+
+    /// Drops the marks of strong writes whose entry is at or below `floor` (GC-3): what makes the
+    /// states of two members comparable that met the floor at different entries.
+    pub fn collect_strong(&mut self, floor: EntryId) {
+        self.collect(|mark| mark.is_strong() && mark.base <= floor);
+    }
+
+    /// Drops the marks of one write (GC-4).
+    pub(crate) fn collect_of(&mut self, stamp: Stamp) {
+        self.collect(|mark| mark == stamp);
+    }
+
+    fn collect(&mut self, is_gone: impl Fn(Stamp) -> bool) {
+        if is_gone(self.cleared) {
+            self.cleared = Stamp::ZERO;
+        }
+        let above = self.cleared;
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.collect(&is_gone, above));
         self.groups
             .retain(|group| !group.members.is_empty() || group.cleared != Stamp::ZERO);
     }
@@ -201,7 +345,8 @@ impl Register {
     /// The stored form.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(128);
-        out.push(VERSION);
+        out.push(FORMAT);
+        self.version.encode(&mut out);
         self.cleared.encode(&mut out);
         put_varint(&mut out, self.groups.len() as u64);
         for group in &self.groups {
@@ -222,16 +367,26 @@ impl Register {
     /// Reads what `encode` wrote; names and values share the memory of `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no register of a version we know.
+    /// [`DecodeError`] when the bytes are no register of a format we know.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        if reader.byte()? != VERSION {
-            return Err(DecodeError::new("a register's version"));
-        }
+        let version = match reader.byte()? {
+            FORMAT => Some(EntryId::decode(&mut reader)?),
+            FORMAT_WITHOUT_VERSION => None,
+            _ => return Err(DecodeError::new("a register's format")),
+        };
         let cleared = Stamp::decode(&mut reader)?;
         let groups = decode_list(&mut reader, decode_group)?;
         reader.end()?;
-        Ok(Register { cleared, groups })
+        let mut register = Register {
+            version: version.unwrap_or_default(),
+            cleared,
+            groups,
+        };
+        if version.is_none() {
+            register.version = register.newest().base;
+        }
+        Ok(register)
     }
 }
 

@@ -206,6 +206,7 @@ impl Replica {
         effects.push(Effect::Persist(Entry {
             id,
             prev,
+            floor: EntryId::ZERO,
             stamp,
             request,
             result,

@@ -5,7 +5,7 @@
 //! - S2 stamps are totally ordered, lexicographically; the stamp of a strong write at `v` is
 //!   `(v, 0, 0, 0)`, so no eventual write based on `v` sorts below it.
 //!
-//! Encoding: one tag byte (0 zero, 1 strong, 2 eventual), then varints.
+//! Encoding: an id is two varints; a stamp one tag byte (0 zero, 1 strong, 2 eventual), then varints.
 
 use crate::codec::{DecodeError, Reader, put_varint};
 
@@ -25,6 +25,20 @@ impl EntryId {
     /// The entry `index` of `epoch`.
     pub const fn new(epoch: u64, index: u64) -> Self {
         EntryId { epoch, index }
+    }
+
+    /// Appends the encoding of the id.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.epoch);
+        put_varint(out, self.index);
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no id.
+    pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(EntryId::new(reader.varint()?, reader.varint()?))
     }
 }
 
@@ -87,8 +101,7 @@ impl Stamp {
         } else {
             TAG_EVENTUAL
         });
-        put_varint(out, self.base.epoch);
-        put_varint(out, self.base.index);
+        self.base.encode(out);
         if !self.is_strong() {
             put_varint(out, self.clock);
             put_varint(out, u64::from(self.node));
@@ -105,7 +118,7 @@ impl Stamp {
         if tag == TAG_ZERO {
             return Ok(Stamp::ZERO);
         }
-        let mut stamp = Stamp::strong(EntryId::new(reader.varint()?, reader.varint()?));
+        let mut stamp = Stamp::strong(EntryId::decode(reader)?);
         match tag {
             TAG_STRONG => Ok(stamp),
             TAG_EVENTUAL => {

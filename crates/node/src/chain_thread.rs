@@ -295,7 +295,7 @@ impl ChainThread {
                 }
             }
             Effect::Persist(entry) => {
-                if let Err(error) = self.pending.apply(entry.id, entry.stamp, &entry.changes) {
+                if let Err(error) = self.pending.apply(&entry.under(), &entry.changes) {
                     self.fail(&format!("the store is damaged: {error}"));
                 }
                 self.batch.push(entry);
@@ -496,8 +496,8 @@ fn unknown(reason: &str) -> String {
 fn size_of(change: &Change) -> usize {
     match change {
         Change::Put { key, value } => key.len() + value.len(),
-        Change::Remove { key } => key.len(),
-        Change::Merge { key, ops } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),
+        Change::Remove { key } | Change::Collect { key, .. } => key.len(),
+        Change::Merge { key, ops, .. } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),
     }
 }
 

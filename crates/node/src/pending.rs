@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use fader_chain::{Change, EntryId, Stamp, apply};
+use fader_chain::{Change, EntryId, Mutation, Under, apply};
 use fader_services::{Direction, Scan, View, ViewError};
 
 use crate::engine::{Mutations, Snapshot};
@@ -16,6 +16,8 @@ use crate::engine::{Mutations, Snapshot};
 pub(crate) struct Pending {
     below: Snapshot,
     mutations: Mutations,
+    /// What one change does; kept for its memory.
+    applied: Vec<Mutation>,
     last: EntryId,
 }
 
@@ -25,6 +27,7 @@ impl Pending {
         Pending {
             below,
             mutations: Mutations::new(),
+            applied: Vec::new(),
             last: EntryId::ZERO,
         }
     }
@@ -39,25 +42,26 @@ impl Pending {
         &self.mutations
     }
 
-    /// Applies the changes of entry `id`.
+    /// Applies changes of one entry.
     ///
     /// # Errors
     /// [`ViewError`] when the store cannot be read or holds no register where one should be.
     pub(crate) fn apply<'a>(
         &mut self,
-        id: EntryId,
-        stamp: Stamp,
+        under: &Under,
         changes: impl IntoIterator<Item = &'a Change>,
     ) -> Result<(), ViewError> {
         for change in changes {
             let current = match change {
-                Change::Merge { key, .. } => self.get(key)?,
+                Change::Merge { key, .. } | Change::Collect { key, .. } => self.get(key)?,
                 Change::Put { .. } | Change::Remove { .. } => None,
             };
-            let mutation = apply(change, current, stamp, stamp)?;
-            self.mutations.insert(mutation.key, mutation.value);
+            apply(change, current, under, &mut self.applied)?;
+            let applied = self.applied.drain(..);
+            self.mutations
+                .extend(applied.map(|mutation| (mutation.key, mutation.value)));
         }
-        self.last = id;
+        self.last = under.id;
         Ok(())
     }
 }

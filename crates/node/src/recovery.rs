@@ -77,7 +77,7 @@ impl Replay<'_> {
         if self.applied.values().all(|applied| id <= *applied) {
             return Ok(());
         }
-        let taken = self.pending.apply(id, entry.stamp, lacking);
+        let taken = self.pending.apply(&entry.under(), lacking);
         taken.map_err(|error| {
             OpenError::Damaged(format!("the engine cannot take entry {id}: {error}"))
         })?;

@@ -21,7 +21,7 @@
 use bytes::Bytes;
 
 /// A collection: a domain, later a queue or a bucket's index. The first eight bytes, big-endian, of
-/// each of its keys. Never reused.
+/// each of its keys. Never reused; never [`fader_chain::COLLECTION`], which is the chain's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CollectionId(pub u64);
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, Stamp, apply};
+use fader_chain::{Change, DecodeError, Under, apply};
 
 use crate::{Direction, Scan, View, ViewError};
 
@@ -19,19 +19,17 @@ impl MapView {
     ///
     /// # Errors
     /// [`DecodeError`] when a register that is changed cannot be read.
-    pub fn apply(
-        &mut self,
-        changes: &[Change],
-        stamp: Stamp,
-        floor: Stamp,
-    ) -> Result<(), DecodeError> {
+    pub fn apply(&mut self, changes: &[Change], under: &Under) -> Result<(), DecodeError> {
+        let mut mutations = Vec::new();
         for change in changes {
             let current = self.pairs.get(change.key()).cloned();
-            let mutation = apply(change, current, stamp, floor)?;
-            match mutation.value {
-                Some(value) => self.pairs.insert(mutation.key, value),
-                None => self.pairs.remove(&mutation.key),
-            };
+            apply(change, current, under, &mut mutations)?;
+            for mutation in mutations.drain(..) {
+                match mutation.value {
+                    Some(value) => self.pairs.insert(mutation.key, value),
+                    None => self.pairs.remove(&mutation.key),
+                };
+            }
         }
         Ok(())
     }

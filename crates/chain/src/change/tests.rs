@@ -10,14 +10,33 @@ fn key() -> Bytes {
     Bytes::from_static(b"key")
 }
 
-fn stamp(index: u64) -> Stamp {
-    Stamp::strong(EntryId::new(1, index))
+fn under(index: u64) -> Under {
+    Under::strong(EntryId::new(1, index))
 }
 
-fn merge(op: ElementOp) -> Change {
+fn applied(change: &Change, current: Option<Bytes>, under: &Under) -> Vec<Mutation> {
+    let mut out = Vec::new();
+    apply(change, current, under, &mut out).unwrap();
+    out
+}
+
+fn mutation(value: Option<Bytes>) -> Mutation {
+    Mutation { key: key(), value }
+}
+
+fn merge(op: ElementOp, marks: Marks) -> Change {
     Change::Merge {
         key: key(),
         ops: vec![op],
+        marks,
+    }
+}
+
+/// The stamp of an eventual write on an absent register.
+fn eventual(clock: u64) -> Stamp {
+    Stamp {
+        clock,
+        ..Stamp::ZERO
     }
 }
 
@@ -35,61 +54,48 @@ fn puts_and_removes_are_whole() {
         key: key(),
         value: value.clone(),
     };
-    for current in [None, old.clone()] {
-        let mutation = apply(&put, current, stamp(1), stamp(1)).unwrap();
-        assert_eq!(
-            mutation,
-            Mutation {
-                key: key(),
-                value: Some(value.clone())
-            }
-        );
-    }
     for current in [None, old] {
-        let change = Change::Remove { key: key() };
-        let mutation = apply(&change, current, stamp(1), stamp(1)).unwrap();
-        assert_eq!(
-            mutation,
-            Mutation {
-                key: key(),
-                value: None
-            }
-        );
+        let expected = vec![mutation(Some(value.clone()))];
+        assert_eq!(applied(&put, current.clone(), &under(1)), expected);
+        let remove = Change::Remove { key: key() };
+        assert_eq!(applied(&remove, current, &under(1)), [mutation(None)]);
     }
 }
 
 #[test]
-fn a_merge_creates_changes_and_ends_a_register() {
+fn a_merge_that_drops_marks_creates_changes_and_ends_a_register() {
     let (group, value) = (Bytes::from_static(b"a"), Bytes::from_static(b"1"));
-    let add = merge(ElementOp::Add {
+    let add = ElementOp::Add {
         group: group.clone(),
         value: value.clone(),
-    });
-    let remove = merge(ElementOp::Remove { group, value });
-    let added = apply(&add, None, stamp(1), stamp(1)).unwrap().value;
-    let register = Register::decode(added.clone().unwrap()).unwrap();
+    };
+    let added = applied(&merge(add, Marks::Dropped), None, &under(1));
+    let [Mutation { value: current, .. }] = added.as_slice() else {
+        panic!("{added:?}");
+    };
+    let register = Register::decode(current.clone().unwrap()).unwrap();
     assert_eq!(register.pairs().count(), 1);
+    assert_eq!(register.version, EntryId::new(1, 1));
 
-    let gone = apply(&remove, added.clone(), stamp(2), stamp(2)).unwrap();
-    assert_eq!(
-        gone,
-        Mutation {
-            key: key(),
-            value: None
-        }
-    );
-
-    let kept = apply(&remove, added, stamp(2), Stamp::ZERO).unwrap().value;
-    let register = Register::decode(kept.expect("a tombstone above the floor")).unwrap();
-    assert!(register.is_empty());
-    assert!(!register.is_vacant());
+    let remove = merge(ElementOp::Remove { group, value }, Marks::Dropped);
+    let gone = applied(&remove, current.clone(), &under(2));
+    assert_eq!(gone, [mutation(None)]);
 }
 
 #[test]
 fn a_damaged_register_is_reported() {
-    let damaged = Some(Bytes::from_static(b"\x02damaged"));
-    let error = apply(&merge(ElementOp::ClearAll), damaged, stamp(1), stamp(1)).unwrap_err();
-    assert_eq!(error.to_string(), "malformed bytes: a register's version");
+    let damaged = Some(Bytes::from_static(b"\x03damaged"));
+    let collect = Change::Collect {
+        key: key(),
+        entry: EntryId::ZERO,
+        stamp: Stamp::ZERO,
+    };
+    for change in [merge(ElementOp::ClearAll, Marks::Kept), collect] {
+        let mut out = Vec::new();
+        let error = apply(&change, damaged.clone(), &under(1), &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "malformed bytes: a register's format");
+        assert!(out.is_empty());
+    }
 }
 
 #[test]
@@ -111,22 +117,43 @@ fn bytes_are_frozen() {
     ];
     let mut bytes = Vec::new();
     for change in [
-        Change::Merge { key: key(), ops },
+        Change::Merge {
+            key: key(),
+            ops: ops.clone(),
+            marks: Marks::Dropped,
+        },
         Change::Put { key: key(), value },
         Change::Remove { key: key() },
+        Change::Merge {
+            key: key(),
+            ops,
+            marks: Marks::Kept,
+        },
+        Change::Collect {
+            key: key(),
+            entry: EntryId::new(3, 200),
+            stamp: eventual(4),
+        },
     ] {
         change.encode(&mut bytes);
     }
-    expect![[
-        r#"\x01\x03key\x04\x01\x02\x01a\x03\x01a\x011\x04\x01a\x011\x02\x03key\x011\x03\x03key"#
-    ]]
-    .assert_eq(&bytes.escape_ascii().to_string());
+    let lines = bytes
+        .chunks(16)
+        .map(|line| format!("{}\n", line.escape_ascii()));
+    expect![[r#"
+        \x01\x03key\x04\x01\x02\x01a\x03\x01a\x011\x04
+        \x01a\x011\x02\x03key\x011\x03\x03key
+        \x04\x03key\x04\x01\x02\x01a\x03\x01a\x011\x04
+        \x01a\x011\x05\x03key\x03\xc8\x01\x02\x00\x00\x04
+        \x00\x00
+    "#]]
+    .assert_eq(&lines.collect::<String>());
 }
 
 #[test]
 fn unknown_tags_are_refused() {
     assert!(decoded(vec![0, 0]).is_err());
-    assert!(decoded(vec![4, 0]).is_err());
+    assert!(decoded(vec![6, 0]).is_err());
     assert!(decoded(vec![TAG_MERGE, 0, 1, 0]).is_err());
     assert!(decoded(vec![TAG_MERGE, 0, 1, 5]).is_err());
     assert!(decoded(vec![TAG_MERGE, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
@@ -145,12 +172,25 @@ fn any_op() -> impl Strategy<Value = ElementOp> {
     ]
 }
 
+fn any_marks() -> impl Strategy<Value = Marks> {
+    prop::sample::select(vec![Marks::Dropped, Marks::Kept])
+}
+
 fn any_change() -> impl Strategy<Value = Change> {
     prop_oneof![
-        (any_bytes(), prop::collection::vec(any_op(), 0..5))
-            .prop_map(|(key, ops)| Change::Merge { key, ops }),
+        (
+            any_bytes(),
+            prop::collection::vec(any_op(), 0..5),
+            any_marks()
+        )
+            .prop_map(|(key, ops, marks)| Change::Merge { key, ops, marks }),
         (any_bytes(), any_bytes()).prop_map(|(key, value)| Change::Put { key, value }),
         any_bytes().prop_map(|key| Change::Remove { key }),
+        (any_bytes(), any::<(u64, u64)>(), 0..9_u64).prop_map(|(key, (epoch, index), clock)| {
+            let entry = EntryId::new(epoch, index);
+            let stamp = eventual(clock);
+            Change::Collect { key, entry, stamp }
+        }),
     ]
 }
 

@@ -5,17 +5,19 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::{Entry, RequestId};
-use crate::{Change, ElementOp, EntryId, Stamp};
+use crate::{Change, ElementOp, EntryId, Marks, Stamp};
 
 fn entry() -> Entry {
     let id = EntryId::new(3, 41);
     Entry {
         id,
         prev: EntryId::new(2, 40),
+        floor: EntryId::new(2, 30),
         stamp: Stamp::strong(id),
         request: Some(RequestId {
             client: 0x0102,
             seq: 300,
+            part: 2,
         }),
         result: Bytes::from_static(b"ok"),
         changes: vec![
@@ -30,6 +32,7 @@ fn entry() -> Entry {
                         value: Bytes::from_static(b"v"),
                     },
                 ],
+                marks: Marks::Dropped,
             },
             Change::Remove {
                 key: Bytes::from_static(b"other"),
@@ -63,10 +66,10 @@ fn the_bytes_are_frozen() {
     check(
         &entry(),
         &expect![[r#"
-        01032902280103290100000000000000
-        000000000000000102ac02026f6b0201
-        036b657902020167030167017603056f
-        74686572"#]],
+            0203290228021e010329010000000000
+            0000000000000000000102ac0202026f
+            6b0201036b6579020201670301670176
+            03056f74686572"#]],
     );
     let plain = Entry {
         request: None,
@@ -74,7 +77,7 @@ fn the_bytes_are_frozen() {
         changes: Vec::new(),
         ..entry()
     };
-    check(&plain, &expect!["0103290228010329000000"]);
+    check(&plain, &expect!["0203290228021e010329000000"]);
 }
 
 #[test]

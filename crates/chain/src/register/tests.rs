@@ -134,9 +134,9 @@ fn collecting_forgets_tombstones_up_to_the_floor() {
         (stamp(4), vec![ElementOp::ClearAll]),
     ]);
     assert!(register.is_empty());
-    register.collect(stamp(3));
+    register.collect_through(stamp(3));
     assert!(!register.is_vacant(), "the newest clear is above the floor");
-    register.collect(stamp(4));
+    register.collect_through(stamp(4));
     assert!(register.is_vacant());
     assert_eq!(register, Register::default());
 }
@@ -145,7 +145,7 @@ fn collecting_forgets_tombstones_up_to_the_floor() {
 fn a_deleted_group_is_born_again_at_the_end() {
     let mut register = merged(&[(stamp(1), vec![add("a", "1"), add("b", "1")])]);
     register.merge(&[clear("a")], stamp(2));
-    register.collect(stamp(2));
+    register.collect_through(stamp(2));
     register.merge(&[add("a", "1")], stamp(3));
     assert_eq!(shown(&register), "b=1 a=1");
 }
@@ -165,8 +165,8 @@ fn bytes_are_frozen() {
     check_bytes(
         &Register::default(),
         &expect![[r#"
-        \x01\x00\x00
-    "#]],
+            \x02\x00\x00\x00\x00
+        "#]],
     );
     let eventual = Stamp {
         clock: 1_317_975_502_999,
@@ -184,17 +184,17 @@ fn bytes_are_frozen() {
     check_bytes(
         &register,
         &expect![[r#"
-            \x01\x00\x02\x06colour\x01\x01\x01\x00\x02\x01
-            \x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02\x01\x03red\x01
-            \x02\x01\x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02\x04siz
-            e\x01\x01\x01\x01\x00\x02\x00\x01\x01\x01\x01\x019\x00\x02
-            \x01\x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02
+            \x02\x00\x00\x00\x02\x06colour\x01\x01\x01\x00
+            \x02\x01\x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02\x01\x03re
+            d\x01\x02\x01\x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02\x04s
+            ize\x01\x01\x01\x01\x00\x02\x00\x01\x01\x01\x01\x019
+            \x00\x02\x01\x02\x97\xe1\xd8\xeb\xad&\x03\xac\x02
         "#]],
     );
     check_bytes(
         &merged(&[(stamp(7), vec![ElementOp::ClearAll])]),
         &expect![[r#"
-            \x01\x01\x01\x07\x00
+            \x02\x00\x00\x01\x01\x07\x00
         "#]],
     );
 }
@@ -310,7 +310,7 @@ proptest! {
         let mut collected = Register::default();
         for (stamp, ops) in &writes {
             collected.merge(ops, *stamp);
-            collected.collect(*stamp);
+            collected.collect_through(*stamp);
             prop_assert!(collected.groups.iter().flat_map(|group| &group.members).all(|m| m.live));
             prop_assert_eq!(collected.is_vacant(), collected.is_empty());
             check_invariants(&collected);
@@ -353,7 +353,7 @@ proptest! {
         flipped[at.index(bytes.len())] ^= bits;
         if let Ok(mut register) = Register::decode(flipped.into()) {
             register.merge(&[ElementOp::ClearAll, add("a", "1"), remove("b", "1")], stamp(5));
-            register.collect(stamp(5));
+            register.collect_through(stamp(5));
         }
     }
 

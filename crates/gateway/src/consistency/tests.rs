@@ -46,6 +46,7 @@ fn headers_and_parameters_ask_the_same() {
         request: Some(RequestId {
             client: 0xc0ffee,
             seq: 7,
+            part: 0,
         }),
         outcome: true,
         preference: None,
@@ -153,7 +154,11 @@ fn what_is_not_known_is_refused_with_what_is() {
 
 #[test]
 fn what_is_told_stands_in_headers() {
-    let name = RequestId { client: 1, seq: 2 };
+    let name = RequestId {
+        client: 1,
+        seq: 2,
+        part: 0,
+    };
     let outcome = Outcome::Superseded(None);
     let receipt = Receipt {
         stamp: Some(Stamp::strong(EntryId::new(3, 4))),

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::EntryId;
+use fader_chain::{EntryId, ROWS};
 use fader_services::{Table, View};
 
 pub use lsm::LsmEngine;
@@ -29,7 +29,7 @@ pub type Mutations = BTreeMap<Bytes, Option<Bytes>>;
 /// The trees of an engine, apart because they are read in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tree {
-    /// Registers: large values, read by key.
+    /// Registers, large values, read by key; and the chain's rows, which change with them.
     Registers,
     /// Counters, the catalog and all else that is small and read by key.
     Counters,
@@ -44,7 +44,7 @@ impl Tree {
     /// The tree that holds `key`.
     pub fn of(key: &[u8]) -> Tree {
         match key.get(TABLE_AT).copied() {
-            Some(table) if table == Table::Items as u8 => Tree::Registers,
+            Some(table) if table == Table::Items as u8 || table == ROWS => Tree::Registers,
             Some(table) if table == Table::Index as u8 => Tree::Index,
             _ => Tree::Counters,
         }

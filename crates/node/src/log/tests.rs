@@ -23,6 +23,7 @@ fn entry(epoch: u64, prev: EntryId, size: usize) -> Entry {
     Entry {
         id,
         prev,
+        floor: EntryId::ZERO,
         stamp,
         request: None,
         result: Bytes::new(),
@@ -165,10 +166,10 @@ fn the_bytes_are_frozen() {
         00000000900100000000000044fb8f22"#]]
     .assert_eq(&hex(0..64));
     expect![[r#"
-        fee0aec2100000004000000001010101
-        000001010100000103036b6b6b"#]]
-    .assert_eq(&hex(64..93));
-    expect!["551652f1000000005d00000002"].assert_eq(&hex(93..106));
+        37e1d1a9120000004000000001020101
+        0000000001010100000103036b6b6b"#]]
+    .assert_eq(&hex(64..95));
+    expect!["b371b93e000000005f00000002"].assert_eq(&hex(95..108));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, EntryId, Register, Stamp};
+use fader_chain::{Change, ElementOp, EntryId, Marks, Register, Under};
 use fader_services::{Direction, MapView, View};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn view(pairs: impl IntoIterator<Item = (Bytes, Bytes)>) -> Arc<MapView> {
         .map(|(key, value)| Change::Put { key, value })
         .collect();
     let mut view = MapView::default();
-    view.apply(&changes, Stamp::ZERO, Stamp::ZERO).unwrap();
+    view.apply(&changes, &Under::strong(EntryId::ZERO)).unwrap();
     Arc::new(view)
 }
 
@@ -50,7 +50,7 @@ proptest! {
                 Some(value) => Change::Put { key: key.clone(), value: bytes(*value) },
                 None => Change::Remove { key: key.clone() },
             };
-            pending.apply(id, Stamp::strong(id), &[change]).unwrap();
+            pending.apply(&Under::strong(id), &[change]).unwrap();
             match value {
                 Some(value) => map.insert(key, bytes(*value)),
                 None => map.remove(&key),
@@ -80,8 +80,9 @@ fn a_merge_sees_the_entries_before_it() {
         let merge = Change::Merge {
             key: bytes(b'k'),
             ops: vec![add],
+            marks: Marks::Dropped,
         };
-        pending.apply(id, Stamp::strong(id), &[merge]).unwrap();
+        pending.apply(&Under::strong(id), &[merge]).unwrap();
     }
     let register = Register::decode(pending.get(b"k").unwrap().unwrap()).unwrap();
     assert_eq!(register.group(b"g").unwrap().values().count(), 2);
@@ -95,6 +96,7 @@ fn what_is_no_register_is_an_error() {
     let merge = Change::Merge {
         key: bytes(b'k'),
         ops: vec![ElementOp::ClearAll],
+        marks: Marks::Dropped,
     };
-    assert!(pending.apply(id, Stamp::strong(id), &[merge]).is_err());
+    assert!(pending.apply(&Under::strong(id), &[merge]).is_err());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::{Change, EntryId, Stamp};
+use fader_chain::{Change, EntryId, Under};
 use fader_services::{CollectionId, Direction, KeyBuilder, MapView, SYSTEM, Table, View};
 
 use super::{KEYS_PER_STEP, Sweep};
@@ -36,7 +36,7 @@ fn deleted_domains_go_and_others_stay() {
         .map(|(key, value)| Change::Put { key, value })
         .collect();
     let mut below = MapView::default();
-    below.apply(&puts, Stamp::ZERO, Stamp::ZERO).unwrap();
+    below.apply(&puts, &Under::strong(EntryId::ZERO)).unwrap();
     let mut view = Pending::new(Arc::new(below));
     let mut sweep = Sweep::new();
     let mut steps = 0;
@@ -45,7 +45,7 @@ fn deleted_domains_go_and_others_stay() {
         assert!(changes.len() <= KEYS_PER_STEP + 2);
         steps += 1;
         let id = EntryId::new(1, steps);
-        view.apply(id, Stamp::strong(id), &changes).unwrap();
+        view.apply(&Under::strong(id), &changes).unwrap();
     }
     assert!((5..9).contains(&steps), "{steps} steps");
     assert_eq!(view.scan(&[], &[0xff], Direction::Forward).count(), 20);

@@ -1,6 +1,6 @@
 //! Access keys are created, shown, disabled and rotated, each in one step or not at all.
 
-use fader_chain::{Change, EntryId, Stamp};
+use fader_chain::{Change, EntryId, Under};
 
 use super::*;
 use crate::{Decision, MapView};
@@ -27,8 +27,8 @@ fn run(view: &mut MapView, command: &Command) -> Result<(), Refusal> {
         outcome.is_ok() || changes.is_empty(),
         "a refusal changes nothing"
     );
-    let stamp = Stamp::strong(EntryId::new(1, 1));
-    view.apply(&changes, stamp, stamp).unwrap();
+    let under = Under::strong(EntryId::new(1, 1));
+    view.apply(&changes, &under).unwrap();
     outcome
 }
 
@@ -127,7 +127,8 @@ fn keys_of_version_1_are_read() {
         ),
     };
     let mut view = MapView::default();
-    view.apply(&[change], Stamp::MAX, Stamp::MAX).unwrap();
+    view.apply(&[change], &Under::strong(EntryId::ZERO))
+        .unwrap();
     assert_eq!(key(&view, OLD).unwrap(), Some(access_key(OLD)));
 }
 
@@ -246,7 +247,8 @@ fn damage_is_reported() {
             key: stored_key.clone(),
             value: damaged,
         };
-        view.apply(&[change], Stamp::MAX, Stamp::MAX).unwrap();
+        view.apply(&[change], &Under::strong(EntryId::ZERO))
+            .unwrap();
         assert!(key(&view, OLD).is_err());
         assert!(keys(&view).is_err());
         let refused = run(&mut view, &set_status(OLD, KeyStatus::Active)).unwrap_err();

@@ -151,6 +151,7 @@ pub fn parse_name(text: &str) -> Result<RequestId, Malformed> {
     Ok(RequestId {
         client: u128::from_str_radix(client, 16).map_err(|_| wrong())?,
         seq: digits(seq).ok_or_else(wrong)?,
+        part: 0,
     })
 }
 

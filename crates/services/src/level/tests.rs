@@ -115,7 +115,11 @@ fn what_is_preferred_is_a_level() {
 
 #[test]
 fn a_name_is_read() {
-    let name = |client, seq| RequestId { client, seq };
+    let name = |client, seq| RequestId {
+        client,
+        seq,
+        part: 0,
+    };
     assert_eq!(parse_name("0/0"), Ok(name(0, 0)));
     assert_eq!(parse_name("C0ffee/17"), Ok(name(0xc0ffee, 17)));
     let greatest = format!("{:x}/{}", u128::MAX, u64::MAX);
@@ -193,6 +197,7 @@ fn a_notice_names_the_write() {
         name: RequestId {
             client: 0xc0ffee,
             seq: 7,
+            part: 0,
         },
         outcome: Outcome::Superseded(Some(Cause::Gone)),
     };
@@ -236,7 +241,7 @@ proptest! {
         prop_assert_eq!(demand.to_string().parse::<Demand>(), Ok(demand));
         let stamp = Stamp { base: EntryId::new(seq, clock), clock, node, counter };
         prop_assert_eq!(parse_stamp(&show_stamp(&stamp)), Ok(stamp));
-        let name = RequestId { client: u128::from(clock) << 64, seq };
+        let name = RequestId { client: u128::from(clock) << 64, seq, part: 0 };
         prop_assert_eq!(parse_name(&show_name(&name)), Ok(name));
     }
 

@@ -10,8 +10,8 @@ fn filled() -> MapView {
         key: key.into(),
         value: key.into(),
     };
-    let stamp = Stamp::strong(EntryId::new(1, 1));
-    view.apply(&[put("b"), put("a"), put("c"), put("d")], stamp, stamp)
+    let under = Under::strong(EntryId::new(1, 1));
+    view.apply(&[put("b"), put("a"), put("c"), put("d")], &under)
         .unwrap();
     view
 }
@@ -52,8 +52,8 @@ fn applies_in_order() {
             key: "absent".into(),
         },
     ];
-    let stamp = Stamp::strong(EntryId::new(1, 2));
-    view.apply(&changes, stamp, stamp).unwrap();
+    let under = Under::strong(EntryId::new(1, 2));
+    view.apply(&changes, &under).unwrap();
     assert_eq!(view.get(b"a").unwrap(), None);
     assert_eq!(view.get(b"b").unwrap(), Some("new".into()));
     assert_eq!(view.iter().count(), 3);

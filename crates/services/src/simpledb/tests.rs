@@ -4,7 +4,7 @@ mod model;
 mod parameters;
 mod script;
 
-use fader_chain::{Change, EntryId, Register, Stamp};
+use fader_chain::{Change, EntryId, Register, Stamp, Under};
 
 use super::*;
 use crate::{MapView, Unhurried, catalog};
@@ -83,8 +83,8 @@ impl Service {
 
     fn apply(&mut self, changes: &[Change]) {
         self.entries += 1;
-        let stamp = Stamp::strong(EntryId::new(1, self.entries));
-        self.view.apply(changes, stamp, stamp).unwrap();
+        let under = Under::strong(EntryId::new(1, self.entries));
+        self.view.apply(changes, &under).unwrap();
     }
 }
 
@@ -198,7 +198,8 @@ fn check_integrity(view: &MapView) {
                 .map(put),
         );
     }
-    expected.apply(&changes, Stamp::MAX, Stamp::MAX).unwrap();
+    let under = Under::strong(EntryId::ZERO);
+    expected.apply(&changes, &under).unwrap();
     let is_derived =
         |key: &[u8]| b"xam".contains(&key[8]) && counted.contains_key(&collection_of(key));
     let found: Vec<_> = view.iter().filter(|(key, _)| is_derived(key)).collect();

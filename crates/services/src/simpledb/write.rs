@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, Register, Stamp};
+use fader_chain::{Change, ElementOp, Marks, Register, Stamp};
 
 use crate::simpledb::counters::{self, Counters};
 use crate::simpledb::{Code, Context, Error, Limits};
@@ -83,6 +83,7 @@ impl<'a> Write<'a> {
         self.changes.push(Change::Merge {
             key: item_key(self.collection, item.as_bytes()),
             ops,
+            marks: Marks::Dropped,
         });
         self.count_item(item, !old.is_empty(), !new.is_empty())?;
         self.derive(item, &old, &new)?;

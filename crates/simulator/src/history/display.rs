@@ -227,7 +227,10 @@ impl Display for Line<'_> {
         }
         for change in &entry.changes {
             match change {
-                Change::Merge { key, ops: list } => write!(f, " {} {}", text(key), ops(list))?,
+                Change::Merge { key, ops: list, .. } => {
+                    write!(f, " {} {}", text(key), ops(list))?;
+                }
+                Change::Collect { key, entry, .. } => write!(f, " {} collect {entry}", text(key))?,
                 other => write!(f, " ({} derived)", text(other.key()))?,
             }
         }
@@ -254,7 +257,11 @@ pub(crate) struct Name(pub(crate) RequestId);
 
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{:x}:{}", self.0.client, self.0.seq)
+        write!(f, "{:x}:{}", self.0.client, self.0.seq)?;
+        match self.0.part {
+            0 => Ok(()),
+            part => write!(f, "#{part}"),
+        }
     }
 }
 

@@ -76,7 +76,11 @@ fn what_a_member_does() {
     let fact = Fact::Stamped(Stamping {
         node: NodeId(1),
         lease: false,
-        name: RequestId { client: 10, seq: 4 },
+        name: RequestId {
+            client: 10,
+            seq: 4,
+            part: 0,
+        },
         stamp: Stamp {
             base: EntryId::new(1, 2),
             clock: 900,

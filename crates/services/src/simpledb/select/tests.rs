@@ -454,8 +454,8 @@ fn an_index_without_its_item_is_reported() {
     let removal = fader_chain::Change::Remove {
         key: crate::item_key(collection, b"1579124585"),
     };
-    let stamp = fader_chain::Stamp::ZERO;
-    books.view.apply(&[removal], stamp, stamp).unwrap();
+    let under = fader_chain::Under::strong(fader_chain::EntryId::ZERO);
+    books.view.apply(&[removal], &under).unwrap();
     let expression = "select * from mydomain where Year = '1979'";
     let error = books.select(expression, None, &Unhurried).unwrap_err();
     assert_eq!(error.code, Code::InternalError);

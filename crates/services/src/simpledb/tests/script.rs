@@ -214,6 +214,7 @@ fn show_change(change: &Change) -> String {
         Change::Merge { ops, .. } => format!("  merge {name} {ops:?}\n"),
         Change::Put { value, .. } => format!("  put {name} {value:?}\n"),
         Change::Remove { .. } => format!("  remove {name}\n"),
+        Change::Collect { entry, .. } => format!("  collect {name} {entry}\n"),
     }
 }
 

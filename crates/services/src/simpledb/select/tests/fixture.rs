@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Stamp};
+use fader_chain::{EntryId, Under};
 
 use crate::catalog::{self, AccountId};
 use crate::simpledb::{
@@ -156,8 +156,8 @@ impl Domain {
         let decision = decide(&self.view, &self.context(&Unhurried), request);
         decision.outcome.unwrap();
         self.entries += 1;
-        let stamp = Stamp::strong(EntryId::new(1, self.entries));
-        self.view.apply(&decision.changes, stamp, stamp).unwrap();
+        let under = Under::strong(EntryId::new(1, self.entries));
+        self.view.apply(&decision.changes, &under).unwrap();
     }
 
     pub(crate) fn context<'a>(&'a self, pace: &'a dyn Pace) -> Context<'a> {

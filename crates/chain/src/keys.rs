@@ -1,0 +1,89 @@
+//! The keys that belong to the chain itself, beside the collections it holds.
+//!
+//! ```text
+//! key    := 0xff × 8  table:u8  rest          behind every collection
+//! result := 'q' client:u128be seq:u64be part:u32be    what a retry is answered
+//! client := 'c' client:u128be                         what is known of a client
+//! row    := 'r' epoch:u64be index:u64be register      marks to collect (GC-4)
+//! ```
+//!
+//! Numbers have a fixed size, so keys sort as what they name: the results of a client by seq and
+//! part, rows by entry. All rows up to an entry are those from `row_key(EntryId::ZERO, b"")` to the
+//! `row_key` of the next index.
+//!
+//! Deliberately absent: what is stored there; that is their writers' matter.
+
+use bytes::Bytes;
+
+use crate::entry::RequestId;
+use crate::stamp::EntryId;
+
+/// The collection id of the chain's own keys; no service may use it.
+pub const COLLECTION: u64 = u64::MAX;
+
+/// The table of rows. An engine must hold it together with the registers: one change writes both.
+pub const ROWS: u8 = b'r';
+
+const RESULTS: u8 = b'q';
+const CLIENTS: u8 = b'c';
+
+/// Where the result of a request is.
+pub fn result_key(request: RequestId) -> Bytes {
+    let client = request.client.to_be_bytes();
+    let (seq, part) = (request.seq.to_be_bytes(), request.part.to_be_bytes());
+    key(RESULTS, &[&client, &seq, &part])
+}
+
+/// The request whose result is at `key`, if a result is.
+pub fn parse_result_key(key: &[u8]) -> Option<RequestId> {
+    let (client, rest) = rest_of(RESULTS, key)?.split_first_chunk()?;
+    let (seq, part) = rest.split_first_chunk()?;
+    Some(RequestId {
+        client: u128::from_be_bytes(*client),
+        seq: u64::from_be_bytes(*seq),
+        part: u32::from_be_bytes(part.try_into().ok()?),
+    })
+}
+
+/// Where the record of a client is.
+pub fn client_key(client: u128) -> Bytes {
+    key(CLIENTS, &[&client.to_be_bytes()])
+}
+
+/// The client whose record is at `key`, if one is.
+pub fn parse_client_key(key: &[u8]) -> Option<u128> {
+    let client = rest_of(CLIENTS, key)?.try_into().ok()?;
+    Some(u128::from_be_bytes(client))
+}
+
+/// Where the row is that entry `id` put for `register`.
+pub fn row_key(id: EntryId, register: &[u8]) -> Bytes {
+    let (epoch, index) = (id.epoch.to_be_bytes(), id.index.to_be_bytes());
+    key(ROWS, &[&epoch, &index, register])
+}
+
+/// The entry and the register whose row is at `key`, if a row is.
+pub fn parse_row_key(key: &[u8]) -> Option<(EntryId, &[u8])> {
+    let (epoch, rest) = rest_of(ROWS, key)?.split_first_chunk()?;
+    let (index, register) = rest.split_first_chunk()?;
+    let id = EntryId::new(u64::from_be_bytes(*epoch), u64::from_be_bytes(*index));
+    Some((id, register))
+}
+
+fn key(table: u8, parts: &[&[u8]]) -> Bytes {
+    let prefix = COLLECTION.to_be_bytes();
+    let size = prefix.len() + 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend_from_slice(&prefix);
+    bytes.push(table);
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes.into()
+}
+
+fn rest_of(table: u8, key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&COLLECTION.to_be_bytes())?
+        .strip_prefix(&[table])
+}
+
+#[cfg(test)]
+mod tests;
