@@ -17,7 +17,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use fader_chain::{Change, Effect, ElementOp, Entry, EntryId, Input, Replica, Token};
+use fader_chain::solo::{Effect, Input, Replica};
+use fader_chain::{Change, ElementOp, Entry, EntryId, Token};
 use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
 use fader_services::{Table, Unhurried, ViewError};
