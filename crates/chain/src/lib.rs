@@ -5,6 +5,7 @@
 mod change;
 mod codec;
 mod config;
+pub mod controller;
 mod entry;
 mod guard;
 mod host;
