@@ -115,11 +115,6 @@ impl Reader {
         self.rest.len()
     }
 
-    /// All that is left.
-    pub fn rest(self) -> Bytes {
-        self.rest
-    }
-
     /// Nothing may be left.
     ///
     /// # Errors
