@@ -31,7 +31,7 @@ use crate::register::Register;
 use crate::stamp::{EntryId, Stamp};
 
 /// One operation on the elements of a register.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ElementOp {
     /// Removes every element that is older than this write.
     ClearAll,
@@ -58,7 +58,7 @@ pub enum ElementOp {
 }
 
 /// What becomes of the marks that a merge leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Marks {
     /// They go at once, with all that are older: every write of a `strong` collection passes the
     /// head in stamp order, so none can arrive that a mark would have to turn away.
@@ -69,7 +69,7 @@ pub enum Marks {
 }
 
 /// One change of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Merges element operations into the register at `key`, creating it if absent.
     Merge {
@@ -105,7 +105,7 @@ pub enum Change {
 }
 
 /// What an applied change does to the ordered map that a member stores.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mutation {
     /// The key.
     pub key: Bytes,
@@ -114,7 +114,7 @@ pub struct Mutation {
 }
 
 /// The entry that a change is applied under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Under {
     /// Its id.
     pub id: EntryId,

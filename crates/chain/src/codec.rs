@@ -115,6 +115,11 @@ impl Reader {
         self.rest.len()
     }
 
+    /// All that is left.
+    pub fn rest(self) -> Bytes {
+        self.rest
+    }
+
     /// Nothing may be left.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct RequestId {
 }
 
 /// One entry of a chain's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its name.
     pub id: EntryId,

@@ -21,6 +21,9 @@ use crate::stamp::EntryId;
 /// The collection id of the chain's own keys; no service may use it.
 pub const COLLECTION: u64 = u64::MAX;
 
+/// Above every key.
+pub(crate) const END: [u8; 9] = [0xff; 9];
+
 /// The table of rows. An engine must hold it together with the registers: one change writes both.
 pub const ROWS: u8 = b'r';
 
@@ -54,6 +57,11 @@ pub fn client_key(client: u128) -> Bytes {
 pub fn parse_client_key(key: &[u8]) -> Option<u128> {
     let client = rest_of(CLIENTS, key)?.try_into().ok()?;
     Some(u128::from_be_bytes(client))
+}
+
+/// Whether a result or a client's record is at `key`.
+pub(crate) fn is_result(key: &[u8]) -> bool {
+    parse_result_key(key).is_some() || parse_client_key(key).is_some()
 }
 
 /// Where the row is that entry `id` put for `register`.

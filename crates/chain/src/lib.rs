@@ -4,19 +4,43 @@
 
 mod change;
 mod codec;
+mod config;
+pub mod controller;
 mod entry;
+mod guard;
+mod host;
 mod keys;
+mod log;
+mod message;
+mod operation;
+mod ranges;
+mod record;
 mod register;
 mod replica;
+mod results;
+mod runs;
+pub mod solo;
 mod stamp;
+mod view;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
+pub use config::{Configuration, DiskId, Incarnation, NodeId, Role, Seat, Wiring};
 pub use entry::{Entry, RequestId};
+pub use guard::{Guard, Guards};
+pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};
 pub use keys::{
     COLLECTION, ROWS, client_key, parse_client_key, parse_result_key, parse_row_key, result_key,
     row_key,
 };
+pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
+pub use operation::Operation;
+pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
-pub use replica::{Effect, Input, Replica, Token};
+pub use replica::{
+    Effect, Fill, Identity, Input, Level, Now, Receipt, Replica, Reply, Report, Session, Shown,
+    Tuning,
+};
+pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};
+pub use view::{Direction, Layered, Mutations, Scan, View, ViewError};

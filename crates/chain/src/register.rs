@@ -45,7 +45,7 @@ const FORMAT_WITHOUT_VERSION: u8 = 1;
 const LIST_RESERVED_MAX: usize = 256;
 
 /// One value of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The value itself.
     pub value: Bytes,
@@ -56,7 +56,7 @@ pub struct Member {
 }
 
 /// One group: an attribute of an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     /// The attribute's name.
     pub name: Bytes,
@@ -138,7 +138,7 @@ impl Group {
 }
 
 /// The state of one register at one member.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Register {
     /// The newest entry that changed it (D6): [`apply`](crate::apply) sets it.
     pub version: EntryId,

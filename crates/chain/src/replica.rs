@@ -1,272 +1,380 @@
-//! One replica of one chain, as a pure state machine. Today a chain has one member, which is head,
-//! tail and commit point at once; the inputs and effects are those of a longer chain.
+//! One replica of one chain, as a pure state machine (docs/protocol).
 //!
 //! ```text
-//!   Submit ──▶ Persist ──▶ (disk) ──▶ Persisted ──▶ Commit, then Reply
-//!   Refused ─────────────────────────▶ with the commit of all it was decided on: Reply
+//!            Configuration                  Hello from the greeter
+//!   Waiting ──────────────▶ Adopting ─────▶ Greeting ─────────────▶ Ready
+//!      ▲      (persisted)                      (the head skips it)      │
+//!      └────────────── a newer Configuration: Adopting again ───────────┘
+//!   Halted: a persist failed, or a configuration without this incarnation
 //! ```
 //!
-//! The shell's contract: step, perform the effects in order, step again. Every token that goes in
-//! comes out once, as `Reply` or `Fail`.
+//! The shell's contract: `step` with one input, perform the effects in order, step again; when
+//! nothing more is queued, `step` with `Flush`, which sends what has gathered. Every token that
+//! goes in comes out once, as a reply. Records become durable in the order of their `Lsn`; applied
+//! entries reach the engine in the order of their ids and are then reported by `Applied`.
 //!
-//! Invariants (numbers of docs/protocol; asserted here):
-//! - I1 an epoch is persisted before an entry is numbered in it.
-//! - I3 an entry's `prev` is the entry numbered before it; `(epoch, index)` is never used twice, so
-//!   a failed persist ends the epoch.
-//! - I4 an entry is committed after every member of the write path persisted it.
-//! - I5 the committed id never falls.
-//! - I11 nothing is answered before all that it was decided on is committed.
+//! Invariants asserted here: I1, I3, I4, I5, I6 (cutting), I11, I12 (docs/protocol/invariants.md).
 //!
-//! Deliberately absent until a chain has more members: forwarding, confirmations, leases, deduping
-//! by request id.
+//! Deliberately absent: forwarding requests to the head, timeouts of clients, placement; shells and
+//! the coordinator do that.
 
-use std::collections::VecDeque;
+mod adopt;
+mod collect;
+mod eventual;
+mod interface;
+mod joining;
+mod read;
+mod send;
+mod write;
 
-use bytes::Bytes;
+use std::sync::Arc;
 
-use crate::change::Change;
-use crate::entry::{Entry, RequestId};
-use crate::stamp::{EntryId, Stamp};
+use crate::config::{Configuration, NodeId, Role};
+use crate::guard::{Guard, Guards};
+use crate::host::{Host, Refusal, Token};
+use crate::log::Log;
+use crate::message::{Envelope, Message};
+use crate::record::{Lsn, Record};
+use crate::stamp::EntryId;
+use crate::view::{View, ViewError};
 
-/// The shell's name for something that waits for an answer.
+use collect::Collect;
+use eventual::Eventual;
+pub use eventual::{Receipt, Shown};
+pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
+use joining::Joining;
+use read::Reads;
+use write::Writes;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// What happens to a replica.
-#[derive(Debug)]
-pub enum Input {
-    /// The log was read: the greatest epoch adopted, and the last entry. Once, and first.
-    Recovered {
-        /// The greatest epoch that the log knows.
-        epoch: u64,
-        /// The log's last entry: this member is the whole write path, so all of it is committed.
-        last: EntryId,
-    },
-    /// The epoch asked for by `PersistEpoch` is durable.
-    EpochPersisted(u64),
-    /// A decision that changes something.
-    Submit {
-        /// Who waits.
-        token: Token,
-        /// The request's name, where it has one.
-        request: Option<RequestId>,
-        /// The reply to keep for a retry.
-        result: Bytes,
-        /// The changes.
-        changes: Vec<Change>,
-    },
-    /// A decision that changes nothing: it rests on the newest state, so it waits for that state.
-    Refused {
-        /// Who waits.
-        token: Token,
-    },
-    /// Every entry up to this one is durable here.
-    Persisted(EntryId),
-    /// Nothing handed out by `Persist` and not yet `Persisted` is sure to be durable, or not to be.
-    PersistFailed,
-    /// The disk takes writes again.
-    Resumed,
-}
-
-/// What the shell must do, in this order.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Make durable that this epoch is adopted; entries of it follow the named one.
-    PersistEpoch {
-        /// The epoch.
-        epoch: u64,
-        /// The last entry before it.
-        prev: EntryId,
-    },
-    /// Append the entry to the log and make it durable.
-    Persist(Entry),
-    /// Apply every entry up to this one.
-    Commit(EntryId),
-    /// Answer as decided.
-    Reply(Token),
-    /// Answer that the outcome is unknown.
-    Fail(Token),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Before `Recovered`.
     New,
-    /// `PersistEpoch` is out.
-    Adopting,
-    /// Entries are taken.
+    /// No configuration names this incarnation.
+    Waiting,
+    /// The configuration's record is on its way to the disk.
+    Adopting(Lsn),
+    /// Waiting for `Hello`.
+    Greeting,
+    /// Taking part.
     Ready,
-    /// A persist failed: no entry is taken until `Resumed`.
+    /// Takes nothing any more.
     Halted,
 }
 
-/// One replica.
-#[derive(Debug)]
-pub struct Replica {
-    phase: Phase,
-    /// The epoch adopted, or being adopted.
-    epoch: u64,
-    /// The last entry numbered.
-    last: EntryId,
-    committed: EntryId,
-    /// Who waits, each for the commit of an entry; ids never fall from front to back.
-    waiting: VecDeque<(EntryId, Token)>,
+/// One step's surroundings.
+struct Step<'a> {
+    now: Now,
+    host: &'a mut dyn Host,
+    effects: &'a mut Vec<Effect>,
 }
 
-impl Default for Replica {
-    fn default() -> Self {
-        Self::new()
+impl Step<'_> {
+    fn reply(&mut self, token: Token, reply: Reply) {
+        self.effects.push(Effect::Reply { token, reply });
     }
+
+    fn refuse(&mut self, token: Token, refusal: Refusal) {
+        self.reply(token, Reply::Refused(refusal));
+    }
+}
+
+/// One replica.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Replica {
+    me: Identity,
+    tuning: Tuning,
+    guards: Guards,
+    phase: Phase,
+    /// The adopted configuration, or the one being adopted.
+    configuration: Option<Arc<Configuration>>,
+    lease_until: u64,
+    lsn: Lsn,
+    log: Log,
+    /// The last entry whose record is durable.
+    persisted: EntryId,
+    commit: EntryId,
+    /// The last entry handed to the engine.
+    applying: EntryId,
+    /// The last entry when this member became ready in the epoch (RD-4).
+    inherited: EntryId,
+    /// A greeting that came before the configuration was durable here.
+    early: Option<Envelope>,
+    writes: Writes,
+    reads: Reads,
+    joining: Joining,
+    collect: Collect,
+    eventual: Eventual,
 }
 
 impl Replica {
-    /// A replica that waits to be told what its log holds.
-    pub fn new() -> Self {
+    /// A replica that waits for `Recovered`.
+    pub fn new(me: Identity, tuning: Tuning) -> Self {
         Replica {
+            me,
+            tuning,
+            guards: Guards::default(),
             phase: Phase::New,
-            epoch: 0,
-            last: EntryId::ZERO,
-            committed: EntryId::ZERO,
-            waiting: VecDeque::new(),
+            configuration: None,
+            lease_until: 0,
+            lsn: Lsn(0),
+            log: Log::default(),
+            persisted: EntryId::ZERO,
+            commit: EntryId::ZERO,
+            applying: EntryId::ZERO,
+            inherited: EntryId::ZERO,
+            early: None,
+            writes: Writes::default(),
+            reads: Reads::default(),
+            joining: Joining::default(),
+            collect: Collect::default(),
+            eventual: Eventual::default(),
         }
     }
 
-    /// The epoch in force, or being adopted.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    /// The same replica with other guards: for mutants.
+    #[cfg(feature = "mutants")]
+    pub fn with_guards(mut self, guards: Guards) -> Self {
+        self.guards = guards;
+        self
     }
 
-    /// The last entry committed.
-    pub fn committed(&self) -> EntryId {
-        self.committed
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        self.me
+    }
+
+    /// The configuration adopted or being adopted.
+    pub fn configuration(&self) -> Option<&Arc<Configuration>> {
+        self.configuration.as_ref()
+    }
+
+    /// The epoch adopted or being adopted; 0 before the first.
+    pub fn epoch(&self) -> u64 {
+        self.configuration
+            .as_ref()
+            .map_or(0, |adopted| adopted.epoch)
+    }
+
+    /// The greatest id known committed.
+    pub fn commit(&self) -> EntryId {
+        self.commit
+    }
+
+    /// The last entry of the log.
+    pub fn last(&self) -> EntryId {
+        self.log.last()
+    }
+
+    /// Whether it takes part in its epoch.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Whether it is the head of its configuration.
+    pub fn is_head(&self) -> bool {
+        self.adopted()
+            .is_some_and(|adopted| adopted.head() == self.me.node)
+    }
+
+    /// Whether it may answer clients now (I7, I10).
+    pub fn may_serve(&self, now: Now) -> bool {
+        let lease = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseRead);
+        let role = self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingSilent);
+        self.is_ready() && lease && role && !self.joining.is_open()
+    }
+
+    /// The state at the commit id `at`, over the engine's. `None` if the engine is beyond it: a
+    /// reply is to be read before the next step.
+    pub fn view_at<'a>(&'a self, at: EntryId, committed: &'a dyn View) -> Box<dyn View + 'a> {
+        if at <= self.log.applied() {
+            return Box::new(crate::view::Borrowed(committed));
+        }
+        if at == self.log.last() {
+            return Box::new(self.log.newest(committed));
+        }
+        Box::new(self.log.prefix(at, committed))
     }
 
     /// Takes one input; appends what is to be done to `effects`.
-    pub fn step(&mut self, input: Input, effects: &mut Vec<Effect>) {
+    ///
+    /// # Errors
+    /// [`ViewError`] when the host's store fails: the member must stop.
+    pub fn step(
+        &mut self,
+        now: Now,
+        input: Input,
+        host: &mut dyn Host,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), ViewError> {
+        let mut step = Step { now, host, effects };
+        if self.phase == Phase::Halted {
+            if let Some(token) = input.token() {
+                step.refuse(token, Refusal::NotServing);
+            }
+            return Ok(());
+        }
         match input {
-            Input::Recovered { epoch, last } => self.on_recovered(epoch, last, effects),
-            Input::EpochPersisted(epoch) => self.on_epoch_persisted(epoch),
+            Input::Recovered {
+                durable,
+                applied,
+                filling,
+            } => self.on_recovered(durable, applied, filling, &mut step)?,
+            Input::Configuration(next) => self.on_configuration(next, &mut step),
+            Input::Lease { until } => self.lease_until = until,
+            Input::Persisted(lsn) => self.on_persisted(lsn, &mut step)?,
+            Input::Applied(id) => self.on_applied(id, &mut step)?,
+            Input::Filled(at) => self.on_filled(at, &mut step)?,
+            Input::PersistFailed => self.halt(&mut step),
             Input::Submit {
                 token,
                 request,
-                result,
-                changes,
-            } => {
-                self.on_submit(token, request, result, changes, effects);
-            }
-            Input::Refused { token } => self.on_refused(token, effects),
-            Input::Persisted(id) => self.on_persisted(id, effects),
-            Input::PersistFailed => self.on_persist_failed(effects),
-            Input::Resumed => self.on_resumed(effects),
+                barrier,
+            } => self.on_submit(token, request, barrier, &mut step)?,
+            Input::Write {
+                token,
+                request,
+                w,
+                sloppy,
+                session,
+            } => self.on_write(token, request, (w, sloppy), &session, &mut step)?,
+            Input::Read {
+                token,
+                scope,
+                level,
+                session,
+            } => self.on_read(token, scope, level, session, &mut step)?,
+            Input::Abandon(token) => self.on_abandon(token),
+            Input::Message(envelope) => self.on_envelope(envelope, &mut step)?,
+            Input::Tick => self.on_tick(&mut step)?,
+            Input::Flush => self.on_flush(&mut step),
         }
+        self.advance_joining(&mut step)?;
         self.assert_invariants();
+        Ok(())
     }
 
-    fn on_recovered(&mut self, epoch: u64, last: EntryId, effects: &mut Vec<Effect>) {
-        assert_eq!(self.phase, Phase::New, "a log is recovered once");
-        assert!(
-            last.epoch <= epoch,
-            "I1: entry {last} is of an epoch never adopted"
-        );
-        (self.epoch, self.last, self.committed) = (epoch, last, last);
-        self.adopt_next(effects);
-    }
-
-    fn adopt_next(&mut self, effects: &mut Vec<Effect>) {
-        self.phase = Phase::Adopting;
-        self.epoch += 1;
-        effects.push(Effect::PersistEpoch {
-            epoch: self.epoch,
-            prev: self.last,
-        });
-    }
-
-    fn on_epoch_persisted(&mut self, epoch: u64) {
-        assert_eq!((self.phase, self.epoch), (Phase::Adopting, epoch), "I1");
-        self.phase = Phase::Ready;
-    }
-
-    fn on_submit(
-        &mut self,
-        token: Token,
-        request: Option<RequestId>,
-        result: Bytes,
-        changes: Vec<Change>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.phase != Phase::Ready {
-            effects.push(Effect::Fail(token));
-            return;
+    /// I1: one entry point that drops what does not fit.
+    fn on_envelope(&mut self, envelope: Envelope, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let Some(adopted) = self.adopted() else {
+            let is_greeting = matches!(envelope.message, Message::Hello { .. });
+            if is_greeting && envelope.epoch == self.epoch() {
+                self.early = Some(envelope);
+            }
+            return Ok(());
+        };
+        let is_of_epoch = envelope.epoch == adopted.epoch
+            && adopted
+                .seat(envelope.from)
+                .is_some_and(|seat| seat.incarnation == envelope.incarnation);
+        if !is_of_epoch && self.guards.has(Guard::EpochCheck) {
+            return Ok(());
         }
-        let prev = self.last;
-        let id = EntryId::new(self.epoch, prev.index + 1);
-        self.last = id;
-        self.waiting.push_back((id, token));
-        let stamp = Stamp::strong(id);
-        effects.push(Effect::Persist(Entry {
-            id,
-            prev,
-            floor: EntryId::ZERO,
-            stamp,
-            request,
-            result,
-            changes,
-        }));
-    }
-
-    fn on_refused(&mut self, token: Token, effects: &mut Vec<Effect>) {
-        if self.last == self.committed {
-            effects.push(Effect::Reply(token));
-        } else {
-            self.waiting.push_back((self.last, token));
+        let from = envelope.from;
+        match envelope.message {
+            Message::Hello { .. } => return self.on_hello(from, envelope.message, step),
+            _ if self.phase != Phase::Ready => return Ok(()),
+            Message::Append {
+                after,
+                entries,
+                commit,
+            } => self.on_append(from, after, entries, commit, step)?,
+            Message::Confirm { id } => self.on_confirm(from, id, step)?,
+            Message::Commit { id } => self.on_commit(id, step)?,
+            Message::Resend { after } => self.on_resend(from, after),
+            Message::Query { number, scope } => self.on_query(from, number, &scope, step),
+            Message::QueryAnswer { number, commit } => {
+                self.on_query_answer(from, number, commit, step)?;
+            }
+            Message::FillAsk { .. } | Message::FillPart { .. } | Message::Digest { .. } => {
+                self.on_joining(from, envelope.message, step)?;
+            }
+            Message::Offer { .. }
+            | Message::Held { .. }
+            | Message::Promote { .. }
+            | Message::Show { .. }
+            | Message::Shown { .. }
+            | Message::Overlay { .. }
+            | Message::Gather { .. }
+            | Message::Gathered { .. } => self.on_eventual(from, envelope.message, step)?,
         }
+        Ok(())
     }
 
-    fn on_persisted(&mut self, id: EntryId, effects: &mut Vec<Effect>) {
-        assert!(id <= self.last, "I4: {id} was never handed out");
-        assert!(self.committed <= id, "I5: {id} is below what is committed");
-        self.committed = id;
-        effects.push(Effect::Commit(id));
-        while let Some(&(awaited, token)) = self.waiting.front()
-            && awaited <= id
-        {
-            self.waiting.pop_front();
-            effects.push(Effect::Reply(token));
+    fn on_tick(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.phase == Phase::Ready {
+            self.retry_writes(step);
+            self.retry_reads(step)?;
+            self.tick_joining(step)?;
+            self.tick_collect(step)?;
+            self.tick_eventual(step)?;
+        }
+        Ok(())
+    }
+
+    fn on_flush(&mut self, step: &mut Step<'_>) {
+        if self.phase == Phase::Ready {
+            self.flush_greetings(step);
+            self.flush_writes(step);
+            self.flush_eventual(step);
         }
     }
 
-    fn on_persist_failed(&mut self, effects: &mut Vec<Effect>) {
-        self.phase = Phase::Halted;
-        self.last = self.committed;
-        effects.extend(self.waiting.drain(..).map(|(_, token)| Effect::Fail(token)));
+    fn on_abandon(&mut self, token: Token) {
+        self.abandon_write(token);
+        self.abandon_read(token);
+        self.abandon_eventual(token);
     }
 
-    fn on_resumed(&mut self, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Halted {
-            self.adopt_next(effects);
+    /// The adopted configuration, once it is durable.
+    fn adopted(&self) -> Option<&Arc<Configuration>> {
+        match self.phase {
+            Phase::Greeting | Phase::Ready => self.configuration.as_ref(),
+            _ => None,
         }
+    }
+
+    fn role(&self) -> Option<Role> {
+        Some(self.adopted()?.seat(self.me.node)?.role)
+    }
+
+    fn is_commit_point(&self) -> bool {
+        self.adopted()
+            .is_some_and(|adopted| adopted.commit_point() == self.me.node)
+    }
+
+    /// Whether this member is the whole write path.
+    fn is_alone(&self) -> bool {
+        self.adopted().is_some_and(|adopted| adopted.size() == 1)
+    }
+
+    fn persist(&mut self, record: Record, step: &mut Step<'_>) -> Lsn {
+        self.lsn = Lsn(self.lsn.0 + 1);
+        let lsn = self.lsn;
+        step.effects.push(Effect::Persist { lsn, record });
+        lsn
+    }
+
+    fn send(&self, to: NodeId, message: Message, step: &mut Step<'_>) {
+        let envelope = Envelope {
+            epoch: self.epoch(),
+            from: self.me.node,
+            incarnation: self.me.incarnation,
+            message,
+        };
+        step.effects.push(Effect::Send { to, envelope });
     }
 
     fn assert_invariants(&self) {
         assert!(
-            self.committed <= self.last,
-            "I4: committed {} beyond the log",
-            self.committed
+            self.commit <= self.log.last() || self.joining.is_open(),
+            "I4: {} is committed beyond the log",
+            self.commit
         );
         assert!(
-            self.last.epoch <= self.epoch,
-            "I1: {} is beyond epoch {}",
-            self.last,
-            self.epoch
-        );
-        let nothing_waits = self.waiting.is_empty();
-        assert!(
-            nothing_waits || self.committed < self.last,
-            "I11: someone waits for nothing"
-        );
-        assert!(
-            nothing_waits || self.phase == Phase::Ready,
-            "I11: someone waits for ever"
+            self.applying <= self.commit,
+            "I5: {} was applied beyond the commit",
+            self.applying
         );
     }
 }

@@ -17,7 +17,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use fader_chain::{Change, Effect, ElementOp, Entry, EntryId, Input, Replica, Token};
+use fader_chain::solo::{Effect, Input, Replica};
+use fader_chain::{Change, ElementOp, Entry, EntryId, Token};
 use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
 use fader_services::{Table, Unhurried, ViewError};
@@ -26,7 +27,7 @@ use tokio::sync::oneshot;
 use crate::engine::EngineError;
 use crate::keys;
 use crate::log::{Log, LogError};
-use crate::node::{Shared, placed};
+use crate::node::Shared;
 use crate::pending::Pending;
 use crate::settings::{Durability, Settings};
 use crate::status::Health;
@@ -219,16 +220,14 @@ impl ChainThread {
         let domain = request
             .domain()
             .map(|name| catalog::domain(&self.pending, account, name));
-        let (collection, mode) = match domain.transpose() {
-            Ok(entry) => placed(entry.flatten()),
+        let collection = match domain.transpose() {
+            Ok(entry) => entry.flatten().map(|entry| entry.collection),
             Err(error) => return drop(reply.send(Err(error.into()))),
         };
         let limits = &self.settings.limits;
         let context = Context {
             account,
             collection,
-            mode,
-            unsettled_items: 0,
             now_ms: now_ms(),
             limits,
             pace: &Unhurried,

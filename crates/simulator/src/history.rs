@@ -12,17 +12,13 @@
 //!
 //! Deliberately absent: messages, and everything a check can derive.
 
-mod display;
+pub(crate) mod display;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, Entry, EntryId, Register, RequestId, Stamp};
-
-/// A member: a node with one disk. A node with a new disk is another member (D16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeId(pub u32);
+use fader_chain::{Configuration, ElementOp, Entry, EntryId, NodeId, Register, RequestId, Stamp};
 
 /// A point of a run's virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +29,8 @@ pub struct Moment {
     pub step: u64,
 }
 
-/// The run.
+/// The run. An operator who gives up what was acknowledged (AL-4) ends it: no check can tell what
+/// is lost by choice from what is lost.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// What clients asked, in the order of invocation.
@@ -78,7 +75,8 @@ pub enum Level {
     Eventual {
         /// R or W.
         quorum: usize,
-        /// A write that may be accepted without a lease (G7).
+        /// A write that may be accepted without a lease (G7); a read that claims no quorum
+        /// (ER-2).
         sloppy: bool,
     },
     /// A read at any member that proves how stale it is at most.
@@ -160,9 +158,11 @@ pub enum Reply {
     Shown {
         /// The epoch it ran in.
         epoch: u64,
-        /// All entries up to this one are in what is shown; those above it may be.
+        /// All entries up to this one are in what is shown: of a strong read exactly these, of
+        /// others also what overlays and other members add.
         commit: EntryId,
-        /// The floor in force: what is absent has this stamp (GC-6).
+        /// The floor in force: what is absent has this stamp (GC-6). In a `strong` collection,
+        /// where no mark is kept, it is `commit`.
         floor: EntryId,
         /// In the order of the request.
         registers: Vec<Shown>,
@@ -229,6 +229,13 @@ pub enum Fact {
         /// The operation.
         name: RequestId,
     },
+    /// A returning member forgot an operation that it held (GC-5).
+    Forgotten {
+        /// The member.
+        node: NodeId,
+        /// The operation.
+        name: RequestId,
+    },
     /// A member gave an eventual write its acknowledgement.
     Acknowledged {
         /// The member.
@@ -252,18 +259,7 @@ pub enum Fact {
         fate: Fate,
     },
     /// The coordinator published a configuration.
-    Published {
-        /// Its epoch.
-        epoch: u64,
-        /// The write path's serving members.
-        serving: Vec<NodeId>,
-        /// The joining member.
-        syncing: Option<NodeId>,
-        /// `gc_floor`.
-        floor: EntryId,
-        /// An operator gave up what was acknowledged (AL-4).
-        lossy: bool,
-    },
+    Published(Arc<Configuration>),
     /// A serving member became ready in an epoch.
     Ready {
         /// The member.
@@ -306,6 +302,8 @@ pub struct MemberState {
     pub node: NodeId,
     /// The last entry applied; all that is committed.
     pub applied: EntryId,
+    /// The service's derived key: the number of pairs.
+    pub pairs: u64,
     /// Every register of its engine.
     pub registers: BTreeMap<Bytes, Register>,
     /// Unsettled operations in its overlay.
@@ -338,6 +336,13 @@ impl Call {
             Some((at, Outcome::Done(reply))) => Some((*at, reply)),
             _ => None,
         }
+    }
+
+    /// The name of its write `part`: its own, or that of an item of an eventual batch (D19).
+    pub fn part(&self, part: usize) -> Option<RequestId> {
+        let name = self.name?;
+        let part = u32::try_from(part).ok()?;
+        Some(RequestId { part, ..name })
     }
 
     /// Whether it is linearizable.

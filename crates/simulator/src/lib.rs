@@ -3,9 +3,12 @@
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
+pub mod check;
 mod history;
+mod service;
 
 pub use history::{
-    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, NodeId,
-    Outcome, Reply, Request, Shown, Stamping, Write,
+    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome, Reply,
+    Request, Shown, Stamping, Write,
 };
+pub use service::{Answer, Decision, PAIRS, Pairs, Service, State, pairs_of, pairs_value};

@@ -190,9 +190,8 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
     })
 }
 
-/// A preference as text; none when empty.
-pub(super) fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
-    const WHAT: &str = "a preference";
+fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
+    const WHAT: &str = "an access key's preference";
     match text(bytes, WHAT)?.as_str() {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| DecodeError::new(WHAT)),

@@ -3,18 +3,12 @@
 use std::fmt::{Display, Formatter, Result};
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, Entry, Register, RequestId, Stamp};
+use fader_chain::{Change, ElementOp, Entry, Register, RequestId, Role, Stamp};
 
 use super::{
-    Bound, Call, Condition, Event, Fact, Fate, Level, Moment, NodeId, Outcome, Reply, Request,
-    Shown, Stamping,
+    Bound, Call, Condition, Event, Fact, Fate, Level, Moment, Outcome, Reply, Request, Shown,
+    Stamping,
 };
-
-impl Display for NodeId {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "n{}", self.0)
-    }
-}
 
 impl Display for Moment {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -155,6 +149,7 @@ impl Display for Fact {
             Fact::Committed { node, entry } => write!(f, "{node} commits {}", Line(entry)),
             Fact::Stamped(stamping) => write!(f, "{stamping}"),
             Fact::Held { node, name } => write!(f, "{node} holds {}", Name(*name)),
+            Fact::Forgotten { node, name } => write!(f, "{node} forgets {}", Name(*name)),
             Fact::Acknowledged {
                 node,
                 name,
@@ -173,20 +168,16 @@ impl Display for Fact {
             Fact::Settled { name, entry, fate } => {
                 write!(f, "{} settled by {entry}: {fate}", Name(*name))
             }
-            Fact::Published {
-                epoch,
-                serving,
-                syncing,
-                floor,
-                lossy,
-            } => {
-                let lossy = if *lossy { ", lossy" } else { "" };
-                write!(f, "epoch {epoch} = [")?;
-                serving.iter().try_for_each(|node| write!(f, " {node}"))?;
-                syncing
-                    .iter()
-                    .try_for_each(|node| write!(f, " {node}(s)"))?;
-                write!(f, " ], floor {floor}{lossy}")
+            Fact::Published(configuration) => {
+                write!(f, "epoch {} = [", configuration.epoch)?;
+                for seat in &configuration.seats {
+                    let syncing = match seat.role {
+                        Role::Serving => "",
+                        Role::Syncing => "(s)",
+                    };
+                    write!(f, " {}{syncing}", seat.node)?;
+                }
+                write!(f, " ], floor {}", configuration.floor)
             }
             Fact::Ready { node, epoch, last } => {
                 write!(f, "{node} ready in epoch {epoch}, log to {last}")
@@ -227,10 +218,7 @@ impl Display for Line<'_> {
         }
         for change in &entry.changes {
             match change {
-                Change::Merge { key, ops: list, .. } => {
-                    write!(f, " {} {}", text(key), ops(list))?;
-                }
-                Change::Collect { key, entry, .. } => write!(f, " {} collect {entry}", text(key))?,
+                Change::Merge { key, ops: list, .. } => write!(f, " {} {}", text(key), ops(list))?,
                 other => write!(f, " ({} derived)", text(other.key()))?,
             }
         }
@@ -257,11 +245,12 @@ pub(crate) struct Name(pub(crate) RequestId);
 
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{:x}:{}", self.0.client, self.0.seq)?;
-        match self.0.part {
-            0 => Ok(()),
-            part => write!(f, "#{part}"),
+        let RequestId { client, seq, part } = self.0;
+        write!(f, "{client:x}:{seq}")?;
+        if part != 0 {
+            write!(f, ".{part}")?;
         }
+        Ok(())
     }
 }
 

@@ -62,12 +62,14 @@ fn a_call_with_its_reply() {
             tentative: true,
         }],
     };
-    call.end = Some((at(2_000, 20), Outcome::Done(reply)));
+    check(
+        &reply,
+        &expect!["shows at 1.7 (epoch 1, floor 0.0): x {!@1.7 a=1@1.7} tentative"],
+    );
+    call.end = Some((at(2_000, 20), Outcome::Unknown));
     check(
         &call,
-        &expect![
-            "1.204ms#17 c3/s1 asks n2: eventual(2) get x => 2.000ms#20 shows at 1.7 (epoch 1, floor 0.0): x {!@1.7 a=1@1.7} tentative"
-        ],
+        &expect!["1.204ms#17 c3/s1 asks n2: eventual(2) get x => 2.000ms#20 unknown"],
     );
 }
 

@@ -31,11 +31,7 @@ fn each_action_on_domains_is_read() {
     for (form, expected) in [
         (
             "Action=CreateDomain&DomainName=dom",
-            Request::CreateDomain {
-                domain: domain(),
-                mode: None,
-                preference: None,
-            },
+            Request::CreateDomain { domain: domain() },
         ),
         (
             "Action=DeleteDomain&DomainName=dom",

@@ -15,6 +15,7 @@ mod report;
 mod select;
 mod server;
 mod simpledb;
+mod steps;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Select(Options),
     /// Memory of a million items, and the start after a crash.
     Memory(Options),
+    /// Steps of the replication core: writes through three members in memory.
+    Steps(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Simpledb(options) => simpledb::run(&options),
         Command::Select(options) => select::run(&options),
         Command::Memory(options) => memory::run(&options),
+        Command::Steps(options) => steps::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Floor(options) => floor(&options).map(|()| true),
     };

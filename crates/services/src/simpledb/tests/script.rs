@@ -36,9 +36,10 @@ impl Runner for Script {
             return Ok(format!("{} keys\n", self.service.sweep(batch.parse()?)));
         }
         if command.name == "limit" {
-            let limits = &mut self.service.limits;
-            let texts = command.args.iter().map(text);
-            texts.for_each(|text| set_limit(limits, &text));
+            command
+                .args
+                .iter()
+                .for_each(|argument| self.limit(argument));
             return Ok(String::new());
         }
         let request = self.request(command);
@@ -62,6 +63,22 @@ impl Runner for Script {
 }
 
 impl Script {
+    fn limit(&mut self, argument: &Argument) {
+        let Argument::KeyValue(name, value) = argument else {
+            panic!("limit NAME=N")
+        };
+        let (limits, value) = (&mut self.service.limits, value.parse::<u64>().unwrap());
+        match name.as_str() {
+            "domains" => limits.domains_per_account = value,
+            "domain_bytes" => limits.domain_bytes = value,
+            "domain_pairs" => limits.domain_pairs = value,
+            "item_pairs" => limits.item_pairs = usize::try_from(value).unwrap(),
+            "submitted_items" => limits.submitted_items = usize::try_from(value).unwrap(),
+            "submitted_attributes" => limits.submitted_attributes = usize::try_from(value).unwrap(),
+            _ => panic!("no limit {name}"),
+        }
+    }
+
     fn request(&self, command: &Command) -> Request {
         let mut texts: Vec<String> = command.args.iter().map(text).collect();
         if command.name == "domains" {
@@ -79,11 +96,7 @@ impl Script {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let items = || texts.split(|text| *text == ",");
         match command.name.as_str() {
-            "create" => Request::CreateDomain {
-                domain,
-                mode: None,
-                preference: None,
-            },
+            "create" => Request::CreateDomain { domain },
             "drop" => Request::DeleteDomain { domain },
             "metadata" => Request::DomainMetadata { domain },
             "put" => Request::PutAttributes {
@@ -122,23 +135,7 @@ impl Script {
     }
 }
 
-/// `NAME=N`.
-pub(super) fn set_limit(limits: &mut Limits, text: &str) {
-    let (name, value) = text.split_once('=').expect("limit NAME=N");
-    let value = value.parse::<u64>().unwrap();
-    match name {
-        "domains" => limits.domains_per_account = value,
-        "domain_bytes" => limits.domain_bytes = value,
-        "domain_pairs" => limits.domain_pairs = value,
-        "item_pairs" => limits.item_pairs = usize::try_from(value).unwrap(),
-        "submitted_items" => limits.submitted_items = usize::try_from(value).unwrap(),
-        "submitted_attributes" => limits.submitted_attributes = usize::try_from(value).unwrap(),
-        "page_items_default" => limits.page_items_default = usize::try_from(value).unwrap(),
-        _ => panic!("no limit {name}"),
-    }
-}
-
-pub(super) fn text(argument: &Argument) -> String {
+fn text(argument: &Argument) -> String {
     match argument {
         Argument::KeyValue(key, value) => format!("{key}={value}"),
         Argument::Positional(value) => value.clone(),
@@ -146,7 +143,7 @@ pub(super) fn text(argument: &Argument) -> String {
     }
 }
 
-pub(super) fn take_condition(texts: &mut Vec<String>) -> Vec<Expected> {
+fn take_condition(texts: &mut Vec<String>) -> Vec<Expected> {
     let Some(at) = texts
         .iter()
         .position(|text| text == "if" || text == "unless")
@@ -175,7 +172,7 @@ fn show(outcome: &Result<Answered, super::Error>) -> String {
     }
 }
 
-pub(super) fn show_reply(reply: &Reply) -> String {
+fn show_reply(reply: &Reply) -> String {
     match reply {
         Reply::Done => "done ".to_owned(),
         Reply::Domains { names, next_token } => {
@@ -198,30 +195,15 @@ pub(super) fn show_reply(reply: &Reply) -> String {
             metadata.attribute_values_bytes,
             metadata.timestamp_s,
         ),
-        Reply::Attributes(attributes) => show_pairs(attributes),
-        Reply::Items { items, next_token } => {
-            let item =
-                |item: &Item| format!("{}({}) ", lossy(&item.name), show_pairs(&item.attributes));
-            let mut shown: String = items.iter().map(item).collect();
-            shown.push_str(if next_token.is_some() {
-                "and more "
-            } else {
-                ""
-            });
-            shown
-        }
-        Reply::ItemNames { .. } | Reply::Plan(_) => unreachable!("no command asks for it"),
+        Reply::Attributes(attributes) => attributes
+            .iter()
+            .map(|pair| format!("{}={} ", lossy(&pair.name), lossy(&pair.value)))
+            .collect(),
+        Reply::Items { .. } | Reply::ItemNames { .. } | Reply::Plan(_) => unreachable!(),
     }
 }
 
-fn show_pairs(attributes: &[Attribute]) -> String {
-    attributes
-        .iter()
-        .map(|pair| format!("{}={} ", lossy(&pair.name), lossy(&pair.value)))
-        .collect()
-}
-
-pub(super) fn show_change(change: &Change) -> String {
+fn show_change(change: &Change) -> String {
     let key = change.key();
     let name = format!(
         "{} {}",

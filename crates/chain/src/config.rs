@@ -1,0 +1,165 @@
+//! The configuration of a chain: who its members are, in which order, in which epoch
+//! (docs/protocol/chain.md, section 2).
+//!
+//! Invariants:
+//! - C1 serving seats come first, then at most one syncing one; nodes are distinct.
+//! - C2 there is at least one serving seat: the last serving member is never removed (RM-2).
+//!
+//! Deliberately absent: how configurations are agreed on; that is the coordinator's.
+
+use crate::stamp::EntryId;
+
+/// A node of the cluster: a number given once per disk and never again (D16), so that it can be
+/// part of a stamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "n{}", self.0)
+    }
+}
+
+/// One life of a node's process, chosen at random when it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation(pub u128);
+
+/// A disk, chosen at random when its folder is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DiskId(pub u128);
+
+/// How entries travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wiring {
+    /// The head sends to every member and commits (CRAQ, section 4.1, as the multicast option).
+    Star,
+    /// Each member sends to its successor, the tail commits.
+    Chain,
+}
+
+/// What a member of the write path may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// It answers clients.
+    Serving,
+    /// It takes part in every commit and answers nobody (I10).
+    Syncing,
+}
+
+/// One place of the write path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat {
+    /// Whose it is.
+    pub node: NodeId,
+    /// In which of its lives.
+    pub incarnation: Incarnation,
+    /// With which disk.
+    pub disk: DiskId,
+    /// What it may do.
+    pub role: Role,
+}
+
+/// The members of a chain in one epoch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Configuration {
+    /// Its number, from 1.
+    pub epoch: u64,
+    /// How entries travel.
+    pub wiring: Wiring,
+    /// The write path, head first.
+    pub seats: Vec<Seat>,
+    /// The serving members of the newest configuration that had any: who may restart the chain
+    /// alone after all were down (AL-1).
+    pub last_serving: Vec<(NodeId, DiskId)>,
+    /// Marks made by entries at or below it may be collected (reconfiguration.md, section 8).
+    pub floor: EntryId,
+}
+
+impl Configuration {
+    /// N: the members of the write path, the syncing one included.
+    pub fn size(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// The seat of `node`, if it has one.
+    pub fn seat(&self, node: NodeId) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.node == node)
+    }
+
+    /// The place of `node` in the write path, from 0.
+    pub fn position(&self, node: NodeId) -> Option<usize> {
+        self.seats.iter().position(|seat| seat.node == node)
+    }
+
+    /// The first member: it numbers entries.
+    pub fn head(&self) -> NodeId {
+        self.seats[0].node
+    }
+
+    /// The last serving member.
+    pub fn tail(&self) -> NodeId {
+        let serving = self.serving().last();
+        serving.expect("C2: some member serves")
+    }
+
+    /// Who records commits first and answers version queries: never a syncing member.
+    pub fn commit_point(&self) -> NodeId {
+        match self.wiring {
+            Wiring::Star => self.head(),
+            Wiring::Chain => self.tail(),
+        }
+    }
+
+    /// The member before `node`.
+    pub fn predecessor(&self, node: NodeId) -> Option<NodeId> {
+        let before = self.position(node)?.checked_sub(1)?;
+        Some(self.seats[before].node)
+    }
+
+    /// The member after `node`.
+    pub fn successor(&self, node: NodeId) -> Option<NodeId> {
+        let after = self.position(node)? + 1;
+        self.seats.get(after).map(|seat| seat.node)
+    }
+
+    /// Who sends `node` its `Hello` and its entries: in star wiring the head, in chain wiring the
+    /// predecessor (AD-3, WR-2, WC-2). The head has nobody.
+    pub fn source(&self, node: NodeId) -> Option<NodeId> {
+        match self.wiring {
+            Wiring::Star => Some(self.head()).filter(|head| *head != node),
+            Wiring::Chain => self.predecessor(node),
+        }
+    }
+
+    /// To whom `node` sends entries and `Hello`.
+    pub fn followers(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.seats
+            .iter()
+            .map(|seat| seat.node)
+            .filter(move |other| self.source(*other) == Some(node))
+    }
+
+    /// Everyone but `node`.
+    pub fn others(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.seats
+            .iter()
+            .map(|seat| seat.node)
+            .filter(move |other| *other != node)
+    }
+
+    /// The members that answer clients, in order.
+    pub fn serving(&self) -> impl Iterator<Item = NodeId> {
+        self.seats
+            .iter()
+            .filter(|seat| seat.role == Role::Serving)
+            .map(|seat| seat.node)
+    }
+
+    /// The joining member, if there is one.
+    pub fn syncing(&self) -> Option<NodeId> {
+        self.seats
+            .iter()
+            .find(|seat| seat.role == Role::Syncing)
+            .map(|seat| seat.node)
+    }
+}

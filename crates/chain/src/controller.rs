@@ -1,0 +1,246 @@
+//! What the next configuration of a chain is (docs/protocol/reconfiguration.md, sections 3 to 8).
+//!
+//! A controller is anyone who reads the configuration, knows whose sessions live and what members
+//! report, and publishes what [`next`] says by compare-and-set on the epoch. Nothing is kept outside
+//! the configuration but those facts, so controllers may die, repeat themselves and compete.
+//!
+//! Invariants:
+//! - K1 a seat goes only with its session (RM-1, FN-2); the last serving seat stays (RM-2).
+//! - K2 after all serving members were lost, only one of `last_serving` with its own disk begins
+//!   again, alone (AL-1, AL-2).
+//! - K3 one member joins at a time, at the end of the write path, and serves when it has reported
+//!   `SyncDone` in the current epoch (JN-1, JN-6).
+//! - K4 the floor rises to what every member has applied in the current epoch, no gap open (GC-2).
+//!
+//! Deliberately absent: sessions and their clocks, how facts travel, budgets of slow members.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Configuration, NodeId, Role, Seat, Wiring};
+use crate::replica::{Identity, Report};
+use crate::stamp::EntryId;
+
+/// What a controller knows besides the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Whose sessions live. A seat whose identity is not among them is given up.
+    pub sessions: Vec<Identity>,
+    /// What members reported.
+    pub reports: Reports,
+    /// How many members the chain is to have.
+    pub size: usize,
+    /// How entries are to travel.
+    pub wiring: Wiring,
+    /// A change among live members, if one is wanted.
+    pub shift: Option<Shift>,
+    /// Whether it is time to raise the floor.
+    pub raise_floor: bool,
+}
+
+/// A change of places among members that live (RM-3, SL-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shift {
+    /// This serving member becomes the head.
+    Head(NodeId),
+    /// This serving member goes behind all others that serve.
+    Back(NodeId),
+    /// This serving member is slow: it goes to the end, as syncing.
+    Demote(NodeId),
+}
+
+/// What members reported about the epoch they are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reports(BTreeMap<NodeId, Reported>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reported {
+    epoch: u64,
+    is_adopted: bool,
+    is_synced: bool,
+    /// What it has applied, if no gap is open.
+    applied: Option<EntryId>,
+}
+
+impl Reports {
+    /// Takes what `node` says; of an epoch older than its newest it says nothing any more.
+    pub fn note(&mut self, node: NodeId, report: Report) {
+        let epoch = match report {
+            Report::Adopted { epoch } => epoch,
+            Report::SyncDone { epoch, .. } | Report::Floor { epoch, .. } => epoch,
+        };
+        let reported = self.0.entry(node).or_default();
+        if epoch < reported.epoch {
+            return;
+        }
+        if reported.epoch < epoch {
+            *reported = Reported {
+                epoch,
+                ..Reported::default()
+            };
+        }
+        match report {
+            Report::Adopted { .. } => reported.is_adopted = true,
+            Report::SyncDone { .. } => reported.is_synced = true,
+            Report::Floor { applied, gap, .. } => {
+                reported.is_adopted = true;
+                reported.applied = (!gap).then_some(applied);
+            }
+        }
+    }
+
+    /// Whether `node` has adopted `epoch`.
+    pub fn has_adopted(&self, node: NodeId, epoch: u64) -> bool {
+        self.of(node, epoch)
+            .is_some_and(|reported| reported.is_adopted)
+    }
+
+    fn of(&self, node: NodeId, epoch: u64) -> Option<&Reported> {
+        self.0.get(&node).filter(|reported| reported.epoch == epoch)
+    }
+}
+
+/// The first configuration of a chain: `members`, not none, all with empty disks.
+pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
+    assert!(!members.is_empty(), "C2: some member serves");
+    let seats = members.iter().map(|member| seat(*member, Role::Serving));
+    Configuration {
+        epoch: 1,
+        wiring,
+        seats: seats.collect(),
+        last_serving: members
+            .iter()
+            .map(|member| (member.node, member.disk))
+            .collect(),
+        floor: EntryId::ZERO,
+    }
+}
+
+/// The configuration that follows `current`, if the facts ask for another one.
+///
+/// The changes are applied one after the other, as if each had been an epoch of its own: members may
+/// skip epochs.
+pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
+    let mut draft = current.clone();
+    serve(&mut draft, current.epoch, facts);
+    remove(&mut draft, facts);
+    restart(&mut draft, facts);
+    if let Some(wanted) = facts.shift {
+        shift(&mut draft, wanted);
+    }
+    join(&mut draft, facts);
+    draft.wiring = facts.wiring;
+    if facts.raise_floor {
+        raise_floor(&mut draft, current, facts);
+    }
+    if draft == *current {
+        return None;
+    }
+    draft.epoch += 1;
+    draft.last_serving = draft
+        .seats
+        .iter()
+        .filter(|seat| seat.role == Role::Serving)
+        .map(|seat| (seat.node, seat.disk))
+        .collect();
+    Some(draft)
+}
+
+fn seat(member: Identity, role: Role) -> Seat {
+    Seat {
+        node: member.node,
+        incarnation: member.incarnation,
+        disk: member.disk,
+        role,
+    }
+}
+
+fn is_live(seat: &Seat, facts: &Facts) -> bool {
+    let identity = Identity {
+        node: seat.node,
+        incarnation: seat.incarnation,
+        disk: seat.disk,
+    };
+    facts.sessions.contains(&identity)
+}
+
+/// JN-6: the syncing member has said, in the current epoch, that it holds everything.
+fn serve(draft: &mut Configuration, epoch: u64, facts: &Facts) {
+    for seat in &mut draft.seats {
+        let reported = facts.reports.of(seat.node, epoch);
+        if reported.is_some_and(|reported| reported.is_synced) && is_live(seat, facts) {
+            seat.role = Role::Serving;
+        }
+    }
+}
+
+/// RM-1, RM-2: whoever has no session goes, unless nobody would be left that serves.
+fn remove(draft: &mut Configuration, facts: &Facts) {
+    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    if draft.seats.iter().any(serves) {
+        draft.seats.retain(|seat| is_live(seat, facts));
+    }
+}
+
+/// AL-1, AL-2: nobody that serves lives; one of those who did last is back, with its disk.
+fn restart(draft: &mut Configuration, facts: &Facts) {
+    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    if draft.seats.iter().any(serves) {
+        return;
+    }
+    let returned = facts
+        .sessions
+        .iter()
+        .find(|member| draft.last_serving.contains(&(member.node, member.disk)));
+    if let Some(member) = returned {
+        draft.seats = vec![seat(*member, Role::Serving)];
+    }
+}
+
+fn shift(draft: &mut Configuration, wanted: Shift) {
+    let (Shift::Head(node) | Shift::Back(node) | Shift::Demote(node)) = wanted;
+    let serving = draft.serving().count();
+    let Some(position) = draft.position(node) else {
+        return;
+    };
+    if draft.seats[position].role == Role::Syncing || serving < 2 {
+        return;
+    }
+    let mut moved = draft.seats.remove(position);
+    match wanted {
+        Shift::Head(_) => draft.seats.insert(0, moved),
+        Shift::Back(_) => draft.seats.insert(serving - 1, moved),
+        Shift::Demote(_) if draft.syncing().is_none() => {
+            moved.role = Role::Syncing;
+            draft.seats.push(moved);
+        }
+        Shift::Demote(_) => draft.seats.insert(position, moved),
+    }
+}
+
+/// JN-1: one at a time; a node whose earlier life still has a seat waits for the end of that.
+fn join(draft: &mut Configuration, facts: &Facts) {
+    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    let has_place = draft.seats.len() < facts.size && draft.syncing().is_none();
+    if !has_place || !draft.seats.iter().any(serves) {
+        return;
+    }
+    let newcomer = facts
+        .sessions
+        .iter()
+        .find(|member| draft.seat(member.node).is_none());
+    if let Some(member) = newcomer {
+        draft.seats.push(seat(*member, Role::Syncing));
+    }
+}
+
+/// GC-2: every member of the *current* epoch has applied it; who joins with the next is filtered.
+fn raise_floor(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
+    let applied = |seat: &Seat| facts.reports.of(seat.node, current.epoch)?.applied;
+    let reported: Option<Vec<EntryId>> = current.seats.iter().map(applied).collect();
+    if let Some(lowest) = reported.and_then(|reported| reported.into_iter().min()) {
+        draft.floor = draft.floor.max(lowest);
+    }
+}
+
+#[cfg(test)]
+mod tests;

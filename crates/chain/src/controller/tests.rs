@@ -1,0 +1,181 @@
+//! The next configuration, for what a controller can know.
+
+use super::*;
+use crate::config::{DiskId, Incarnation};
+
+fn member(node: u32, life: u128) -> Identity {
+    Identity {
+        node: NodeId(node),
+        incarnation: Incarnation(life),
+        disk: DiskId(u128::from(node)),
+    }
+}
+
+/// `1 2 3s`: nodes in order, each in its first life; `s` for syncing.
+fn chain(epoch: u64, seats: &str) -> Configuration {
+    let seats: Vec<Seat> = seats
+        .split_whitespace()
+        .map(|word| {
+            let node = word.trim_end_matches('s').parse().unwrap();
+            let role = match word.ends_with('s') {
+                true => Role::Syncing,
+                false => Role::Serving,
+            };
+            seat(member(node, 1), role)
+        })
+        .collect();
+    let serving = seats.iter().filter(|seat| seat.role == Role::Serving);
+    Configuration {
+        epoch,
+        wiring: Wiring::Star,
+        last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
+        seats,
+        floor: EntryId::ZERO,
+    }
+}
+
+fn facts(sessions: &[(u32, u128)]) -> Facts {
+    Facts {
+        sessions: sessions
+            .iter()
+            .map(|(node, life)| member(*node, *life))
+            .collect(),
+        reports: Reports::default(),
+        size: 3,
+        wiring: Wiring::Star,
+        shift: None,
+        raise_floor: false,
+    }
+}
+
+fn seats_of(configuration: &Configuration) -> String {
+    let words = configuration.seats.iter().map(|seat| {
+        let role = match seat.role {
+            Role::Serving => "",
+            Role::Syncing => "s",
+        };
+        format!("{}{role}", seat.node.0)
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The seats of the next configuration, or `-`.
+fn after(current: &Configuration, facts: &Facts) -> String {
+    let next = next(current, facts);
+    if let Some(next) = &next {
+        assert_eq!(next.epoch, current.epoch + 1);
+        assert!(next.serving().next().is_some(), "C2");
+    }
+    next.map_or("-".to_string(), |next| seats_of(&next))
+}
+
+#[test]
+fn members_go_with_their_sessions_and_others_take_their_place() {
+    let cases: [(&str, &[(u32, u128)], &str); 9] = [
+        ("1 2 3", &[(1, 1), (2, 1), (3, 1)], "-"),
+        ("1 2 3", &[(2, 1), (3, 1)], "2 3"),
+        ("1 2 3", &[(3, 1)], "3"),
+        // The last serving member stays, and what is behind it waits with it.
+        ("1 2s", &[(2, 1)], "-"),
+        ("1 2 3", &[], "-"),
+        // Another life of a member is not that member.
+        ("1 2 3", &[(1, 2), (2, 1), (3, 1)], "2 3 1s"),
+        // One at a time.
+        ("1", &[(1, 1), (2, 1), (3, 1)], "1 2s"),
+        ("1 2s", &[(1, 1), (2, 1), (3, 1)], "-"),
+        // No more than wanted.
+        ("1 2 3", &[(1, 1), (2, 1), (3, 1), (4, 1)], "-"),
+    ];
+    for (seats, sessions, expected) in cases {
+        assert_eq!(
+            after(&chain(7, seats), &facts(sessions)),
+            expected,
+            "{seats} {sessions:?}"
+        );
+    }
+}
+
+#[test]
+fn one_of_those_who_served_last_begins_again_alone() {
+    let current = chain(7, "1 2 3s");
+    let back = next(&current, &facts(&[(2, 2)])).unwrap();
+    assert_eq!(seats_of(&back), "2");
+    assert_eq!(back.last_serving, [(NodeId(2), DiskId(2))]);
+    // A member that was joining cannot.
+    assert_eq!(after(&current, &facts(&[(3, 2)])), "-");
+    // Nor one whose disk is another.
+    let mut stranger = facts(&[]);
+    stranger.sessions = vec![Identity {
+        disk: DiskId(9),
+        ..member(2, 2)
+    }];
+    assert_eq!(after(&current, &stranger), "-");
+}
+
+#[test]
+fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
+    let last = EntryId::new(7, 1);
+    for (epoch, expected) in [(6, "-"), (7, "1 2")] {
+        let mut facts = facts(&[(1, 1), (2, 1)]);
+        facts
+            .reports
+            .note(NodeId(2), Report::SyncDone { epoch, last });
+        assert_eq!(after(&chain(7, "1 2s"), &facts), expected);
+    }
+    // Synced and alone: as if two epochs had followed each other.
+    let mut facts = facts(&[(2, 1)]);
+    facts
+        .reports
+        .note(NodeId(2), Report::SyncDone { epoch: 7, last });
+    assert_eq!(after(&chain(7, "1 2s"), &facts), "2");
+}
+
+#[test]
+fn live_members_change_places() {
+    let cases = [
+        ("1 2 3", Shift::Head(NodeId(3)), "3 1 2"),
+        ("1 2 3", Shift::Back(NodeId(1)), "2 3 1"),
+        ("1 2 3s", Shift::Back(NodeId(1)), "2 1 3s"),
+        ("1 2 3", Shift::Demote(NodeId(1)), "2 3 1s"),
+        ("1 2 3s", Shift::Demote(NodeId(1)), "-"),
+        ("1 2 3s", Shift::Head(NodeId(3)), "-"),
+        ("1 2s", Shift::Back(NodeId(1)), "-"),
+    ];
+    for (seats, shift, expected) in cases {
+        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+        facts.shift = Some(shift);
+        assert_eq!(
+            after(&chain(7, seats), &facts),
+            expected,
+            "{seats} {shift:?}"
+        );
+    }
+}
+
+#[test]
+fn the_floor_is_what_all_have_applied_in_this_epoch() {
+    let current = chain(7, "1 2");
+    let floor = |epoch, index, gap| Report::Floor {
+        epoch,
+        applied: EntryId::new(7, index),
+        gap,
+    };
+    let cases = [
+        (
+            vec![floor(7, 5, false), floor(7, 4, false)],
+            Some(EntryId::new(7, 4)),
+        ),
+        (vec![floor(7, 5, false)], None),
+        (vec![floor(7, 5, false), floor(6, 4, false)], None),
+        (vec![floor(7, 5, false), floor(7, 4, true)], None),
+    ];
+    for (reports, expected) in cases {
+        let mut facts = facts(&[(1, 1), (2, 1)]);
+        facts.raise_floor = true;
+        for (node, report) in (1..).zip(&reports) {
+            facts.reports.note(NodeId(node), *report);
+        }
+        let raised = next(&current, &facts).map(|next| next.floor);
+        assert_eq!(raised, expected, "{reports:?}");
+    }
+}

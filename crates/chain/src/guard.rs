@@ -1,0 +1,167 @@
+//! The guards of the protocol, each of which a mutant run can take away
+//! (docs/protocol/invariants.md lists what each is for and what catches its absence).
+//!
+//! Without the feature `mutants` no guard can be removed and asking costs nothing.
+
+/// One condition of the protocol that can be removed on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Guard {
+    /// I1: a message of another epoch or incarnation is refused.
+    EpochCheck,
+    /// I4: an entry is confirmed, or forwarded, after it is persisted.
+    PersistFirst,
+    /// I4: only confirmations of this epoch count.
+    ConfirmThisEpoch,
+    /// I4: the syncing member confirms before a commit.
+    SyncingConfirms,
+    /// WR-5: a confirmation counts by the entry's id, not by its index.
+    ConfirmId,
+    /// I3: a greeted member drops what its greeter lacks.
+    AdoptReconciles,
+    /// I3: greetings compare ids, not lengths.
+    HelloIds,
+    /// AD-3: a greeting names persisted entries only.
+    HelloPersisted,
+    /// WR-6: only a ready member learns of commits.
+    LearnReady,
+    /// I6: a client is answered after the commit.
+    AnswerWhenCommitted,
+    /// I7: reads need a live lease.
+    LeaseRead,
+    /// I7: stamping needs a live lease.
+    LeaseStamp,
+    /// I7: answering version queries needs a live lease.
+    LeaseQuery,
+    /// I8: a version query is answered in its own epoch only.
+    QuerySameEpoch,
+    /// I8: a dirty register is asked about.
+    Query,
+    /// I8: only the commit point answers.
+    QueryByCommitPoint,
+    /// RD-4: nobody speaks for what it inherited uncommitted.
+    TailWaits,
+    /// I9: reads show committed entries only.
+    ReadCommitted,
+    /// I10: a syncing member answers nobody.
+    SyncingSilent,
+    /// I10: a syncing member does not stamp.
+    SyncingNoStamp,
+    /// I11: the whole log is decided on, uncommitted entries included.
+    DecideLogged,
+    /// I11: a refusal is an entry.
+    NoLogged,
+    /// I11: a refusal is answered at its own commit.
+    NoWaitsCommit,
+    /// I12: a name is looked up before it is decided.
+    Dedupe,
+    /// I12: also among entries that are not committed.
+    DedupePending,
+    /// I12: also among refusals.
+    DedupeNo,
+    /// I12: results go with truncated entries.
+    TruncDropsResults,
+    /// I12: an eventual attempt is looked up by name.
+    EventualDedupe,
+    /// I12, D19: a name has a part.
+    NamePart,
+    /// I12, D17: a number below the window is refused.
+    WindowRefuses,
+    /// CO-2: a mini-transaction makes every register it writes dirty.
+    TxnDirtyAll,
+    /// I14: the head drops what its log dominates.
+    PromoteIfLarger,
+    /// D5: a base counts uncommitted entries.
+    BaseDirty,
+    /// D5: a base counts the overlay.
+    BaseOverlay,
+    /// D5: a base counts the session's token.
+    BaseToken,
+    /// D5: a base counts the floor.
+    BaseFloor,
+    /// PR-2: a base the head cannot have numbered is refused.
+    BaseNumbered,
+    /// D12: effects nobody sees are logged.
+    InvisibleKept,
+    /// I15: what is tentative is not committed state.
+    OverlayApart,
+    /// PR-5: an operation stays until its settlement is committed.
+    KeepUntilCommitted,
+    /// JN-7: a joining member keeps what it held.
+    JoinKeepsOverlay,
+    /// EX-2: W is joint over the configurations somebody may be in.
+    JointW,
+    /// EX-1: overlays are exchanged before a quorum is claimed.
+    Exchange,
+    /// EX-1: and the others' commit is waited for, not taken over.
+    ExchangeCommit,
+    /// D2: an operation leaves by its name.
+    SettleByName,
+    /// D4: an element leaves for committed state only.
+    PruneCommitted,
+    /// D4: a limit refuses all of an operation.
+    LimitWhole,
+    /// D13: an attached acknowledgement needs a live lease.
+    AckAttached,
+    /// GC-5: what a returning member held is filtered.
+    RejoinFilter,
+    /// JN-7: what a returning member held is not shown before.
+    Quarantine,
+    /// D8: per element, not per register.
+    FilterPerElement,
+    /// I17: accept and floor are compared as ids.
+    CollectByVersion,
+    /// GC-1: no collection while a gap is open.
+    CollectWaitsGap,
+    /// GC-1: the applied id is reported, not the committed one.
+    ReportApplied,
+    /// D7: marks go by the entry that made them.
+    CollectByEntry,
+    /// I18: the clock's bound is durable before it is used.
+    ClockBound,
+    /// JN-6: a member serves when its gap is closed.
+    FillDoneLast,
+    /// JN-6: and says so for one epoch only.
+    FillSameEpoch,
+    /// JN-5: what was filled is durable before it is said.
+    FillPersisted,
+    /// D9: entries above the gap are applied after it is closed.
+    FillDefers,
+    /// JN-4: a fill brings results.
+    JoinBringsResults,
+    /// BR-3: a barrier waits for every member.
+    BarrierAll,
+    /// BR-3: what a barrier was told of is settled before it is decided.
+    BarrierSettles,
+    /// D11: a bound is proven under a live lease.
+    BoundLease,
+}
+
+/// Which guards are missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Guards {
+    #[cfg(feature = "mutants")]
+    removed: Vec<Guard>,
+}
+
+impl Guards {
+    /// All guards but `removed`.
+    #[cfg(feature = "mutants")]
+    pub fn without(removed: impl Into<Vec<Guard>>) -> Self {
+        Guards {
+            removed: removed.into(),
+        }
+    }
+
+    /// Whether `guard` is in place.
+    #[cfg(feature = "mutants")]
+    pub fn has(&self, guard: Guard) -> bool {
+        !self.removed.contains(&guard)
+    }
+
+    /// Whether `guard` is in place: it is.
+    #[cfg(not(feature = "mutants"))]
+    #[inline(always)]
+    pub fn has(&self, _guard: Guard) -> bool {
+        true
+    }
+}

@@ -1,0 +1,245 @@
+//! Adopting epochs (docs/protocol/reconfiguration.md, section 3), and starting.
+//!
+//! A configuration is durable before anything is done in it. The head is then ready at once; every
+//! other member when its greeter has told it what the log holds, and it has dropped what differs.
+
+use std::sync::Arc;
+
+use super::{Effect, Phase, Replica, Reply, Report, Step};
+use crate::config::{Configuration, NodeId, Role};
+use crate::guard::Guard;
+use crate::host::Refusal;
+use crate::log::{Log, Slot};
+use crate::message::Message;
+use crate::record::{Durable, Lsn, Record};
+use crate::runs::Runs;
+use crate::stamp::EntryId;
+use crate::view::ViewError;
+
+impl Replica {
+    /// What a crash left: the engine's state is committed, entries above it may be.
+    pub(super) fn on_recovered(
+        &mut self,
+        mut durable: Durable,
+        applied: EntryId,
+        filling: bool,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        assert_eq!(self.phase, Phase::New, "a log is recovered once");
+        let mut entries = std::mem::take(&mut durable.entries);
+        self.joining.recover(filling);
+        // While it is filled the engine is no state, and nothing can be applied to it.
+        let applied = match filling {
+            true => EntryId::ZERO,
+            false => applied,
+        };
+        entries.retain(|entry| !filling && applied < entry.id);
+        let runs = match durable.runs.contains(applied) {
+            true => durable.runs.up_to(applied),
+            false => Runs::at(applied),
+        };
+        self.log = Log::after(applied, runs);
+        (self.commit, self.applying) = (applied, applied);
+        self.configuration = durable.configuration.clone();
+        self.phase = Phase::Waiting;
+        for entry in entries {
+            if entry.prev != self.log.last() {
+                // A gap was opened here, and the engine had not begun to be filled.
+                break;
+            }
+            let mutations = Some(Arc::new(self.compute(&entry, step)?));
+            self.log.push(Slot {
+                entry,
+                lsn: Lsn(0),
+                persisted_at: Some(step.now.monotonic),
+                mutations,
+            });
+        }
+        self.persisted = self.log.last();
+        self.recover_eventual(durable, step)
+    }
+
+    /// The coordinator published a configuration. Older ones and repetitions say nothing.
+    pub(super) fn on_configuration(&mut self, next: Arc<Configuration>, step: &mut Step<'_>) {
+        assert_ne!(self.phase, Phase::New, "a log is recovered first");
+        if next.epoch <= self.epoch() {
+            return;
+        }
+        let is_mine = next.seat(self.me.node).is_some_and(|seat| {
+            (seat.incarnation, seat.disk) == (self.me.incarnation, self.me.disk)
+        });
+        if !is_mine {
+            // I24: not in it, or under another incarnation. Before the first seat: still waiting.
+            if self.phase != Phase::Waiting {
+                self.halt(step);
+            }
+            return;
+        }
+        let lsn = self.persist(Record::Epoch(next.clone()), step);
+        self.configuration = Some(next);
+        self.phase = Phase::Adopting(lsn);
+        self.early = None;
+        self.writes.on_epoch();
+        self.reads.on_epoch();
+        if self.joining.on_epoch(self.guards.has(Guard::FillSameEpoch)) {
+            step.host.unfix();
+        }
+        self.collect.on_epoch();
+        self.eventual.on_epoch();
+    }
+
+    /// AD-1, AD-2: the epoch is durable.
+    pub(super) fn on_adopted(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.phase = Phase::Greeting;
+        let epoch = self.epoch();
+        step.effects
+            .push(Effect::Coordinator(Report::Adopted { epoch }));
+        if self.joining.is_open() && self.role() == Some(Role::Serving) {
+            // JN-6: nobody with a gap is made serving but by an operator who errs (AL-4).
+            self.halt(step);
+            return Ok(());
+        }
+        if self.is_head() {
+            return self.become_ready(step);
+        }
+        match self.early.take() {
+            Some(greeting) => self.on_envelope(greeting, step),
+            None => Ok(()),
+        }
+    }
+
+    fn become_ready(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.phase = Phase::Ready;
+        self.inherited = self.log.last();
+        let adopted = self.configuration.clone().expect("it was adopted");
+        self.writes
+            .greet(adopted.followers(self.me.node), self.commit);
+        self.on_ready_eventual(step)?;
+        self.advance_commit(step)?;
+        self.retry_reads(step)?;
+        Ok(())
+    }
+
+    /// AD-3: tells followers what the log holds, until they answer.
+    pub(super) fn flush_greetings(&mut self, step: &mut Step<'_>) {
+        let due = self.writes.greetings_due(step.now.monotonic);
+        if due.is_empty() {
+            return;
+        }
+        let last = match self.guards.has(Guard::HelloPersisted) {
+            true => self.persisted,
+            false => self.log.last(),
+        };
+        for node in due {
+            let hello = Message::Hello {
+                runs: self.log.runs().up_to(last),
+                base: self.log.base(),
+                commit: self.commit,
+                last,
+                clock: self.eventual.clock(step.now),
+            };
+            self.send(node, hello, step);
+        }
+    }
+
+    /// AD-4, AD-5, JN-2: drops what the greeter lacks, says from where it needs entries.
+    pub(super) fn on_hello(
+        &mut self,
+        from: NodeId,
+        hello: Message,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let Message::Hello {
+            runs,
+            base,
+            commit,
+            last,
+            clock,
+        } = hello
+        else {
+            return Ok(());
+        };
+        let adopted = self.configuration.clone().expect("a message has an epoch");
+        if adopted.source(self.me.node) != Some(from) {
+            return Ok(());
+        }
+        if self.phase == Phase::Ready {
+            self.writes.ask_again();
+            return Ok(());
+        }
+        self.eventual.on_peer_clock(from, clock, step.now);
+        if self.guards.has(Guard::AdoptReconciles) {
+            self.reconcile(&runs, step);
+        }
+        if self.role() == Some(Role::Syncing) {
+            self.begin_joining(&runs, base, (commit, last), step)?;
+        } else {
+            assert!(
+                commit <= self.log.last() || !self.guards.has(Guard::AdoptReconciles),
+                "I6: {commit} is committed, this serving member ends at {}",
+                self.log.last()
+            );
+        }
+        self.writes.ask_again();
+        self.become_ready(step)
+    }
+
+    fn reconcile(&mut self, theirs: &Runs, step: &mut Step<'_>) {
+        let ours = self.log.runs();
+        let knows = theirs
+            .first_index()
+            .is_some_and(|first| first <= self.commit.index);
+        assert!(
+            !knows || theirs.contains(self.commit) || self.commit == EntryId::ZERO,
+            "I3: {} is committed here, and the greeter has another entry in its place",
+            self.commit
+        );
+        let common = match self.guards.has(Guard::HelloIds) {
+            true => ours.common(theirs),
+            false => ours.common_length(theirs),
+        };
+        let common = common.unwrap_or(self.commit).max(self.commit);
+        self.cut(common, step);
+    }
+
+    /// Drops every entry above `after`, with whoever waits for it.
+    fn cut(&mut self, after: EntryId, step: &mut Step<'_>) {
+        if self.log.last() <= after {
+            return;
+        }
+        let drops_names = self.guards.has(Guard::TruncDropsResults);
+        self.log.cut(after, drops_names);
+        self.persist(Record::Cut { after }, step);
+        self.persisted = self.persisted.min(after);
+        for token in self.writes.cut(after) {
+            step.reply(token, Reply::Unknown);
+        }
+    }
+
+    /// Records up to `lsn` are durable.
+    pub(super) fn on_persisted(&mut self, lsn: Lsn, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.persisted = self
+            .log
+            .on_persisted(self.persisted, lsn, step.now.monotonic);
+        if let Phase::Adopting(epoch) = self.phase
+            && epoch <= lsn
+        {
+            self.on_adopted(step)?;
+        }
+        self.on_persisted_eventual(lsn, step)?;
+        self.advance_commit(step)
+    }
+
+    /// Answers everyone that the outcome is unknown, and takes nothing more.
+    pub(super) fn halt(&mut self, step: &mut Step<'_>) {
+        self.phase = Phase::Halted;
+        let waiting = self.writes.drain();
+        let waiting = waiting.chain(self.eventual.drain());
+        for token in waiting.collect::<Vec<_>>() {
+            step.reply(token, Reply::Unknown);
+        }
+        for token in self.reads.drain() {
+            step.refuse(token, Refusal::NotServing);
+        }
+    }
+}

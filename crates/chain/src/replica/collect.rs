@@ -1,0 +1,153 @@
+//! Collection of marks: reports for the floor, the head's walk over rows, and the filter of what
+//! returning members held (docs/protocol/reconfiguration.md, section 8; README.md, D7, D8).
+//!
+//! Invariants:
+//! - I17 a mark goes by the id of the entry that made it, by an entry of the head, at or below the
+//!   floor of the configuration that numbers that entry.
+//!
+//! One entry of collection is under way at a time, so collection never fills the head's window.
+
+use std::collections::BTreeSet;
+
+use super::{Effect, Replica, Report, Step};
+use crate::change::Change;
+use crate::codec::Reader;
+use crate::guard::{Guard, Guards};
+use crate::keys;
+use crate::operation::Operation;
+use crate::register::Register;
+use crate::stamp::{EntryId, Stamp};
+use crate::view::{Direction, View, ViewError};
+
+/// Rows looked at for one entry.
+const ROWS_MAX: usize = 64;
+/// Milliseconds after which a report that has not changed is said again.
+const REPORT_AGAIN_MS: u64 = 5_000;
+
+/// The state of collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Collect {
+    /// What was reported last in this epoch, and when.
+    reported: Option<(EntryId, bool, u64)>,
+    /// The last entry of collection of this epoch.
+    entry: EntryId,
+    /// Whether the log holds no row at or below the floor any more: later entries add none there.
+    is_finished: bool,
+}
+
+impl Collect {
+    pub(super) fn on_epoch(&mut self) {
+        *self = Collect::default();
+    }
+}
+
+/// GC-5, D8: whether a returning member forgets `operation`, all of it. `register` is what its
+/// state has after the gap was closed, `floor` that of its configuration.
+///
+/// A mark that covered the operation and was collected had a stamp at or below the floor's, and the
+/// operation's member had not seen it. Only a value that is live shows that there was none.
+#[cfg_attr(not(test), expect(dead_code, reason = "the quarantine is to come"))]
+pub(super) fn is_forgotten(
+    operation: &Operation,
+    register: &Register,
+    floor: EntryId,
+    guards: &Guards,
+) -> bool {
+    let is_before = match guards.has(Guard::CollectByVersion) {
+        true => operation.accept < floor,
+        false => operation.accept.index < floor.index,
+    };
+    let is_below = operation.stamp <= Stamp::strong(floor);
+    let brings_back = match guards.has(Guard::FilterPerElement) {
+        true => register.revives(&operation.ops, operation.stamp),
+        false => register.is_vacant(),
+    };
+    is_before && is_below && brings_back && guards.has(Guard::RejoinFilter)
+}
+
+impl Replica {
+    pub(super) fn tick_collect(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.report_floor(step);
+        self.collect_rows(step)
+    }
+
+    /// GC-1: what is applied here, as far as a floor may rise.
+    fn report_floor(&mut self, step: &mut Step<'_>) {
+        let applied = match self.guards.has(Guard::ReportApplied) {
+            true => self.log.applied(),
+            false => self.commit,
+        };
+        let gap = self.joining.is_open() && self.guards.has(Guard::CollectWaitsGap);
+        let now = step.now.monotonic;
+        if let Some((before, was_open, at)) = self.collect.reported {
+            let wait_ms = match (before, was_open) == (applied, gap) {
+                true => REPORT_AGAIN_MS,
+                false => self.tuning.retry_ms,
+            };
+            if now < at + wait_ms {
+                return;
+            }
+        }
+        self.collect.reported = Some((applied, gap, now));
+        let epoch = self.epoch();
+        step.effects.push(Effect::Coordinator(Report::Floor {
+            epoch,
+            applied,
+            gap,
+        }));
+    }
+
+    /// GC-4: the head appends an entry that collects the marks of some rows.
+    fn collect_rows(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let floor = self
+            .adopted()
+            .map_or(EntryId::ZERO, |adopted| adopted.floor);
+        let is_due = self.is_head()
+            && floor != EntryId::ZERO
+            && !self.collect.is_finished
+            && self.collect.entry <= self.commit
+            && self.refuses_submit().is_none();
+        if !is_due {
+            return Ok(());
+        }
+        let newest = self.log.newest(step.host.committed());
+        let changes = rows(&newest, floor, &self.guards)?;
+        if changes.is_empty() {
+            self.collect.is_finished = true;
+            return Ok(());
+        }
+        self.collect.entry =
+            self.append(Stamp::strong, None, bytes::Bytes::new(), changes, step)?;
+        Ok(())
+    }
+}
+
+/// What collects the first rows at or below `floor`, one row of a register at most.
+fn rows(state: &dyn View, floor: EntryId, guards: &Guards) -> Result<Vec<Change>, ViewError> {
+    let by_entry = guards.has(Guard::CollectByEntry);
+    let above = match by_entry {
+        true => EntryId::new(floor.epoch, floor.index + 1),
+        false => EntryId::new(u64::MAX, u64::MAX),
+    };
+    let (start, end) = (keys::row_key(EntryId::ZERO, b""), keys::row_key(above, b""));
+    let mut changes = Vec::new();
+    let mut registers = BTreeSet::new();
+    for pair in state.scan(&start, &end, Direction::Forward).take(ROWS_MAX) {
+        let (row, stamp) = pair?;
+        let (entry, key) = keys::parse_row_key(&row).expect("it is among the rows");
+        let stamp = Stamp::decode(&mut Reader::new(stamp))?;
+        let is_due = by_entry || stamp <= Stamp::strong(floor);
+        if is_due && registers.insert(row.slice_ref(key)) {
+            changes.push(Change::Collect {
+                key: row.slice_ref(key),
+                // Below it, or without the guard nothing would be collected at all.
+                entry: entry.min(floor),
+                stamp,
+            });
+        }
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests;

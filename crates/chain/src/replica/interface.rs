@@ -1,0 +1,286 @@
+//! What goes into a replica and what comes out of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::eventual::{Receipt, Shown};
+use crate::change::Mutation;
+use crate::config::{Configuration, DiskId, Incarnation, NodeId};
+use crate::entry::RequestId;
+use crate::host::{Refusal, Token};
+use crate::message::{Envelope, RangeContent, Scope};
+use crate::record::{Durable, Lsn, Record};
+use crate::stamp::{EntryId, Stamp};
+
+/// Who a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The node.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Its disk.
+    pub disk: DiskId,
+}
+
+/// What can be chosen about a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuning {
+    /// Entries kept in memory after they were applied, so that a member that lags is brought up by
+    /// entries. A chain of one keeps none.
+    pub window_entries: usize,
+    /// Entries that may be uncommitted at the head before it refuses (BP-1).
+    pub uncommitted_max: usize,
+    /// Entries in one `Append`.
+    pub append_entries_max: usize,
+    /// Milliseconds after which something unanswered is said again.
+    pub retry_ms: u64,
+    /// Milliseconds by which a clock may differ from its peers' before its member stops stamping.
+    pub max_drift_ms: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            window_entries: 8_192,
+            uncommitted_max: 4_096,
+            append_entries_max: 512,
+            retry_ms: 200,
+            max_drift_ms: 500,
+        }
+    }
+}
+
+/// The clocks of a step. Neither is compared with another member's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Now {
+    /// Milliseconds of a clock that never falls and counts suspended time: leases, retries, bounds.
+    pub monotonic: u64,
+    /// Milliseconds since 1970, as this machine believes: the hybrid clock's source.
+    pub wall: u64,
+}
+
+/// How a read is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The newest commit (RD).
+    Strong,
+    /// At most this many acknowledged writes behind (D11).
+    BoundVersions(u64),
+    /// Behind by writes acknowledged at most this many milliseconds ago (D11).
+    BoundMillis(u64),
+    /// What `r` members show (ER); more than one for single registers only.
+    Eventual {
+        /// How many members, this one included.
+        r: usize,
+    },
+    /// After everything tentative on these registers is settled (BR).
+    Barrier,
+}
+
+/// What happens to a replica.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// What the disk holds, and the id to which the engine was applied. Once, and first.
+    Recovered {
+        /// The records, folded; entries at or below `applied` may be released.
+        durable: Durable,
+        /// The engine's applied id.
+        applied: EntryId,
+        /// Whether the engine was being filled: it then answers nothing until it is filled anew.
+        filling: bool,
+    },
+    /// The coordinator's newest configuration of the chain.
+    Configuration(Arc<Configuration>),
+    /// The lease holds until then, in the milliseconds of [`Now::monotonic`] (FN-1).
+    Lease {
+        /// The end.
+        until: u64,
+    },
+    /// Records up to this one are durable.
+    Persisted(Lsn),
+    /// The engine has all entries up to this one.
+    Applied(EntryId),
+    /// The engine is the state at this id, durably: the answer to [`Fill::End`].
+    Filled(EntryId),
+    /// No record will become durable any more: fail everything that waits.
+    PersistFailed,
+    /// A strong write, conditional operation or mini-transaction; decided by the host.
+    Submit {
+        /// Who waits.
+        token: Token,
+        /// The request's name, where it has one.
+        request: Option<RequestId>,
+        /// Registers to settle first, for a conditional operation with a barrier (BR); else empty.
+        barrier: Vec<Bytes>,
+    },
+    /// An eventual write; accepted by the host.
+    Write {
+        /// Who waits.
+        token: Token,
+        /// The request's name without part, where it has one.
+        request: Option<RequestId>,
+        /// W: how many members must hold it.
+        w: usize,
+        /// Whether it may be accepted without a lease, as detached (G7).
+        sloppy: bool,
+        /// What the session has seen of the registers.
+        session: Session,
+    },
+    /// A read or a query.
+    Read {
+        /// Who waits.
+        token: Token,
+        /// What it is about.
+        scope: Scope,
+        /// How it is to be answered.
+        level: Level,
+        /// What the session has seen.
+        session: Session,
+    },
+    /// The client is gone, or its deadline passed: whatever waits under the token is forgotten
+    /// without a reply.
+    Abandon(Token),
+    /// A message arrived.
+    Message(Envelope),
+    /// Time passed.
+    Tick,
+    /// Nothing more is queued: send what has gathered.
+    Flush,
+}
+
+/// What a session has seen of one chain (semantics.md, section 7).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// The greatest committed id.
+    pub committed: EntryId,
+    /// Tentative operations not known to be settled: the register, the stamp, the name.
+    pub tentative: Vec<(Bytes, Stamp, RequestId)>,
+}
+
+/// What is to be done, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make the record durable, after all earlier ones.
+    Persist {
+        /// Its place.
+        lsn: Lsn,
+        /// The record.
+        record: Record,
+    },
+    /// Send it; it may be lost, repeated, late.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// The message.
+        envelope: Envelope,
+    },
+    /// Write to the engine, atomically with the applied id.
+    Apply {
+        /// The entry.
+        id: EntryId,
+        /// What it does.
+        mutations: Arc<Vec<Mutation>>,
+    },
+    /// Change the engine while it is filled (JN-4).
+    Fill(Fill),
+    /// Answer.
+    Reply {
+        /// Who waits.
+        token: Token,
+        /// The answer.
+        reply: Reply,
+    },
+    /// Tell the coordinator.
+    Coordinator(Report),
+}
+
+/// A step of filling the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// From here the engine stands for nothing until `End`; durable before the first range.
+    Begin,
+    /// All that the range holds.
+    Range(RangeContent),
+    /// The engine is the state at this id; durable, with all ranges, when `Filled` says so.
+    End {
+        /// The id.
+        at: EntryId,
+    },
+}
+
+/// What a replica tells the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Report {
+    /// The epoch is adopted, durably.
+    Adopted {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// The syncing member holds everything (JN-6).
+    SyncDone {
+        /// For a compare-and-set on this epoch.
+        epoch: u64,
+        /// L: what it holds.
+        last: EntryId,
+    },
+    /// For the floor (GC-1).
+    Floor {
+        /// In this epoch.
+        epoch: u64,
+        /// The applied id.
+        applied: EntryId,
+        /// Whether a gap is open.
+        gap: bool,
+    },
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The strong request took effect as the host decided it; its entry, if it needed one.
+    Decided {
+        /// The entry.
+        id: Option<EntryId>,
+    },
+    /// It had been decided before, under its name.
+    Repeated {
+        /// The entry.
+        id: EntryId,
+        /// The outcome kept.
+        result: Bytes,
+    },
+    /// Read the state at this id now ([`Replica::view_at`](super::Replica::view_at)).
+    Show {
+        /// A commit id.
+        at: EntryId,
+    },
+    /// The join of what R members show.
+    ShowRegister(Shown),
+    /// Read the committed state with these operations over it now.
+    ShowTentative {
+        /// The state's id.
+        at: EntryId,
+    },
+    /// The eventual write is held by W members.
+    Held(Receipt),
+    /// A tentative value of the session was lost (?17).
+    Lost(RequestId),
+    /// Nothing was done.
+    Refused(Refusal),
+    /// It takes effect later, at most once, or never.
+    Unknown,
+}
+
+impl Input {
+    /// Whether it is a request of a client, which is answered under its token.
+    pub fn token(&self) -> Option<Token> {
+        match self {
+            Input::Submit { token, .. }
+            | Input::Write { token, .. }
+            | Input::Read { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+}

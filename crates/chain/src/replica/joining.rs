@@ -1,0 +1,262 @@
+//! Joining: the gap of a member that returns, how it is filled, and when it is done
+//! (docs/protocol/reconfiguration.md, section 5; docs/decisions/0004-filling.md).
+//!
+//! ```text
+//!   Hello ──▶ the greeter's log reaches back to here ──▶ entries, as for everyone
+//!     │
+//!     └─────▶ it does not: the log begins anew at J, the engine is marked *filling*
+//!               FillAsk: hashes of ranges ──▶
+//!                                         ◀── FillPart: those that differ, as at S
+//!               ... to the end of the keys, then Fill::End, durable: Filled
+//!               entries above S, held until now, are computed and applied
+//! ```
+//!
+//! Invariants:
+//! - J1 while a gap is open the log's base is its top, the engine stands for nothing, entries are
+//!   persisted, confirmed and not computed (D9).
+//! - J2 every key below `cursor` is as in the greeter's state at `at`; a new greeter begins anew,
+//!   and the comparison passes over what is equal already (JN-8).
+//! - J3 `SyncDone` speaks of the greeting of its own epoch.
+//!
+//! Deliberately absent: a limit of the rate (BP-4). An ask is sent when the part before it was
+//! taken, so a shell that delivers asks late, fills slowly.
+
+mod greeter;
+
+use bytes::Bytes;
+
+use super::{Effect, Fill, Replica, Report, Step, write};
+use crate::config::Role;
+use crate::guard::Guard;
+use crate::keys;
+use crate::log::Log;
+use crate::message::{Message, RangeContent};
+use crate::ranges;
+use crate::record::Record;
+use crate::runs::Runs;
+use crate::stamp::EntryId;
+use crate::view::ViewError;
+
+/// What this member was told when it was greeted as a joining one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Greeting {
+    /// J: what the greeter had committed.
+    commit: EntryId,
+    /// L: what it had persisted.
+    last: EntryId,
+    /// Whether the state has reached J, and what was held before it was judged (JN-7).
+    is_caught_up: bool,
+    /// When `SyncDone` was said.
+    done_at: Option<u64>,
+}
+
+/// An engine that lacks entries at or below the log's base.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Gap {
+    /// S, when the greeter has named it.
+    at: Option<EntryId>,
+    /// The first key that is not compared.
+    cursor: Bytes,
+    /// When the greeter was asked for what follows the cursor.
+    asked_at: Option<u64>,
+    /// Whether all is compared, and the engine is to say that it is durable.
+    is_ending: bool,
+}
+
+/// The state of a joining member, and of a greeter that fills one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Joining {
+    greeting: Option<Greeting>,
+    gap: Option<Gap>,
+    /// Greeter: whether the host keeps a state for the joining member of this epoch.
+    is_fixed: bool,
+}
+
+impl Joining {
+    /// Whether the engine stands for no commit id.
+    pub(super) fn is_open(&self) -> bool {
+        self.gap.is_some()
+    }
+
+    pub(super) fn recover(&mut self, filling: bool) {
+        self.gap = filling.then(Gap::default);
+    }
+
+    /// JN-8: a gap stays, what was said of it is void. Says whether a state is kept in vain.
+    pub(super) fn on_epoch(&mut self, same_epoch: bool) -> bool {
+        if same_epoch {
+            self.greeting = None;
+        }
+        if let Some(gap) = self.gap.as_mut().filter(|gap| !gap.is_ending) {
+            *gap = Gap::default();
+        }
+        std::mem::take(&mut self.is_fixed)
+    }
+}
+
+impl Replica {
+    /// JN-2, JN-3: the greeter's log has these `runs`, can be sent from `base` on, is committed up
+    /// to `commit` and persisted up to `last`.
+    pub(super) fn begin_joining(
+        &mut self,
+        runs: &Runs,
+        base: EntryId,
+        (commit, last): (EntryId, EntryId),
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        self.joining.greeting.get_or_insert(Greeting {
+            commit,
+            last,
+            is_caught_up: false,
+            done_at: None,
+        });
+        let here = self.log.last();
+        let reaches = match &self.joining.gap {
+            None => base <= here,
+            Some(gap) if gap.is_ending => gap.at.is_some_and(|at| base <= here.max(at)),
+            // Entries up to J are not worth sending: the state will be above it.
+            Some(_) => commit <= here,
+        };
+        if !reaches {
+            self.open_gap(commit, runs, step);
+        }
+        self.ask_fill(step)
+    }
+
+    /// The log begins anew at `top`: all below will come with the state.
+    fn open_gap(&mut self, top: EntryId, runs: &Runs, step: &mut Step<'_>) {
+        assert!(
+            self.commit <= top,
+            "I6: {} is committed here, the greeter knows {top}",
+            self.commit
+        );
+        for token in self.writes.cut(EntryId::ZERO) {
+            step.reply(token, super::Reply::Unknown);
+        }
+        let after = EntryId::ZERO;
+        self.persist(Record::Cut { after }, step);
+        if self.joining.gap.as_ref().is_none_or(|gap| gap.is_ending) {
+            step.effects.push(Effect::Fill(Fill::Begin));
+        }
+        self.log = Log::after(top, runs.up_to(top));
+        (self.persisted, self.commit, self.applying) = (top, top, top);
+        self.joining.gap = Some(Gap::default());
+    }
+
+    /// Asks for what follows the cursor, unless that is under way.
+    fn ask_fill(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let is_fresh = |at: u64| step.now.monotonic < at + self.tuning.retry_ms;
+        let Some(gap) = &mut self.joining.gap else {
+            return Ok(());
+        };
+        if gap.is_ending || gap.asked_at.is_some_and(is_fresh) {
+            return Ok(());
+        }
+        let adopted = self.configuration.as_ref().expect("it was greeted");
+        let Some(greeter) = adopted.source(self.me.node) else {
+            return Ok(());
+        };
+        gap.asked_at = Some(step.now.monotonic);
+        let start = gap.cursor.clone();
+        let seed = greeter::seed(self.me.incarnation);
+        let ranges = ranges::hashes(step.host.committed(), &start, seed)?;
+        let above = self.log.base();
+        let ask = Message::FillAsk {
+            above,
+            start,
+            ranges,
+        };
+        self.send(greeter, ask, step);
+        Ok(())
+    }
+
+    /// JN-4: the greeter compared the ranges from `start` to `end`, and these differ.
+    fn on_fill_part(
+        &mut self,
+        at: EntryId,
+        (start, end): (Bytes, Bytes),
+        ranges: Vec<RangeContent>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let top = self.log.base();
+        let Some(gap) = self.joining.gap.as_mut().filter(|gap| !gap.is_ending) else {
+            return Ok(());
+        };
+        // An answer to a question that was asked twice has been taken.
+        if start != gap.cursor || *gap.at.get_or_insert(at) != at {
+            return Ok(());
+        }
+        assert!(top <= at, "JN-4: filled to {at}, below the gap's top {top}");
+        let ranges = ranges.into_iter().map(Fill::Range);
+        step.effects.extend(ranges.map(Effect::Fill));
+        (gap.cursor, gap.asked_at) = (end, None);
+        if gap.cursor != keys::END[..] {
+            return self.ask_fill(step);
+        }
+        gap.is_ending = true;
+        step.effects.push(Effect::Fill(Fill::End { at }));
+        Ok(())
+    }
+
+    /// JN-5: the engine is, durably, the state at S; what came above it is applied now.
+    pub(super) fn on_filled(&mut self, at: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let is_ending = |gap: &mut Gap| gap.is_ending && gap.at == Some(at);
+        if self.joining.gap.take_if(is_ending).is_none() {
+            // Another gap was opened meanwhile.
+            return Ok(());
+        }
+        self.persist(Record::Filled { at }, step);
+        self.log.on_filled(at);
+        self.persisted = self.persisted.max(at);
+        self.commit = self.commit.max(at);
+        self.applying = self.applying.max(at);
+        self.log.compute(step.host.committed(), write::compute)?;
+        self.apply_committed(step);
+        Ok(())
+    }
+
+    /// JN-6, JN-7: looks whether the joining member has arrived.
+    pub(super) fn advance_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if !self.is_ready() || self.role() != Some(Role::Syncing) {
+            return Ok(());
+        }
+        let applied = self.log.applied();
+        let is_open = self.joining.is_open();
+        let Some(greeting) = &mut self.joining.greeting else {
+            return Ok(());
+        };
+        if !is_open && !greeting.is_caught_up && greeting.commit <= applied {
+            greeting.is_caught_up = true;
+            self.on_caught_up_eventual(step)?;
+        }
+        self.report_done(step);
+        Ok(())
+    }
+
+    fn report_done(&mut self, step: &mut Step<'_>) {
+        let is_fresh = |at: u64| step.now.monotonic < at + self.tuning.retry_ms;
+        let Some(greeting) = self.joining.greeting else {
+            return;
+        };
+        let is_closed = match &self.joining.gap {
+            None => greeting.is_caught_up,
+            Some(gap) => gap.is_ending && !self.guards.has(Guard::FillPersisted),
+        };
+        let is_done = (is_closed || !self.guards.has(Guard::FillDoneLast))
+            && greeting.commit <= self.commit
+            && greeting.last <= self.persisted;
+        if !is_done || greeting.done_at.is_some_and(is_fresh) {
+            return;
+        }
+        if let Some(greeting) = &mut self.joining.greeting {
+            greeting.done_at = Some(step.now.monotonic);
+        }
+        let (epoch, last) = (self.epoch(), greeting.last);
+        step.effects
+            .push(Effect::Coordinator(Report::SyncDone { epoch, last }));
+    }
+
+    pub(super) fn tick_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.ask_fill(step)
+    }
+}

@@ -1,0 +1,79 @@
+//! The greeter of a joining member: it compares the member's ranges with a state that it keeps.
+
+use super::super::{Replica, Step};
+use crate::config::{Incarnation, NodeId};
+use crate::guard::Guard;
+use crate::keys;
+use crate::message::{Message, RangeHash};
+use crate::ranges;
+use crate::stamp::EntryId;
+use crate::view::ViewError;
+
+use bytes::Bytes;
+
+/// What both sides hash under: random for each life of the joining member.
+pub(super) fn seed(incarnation: Incarnation) -> u64 {
+    (incarnation.0 >> 64) as u64 ^ incarnation.0 as u64
+}
+
+impl Replica {
+    pub(in crate::replica) fn on_joining(
+        &mut self,
+        from: NodeId,
+        message: Message,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let adopted = self.configuration.as_ref().expect("a message has an epoch");
+        let (is_greeter, is_greeted) = (
+            adopted.source(self.me.node) == Some(from),
+            adopted.syncing() == Some(from) && adopted.source(from) == Some(self.me.node),
+        );
+        match message {
+            Message::FillAsk {
+                above,
+                start,
+                ranges,
+            } if is_greeted => self.on_fill_ask(from, above, &start, &ranges, step),
+            Message::FillPart {
+                at,
+                start,
+                ranges,
+                end,
+            } if is_greeter => self.on_fill_part(at, (start, end), ranges, step),
+            _ => Ok(()),
+        }
+    }
+
+    /// JN-4: compares with the state at S, which is fixed once per epoch.
+    fn on_fill_ask(
+        &mut self,
+        from: NodeId,
+        above: EntryId,
+        start: &Bytes,
+        asked: &[RangeHash],
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if !self.joining.is_fixed {
+            if self.log.applied() < above {
+                return Ok(());
+            }
+            step.host.fix();
+            self.joining.is_fixed = true;
+        }
+        let adopted = self.configuration.as_ref().expect("a message has an epoch");
+        let seat = adopted.seat(from).expect("the syncing member has a seat");
+        let brings_results = self.guards.has(Guard::JoinBringsResults);
+        let is_left_out = |key: &[u8]| !brings_results && keys::is_result(key);
+        let (at, state) = step.host.fixed().expect("it was fixed in this epoch");
+        let seed = seed(seat.incarnation);
+        let compared = ranges::compare(state, start, asked, seed, is_left_out)?;
+        let part = Message::FillPart {
+            at,
+            start: start.clone(),
+            ranges: compared.ranges,
+            end: compared.end,
+        };
+        self.send(from, part, step);
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! Strong and bounded reads (docs/protocol/chain.md, section 7; semantics.md, section 8).
+//!
+//! Invariants:
+//! - I7 every answer is given under a live lease, judged in the step that looks at the data.
+//! - I8 questions are answered by the commit point of the same epoch only.
+//! - I9 what is shown is a committed prefix.
+
+use std::collections::BTreeMap;
+
+use super::{Level, Replica, Reply, Session, Step};
+use crate::config::NodeId;
+use crate::guard::Guard;
+use crate::host::{Refusal, Token};
+use crate::message::{Message, Scope};
+use crate::stamp::EntryId;
+use crate::view::ViewError;
+
+/// A read that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    token: Token,
+    scope: Scope,
+    level: Level,
+    session: Session,
+    /// When the commit point was asked last, if it was.
+    asked_at: Option<u64>,
+}
+
+/// The reads that wait, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Reads {
+    waiting: BTreeMap<u64, Waiting>,
+    next: u64,
+}
+
+impl Reads {
+    /// Questions of the old epoch will not be answered.
+    pub(super) fn on_epoch(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        for mut waiting in waiting {
+            waiting.asked_at = None;
+            self.waiting.insert(self.next, waiting);
+            self.next += 1;
+        }
+    }
+
+    pub(super) fn drain(&mut self) -> Vec<Token> {
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        waiting.map(|waiting| waiting.token).collect()
+    }
+}
+
+/// What can be said to a read now.
+enum Answer {
+    Show(EntryId),
+    Ask,
+    Wait,
+    Refuse,
+}
+
+impl Replica {
+    pub(super) fn on_read(
+        &mut self,
+        token: Token,
+        scope: Scope,
+        level: Level,
+        session: Session,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let waiting = Waiting {
+            token,
+            scope,
+            level,
+            session,
+            asked_at: None,
+        };
+        match level {
+            Level::Eventual { r } => {
+                let Waiting { scope, session, .. } = waiting;
+                self.begin_eventual_read(token, scope, r, session, step)
+            }
+            Level::Barrier => self.begin_barrier_read(token, waiting.scope, step),
+            Level::Strong | Level::BoundVersions(_) | Level::BoundMillis(_) => {
+                let number = self.reads.next;
+                self.reads.next += 1;
+                self.reads.waiting.insert(number, waiting);
+                self.try_read(number, step)
+            }
+        }
+    }
+
+    /// Answers the read, or asks, or leaves it waiting.
+    fn try_read(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let waiting = &self.reads.waiting[&number];
+        let token = waiting.token;
+        let answer = match waiting.level {
+            Level::Strong => self.answer_strong(waiting, step)?,
+            level => self.answer_bounded(waiting, level, step),
+        };
+        match answer {
+            Answer::Show(at) => {
+                self.reads.waiting.remove(&number);
+                step.reply(token, Reply::Show { at });
+            }
+            Answer::Refuse => {
+                self.reads.waiting.remove(&number);
+                step.refuse(token, Refusal::NotServing);
+            }
+            Answer::Ask => self.ask(number, step),
+            Answer::Wait => {}
+        }
+        Ok(())
+    }
+
+    /// RD-1 to RD-4.
+    fn answer_strong(&self, waiting: &Waiting, step: &mut Step<'_>) -> Result<Answer, ViewError> {
+        if !self.may_serve(step.now) {
+            return Ok(Answer::Refuse);
+        }
+        if !self.is_session_settled(&waiting.session, &waiting.scope, step)? {
+            return Ok(Answer::Wait);
+        }
+        if !self.guards.has(Guard::ReadCommitted) {
+            return Ok(Answer::Show(self.log.last()));
+        }
+        if self.log.dirty(&waiting.scope, self.commit).is_none() || !self.guards.has(Guard::Query) {
+            return Ok(Answer::Show(self.commit));
+        }
+        if !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint) {
+            return Ok(Answer::Ask);
+        }
+        match self.speaks_for(&waiting.scope) {
+            true => Ok(Answer::Show(self.commit)),
+            false => Ok(Answer::Wait),
+        }
+    }
+
+    /// RD-4: nobody speaks for a register while an entry it inherited may or may not be committed.
+    fn speaks_for(&self, scope: &Scope) -> bool {
+        let mut dirtying = self.log.dirtying(scope, self.commit);
+        let inherited = dirtying.any(|slot| slot.entry.id <= self.inherited);
+        !inherited || !self.guards.has(Guard::TailWaits)
+    }
+
+    /// D11: what this member may hide, and for how long, it knows itself.
+    fn answer_bounded(&self, waiting: &Waiting, level: Level, step: &Step<'_>) -> Answer {
+        let now = step.now.monotonic;
+        let is_live = self.may_serve(step.now);
+        if !is_live && self.guards.has(Guard::BoundLease) {
+            return match level {
+                Level::BoundMillis(bound) => self.answer_after_lease(waiting, bound, now),
+                _ => Answer::Refuse,
+            };
+        }
+        let mut hidden = self.log.dirtying(&waiting.scope, self.commit);
+        let is_proven = match level {
+            Level::BoundVersions(bound) => hidden.count() as u64 <= bound,
+            Level::BoundMillis(bound) => hidden
+                .find_map(|slot| slot.persisted_at)
+                .is_none_or(|at| now - at.min(now) <= bound),
+            _ => false,
+        };
+        match is_proven {
+            true => Answer::Show(self.commit),
+            false if self.is_commit_point() && self.speaks_for(&waiting.scope) => {
+                Answer::Show(self.commit)
+            }
+            false if self.is_commit_point() => Answer::Wait,
+            false => Answer::Ask,
+        }
+    }
+
+    /// Whatever was clean when the lease ended is behind by no more than the time since.
+    fn answer_after_lease(&self, waiting: &Waiting, bound: u64, now: u64) -> Answer {
+        let is_clean = self.log.dirty(&waiting.scope, self.commit).is_none();
+        let is_member = self.is_ready()
+            && self.role() == Some(crate::config::Role::Serving)
+            && !self.joining.is_open();
+        let since = now.saturating_sub(self.lease_until);
+        match is_member && is_clean && self.lease_until != 0 && since <= bound {
+            true => Answer::Show(self.commit),
+            false => Answer::Refuse,
+        }
+    }
+
+    /// RD-3.
+    fn ask(&mut self, number: u64, step: &mut Step<'_>) {
+        let now = step.now.monotonic;
+        let Some(waiting) = self.reads.waiting.get_mut(&number) else {
+            return;
+        };
+        let is_fresh = |at: u64| now < at + self.tuning.retry_ms;
+        if waiting.asked_at.is_some_and(is_fresh) {
+            return;
+        }
+        waiting.asked_at = Some(now);
+        let scope = waiting.scope.clone();
+        let Some(to) = self.adopted().map(|adopted| adopted.commit_point()) else {
+            return;
+        };
+        self.send(to, Message::Query { number, scope }, step);
+    }
+
+    /// RD-4: another member asks this one.
+    pub(super) fn on_query(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
+        let is_live = step.now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseQuery);
+        let is_asked = self.is_commit_point() || !self.guards.has(Guard::QueryByCommitPoint);
+        if is_live && is_asked && self.speaks_for(scope) {
+            let commit = self.commit;
+            self.send(from, Message::QueryAnswer { number, commit }, step);
+        }
+    }
+
+    /// The commit point has named a prefix.
+    pub(super) fn on_query_answer(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        commit: EntryId,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let is_commit_point = self
+            .adopted()
+            .is_some_and(|adopted| adopted.commit_point() == from);
+        let Some(waiting) = self.reads.waiting.get(&number) else {
+            return Ok(());
+        };
+        if !is_commit_point && self.guards.has(Guard::QueryByCommitPoint) {
+            return Ok(());
+        }
+        let token = waiting.token;
+        if !self.may_serve(step.now) {
+            self.reads.waiting.remove(&number);
+            step.refuse(token, Refusal::NotServing);
+            return Ok(());
+        }
+        if self.log.last() < commit {
+            // Only what was cut here can be missing: the question is asked again.
+            return Ok(());
+        }
+        assert!(
+            self.commit <= commit || from != self.configuration_commit_point(),
+            "I5: the commit point named {commit}, {} is committed here",
+            self.commit
+        );
+        self.reads.waiting.remove(&number);
+        let at = commit.max(self.commit);
+        step.reply(token, Reply::Show { at });
+        Ok(())
+    }
+
+    fn configuration_commit_point(&self) -> NodeId {
+        let adopted = self.configuration.as_ref();
+        adopted
+            .map(|adopted| adopted.commit_point())
+            .unwrap_or_default()
+    }
+
+    /// The commit id grew: some of those that wait may be clean now.
+    pub(super) fn on_commit_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let numbers: Vec<u64> = self.reads.waiting.keys().copied().collect();
+        for number in numbers {
+            self.try_read(number, step)?;
+        }
+        Ok(())
+    }
+
+    /// Asks again what was not answered.
+    pub(super) fn retry_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.on_commit_reads(step)
+    }
+
+    pub(super) fn abandon_read(&mut self, token: Token) {
+        self.reads
+            .waiting
+            .retain(|_, waiting| waiting.token != token);
+    }
+}

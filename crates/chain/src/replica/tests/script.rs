@@ -1,0 +1,333 @@
+//! The language of the scripts.
+//!
+//! ```text
+//! start 1 2 3                       restart with what the disk holds, or begin
+//! configure 1 star 1 2 3 [to=1,2]   epoch, wiring, seats in order (`3s` is syncing), who hears it
+//! lease 1 2 3                       they may serve for the next 1000 ms
+//! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add
+//! read 1 11 k [level=2v|100ms]      also readall
+//! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
+//! load 1 200 9000                   so many registers of so many bytes are put at member 1
+//! lose 3                            member 3 crashes and its disk is empty
+//! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
+//! same 1 2 · marks 1                compare two engines; what is left to collect in one
+//! run                               disks and links work until nothing is left to do
+//! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · state
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use goldenscript::{Command as Line, Context, Runner};
+
+use super::cluster::{Cluster, Command, LOADING};
+use crate::*;
+
+#[derive(Default)]
+struct Script(Cluster);
+
+/// Runs `testscripts/replica/{name}` and compares its output.
+#[track_caller]
+pub(super) fn check(name: &str) {
+    goldenscript::run(
+        &mut Script::default(),
+        format!("testscripts/replica/{name}"),
+    )
+    .unwrap();
+}
+
+impl Runner for Script {
+    type Command = Line;
+
+    fn run(&mut self, line: &Line, _context: &Context) -> Result<String, Box<dyn Error>> {
+        let mut args = line.consume_args();
+        let name = args.take_key("name");
+        let to = args.take_key("to");
+        let level = args.take_key("level");
+        let mut words = Vec::new();
+        while let Some(word) = args.next_pos() {
+            words.push(word);
+        }
+        args.reject_next()?;
+        self.perform(&line.name, &words, name, to, level)?;
+        let events = std::mem::take(&mut self.0.events);
+        Ok(events.iter().map(|event| format!("{event}\n")).collect())
+    }
+}
+
+impl Script {
+    fn perform(
+        &mut self,
+        command: &str,
+        words: &[&str],
+        name: Option<&str>,
+        to: Option<&str>,
+        level: Option<&str>,
+    ) -> Result<(), Box<dyn Error>> {
+        let cluster = &mut self.0;
+        let number = |at: usize| -> Result<u32, Box<dyn Error>> { Ok(words[at].parse()?) };
+        match command {
+            "start" => each(words, |node| cluster.start(node))?,
+            "crash" => each(words, |node| cluster.crash(node))?,
+            "sync" => each(words, |node| {
+                cluster.sync(node);
+            })?,
+            "lease" => {
+                let until = cluster.now.monotonic + 1_000;
+                each(words, |node| cluster.step(node, Input::Lease { until }))?;
+            }
+            "configure" => self.configure(words, to)?,
+            "put" | "del" | "cas" | "move" | "add" => self.submit(command, words, name)?,
+            "read" | "readall" => self.read(command, words, level)?,
+            "run" => cluster.run(),
+            "flush" => cluster.flush(),
+            "deliver" => {
+                let moved = cluster.deliver(number(0)?, number(1)?);
+                if !moved {
+                    return Err("no message on that link".into());
+                }
+            }
+            "drop" => drop(cluster.links.remove(&(number(0)?, number(1)?))),
+            "tick" => {
+                cluster.now.monotonic += u64::from(number(0)?);
+                cluster.now.wall += u64::from(number(0)?);
+                let nodes: Vec<u32> = cluster.members.keys().copied().collect();
+                nodes
+                    .into_iter()
+                    .for_each(|node| cluster.step(node, Input::Tick));
+            }
+            "state" => self.state(),
+            "settle" => self.settle(words)?,
+            "load" => self.load(words)?,
+            "lose" => each(words, |node| cluster.lose(node))?,
+            "floor" => cluster.floor = parse_id(words[0])?,
+            "window" => cluster.tuning.window_entries = words[0].parse()?,
+            "floors" => cluster.shows_floors = true,
+            "same" => {
+                let differences = cluster.differences(number(0)?, number(1)?);
+                let event = match differences.is_empty() {
+                    true => "the same".to_owned(),
+                    false => format!("different: {differences:?}"),
+                };
+                cluster.events.push(event);
+            }
+            "marks" => self.marks(number(0)?)?,
+            other => return Err(format!("no command {other}").into()),
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, words: &[&str], to: Option<&str>) -> Result<(), Box<dyn Error>> {
+        let wiring = match words[1] {
+            "star" => Wiring::Star,
+            "chain" => Wiring::Chain,
+            other => return Err(format!("no wiring {other}").into()),
+        };
+        let mut seats = Vec::new();
+        for word in &words[2..] {
+            let node: u32 = word.trim_end_matches('s').parse()?;
+            let lives = self.0.members[&node].lives;
+            let Identity {
+                node,
+                incarnation,
+                disk,
+            } = Cluster::identity(node, lives);
+            let role = match word.ends_with('s') {
+                true => Role::Syncing,
+                false => Role::Serving,
+            };
+            seats.push(Seat {
+                node,
+                incarnation,
+                disk,
+                role,
+            });
+        }
+        let serving = seats.iter().filter(|seat| seat.role == Role::Serving);
+        let configuration = Configuration {
+            epoch: words[0].parse()?,
+            wiring,
+            last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
+            seats,
+            floor: self.0.floor,
+        };
+        let hearers: Vec<u32> = match to {
+            Some(to) => to.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            None => self.0.members.keys().copied().collect(),
+        };
+        self.0.configure(&Arc::new(configuration), &hearers);
+        Ok(())
+    }
+
+    fn submit(
+        &mut self,
+        command: &str,
+        words: &[&str],
+        name: Option<&str>,
+    ) -> Result<(), Box<dyn Error>> {
+        let bytes = |at: usize| Bytes::copy_from_slice(words[at].as_bytes());
+        let node: u32 = words[0].parse()?;
+        let token = Token(words[1].parse()?);
+        let request = match command {
+            "put" => Command::Put {
+                key: bytes(2),
+                value: bytes(3),
+            },
+            "add" => Command::Add {
+                key: bytes(2),
+                value: bytes(3),
+            },
+            "del" => Command::Delete { key: bytes(2) },
+            "cas" => Command::Cas {
+                key: bytes(2),
+                old: bytes(3),
+                value: bytes(4),
+            },
+            _ => Command::Move {
+                from: bytes(2),
+                to: bytes(3),
+            },
+        };
+        let name = name.map(parse_name).transpose()?;
+        let member = self.0.members.get_mut(&node).ok_or("no such member")?;
+        member.host.requests.borrow_mut().insert(token, request);
+        self.0.step(
+            node,
+            Input::Submit {
+                token,
+                request: name,
+                barrier: Vec::new(),
+            },
+        );
+        Ok(())
+    }
+
+    fn settle(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let bytes = |at: usize| Bytes::copy_from_slice(words[at].as_bytes());
+        let (group, value) = (Bytes::from_static(b"v"), bytes(3));
+        let op = match words[1] {
+            "add" => ElementOp::Add { group, value },
+            "remove" => ElementOp::Remove { group, value },
+            other => return Err(format!("no operation {other}").into()),
+        };
+        let stamp = Stamp {
+            clock: words[5].parse()?,
+            ..Stamp::strong(parse_id(words[4])?)
+        };
+        self.0.settle(words[0].parse()?, &bytes(2), vec![op], stamp);
+        Ok(())
+    }
+
+    fn load(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let (node, count): (u32, u64) = (words[0].parse()?, words[1].parse()?);
+        let value = Bytes::from(vec![b'x'; words[2].parse()?]);
+        for number in 0..count {
+            let token = Token(LOADING.0 + number);
+            let key = Bytes::from(format!("load{number:06}"));
+            let value = value.clone();
+            let member = self.0.members.get_mut(&node).ok_or("no such member")?;
+            let requests = member.host.requests.get_mut();
+            requests.insert(token, Command::Put { key, value });
+            let (request, barrier) = (None, Vec::new());
+            self.0.step(
+                node,
+                Input::Submit {
+                    token,
+                    request,
+                    barrier,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// The registers that hold marks, and the rows.
+    fn marks(&mut self, node: u32) -> Result<(), Box<dyn Error>> {
+        let rows = &self.0.members[&node].host.store.rows;
+        let mut events = Vec::new();
+        for (key, value) in rows {
+            if let Some((entry, register)) = parse_row_key(key) {
+                let register = String::from_utf8_lossy(register);
+                events.push(format!("row of {entry} for {register}"));
+            } else if key[0] != 0xff {
+                let register = Register::decode(value.clone())?;
+                let count = register.mark_count();
+                if count != 0 {
+                    let key = String::from_utf8_lossy(key);
+                    events.push(format!("{key} has {count} marks"));
+                }
+            }
+        }
+        self.0.events.extend(events);
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        command: &str,
+        words: &[&str],
+        level: Option<&str>,
+    ) -> Result<(), Box<dyn Error>> {
+        let level = match level {
+            None => Level::Strong,
+            Some(level) => match (level.strip_suffix("ms"), level.strip_suffix('v')) {
+                (Some(bound), _) => Level::BoundMillis(bound.parse()?),
+                (_, Some(bound)) => Level::BoundVersions(bound.parse()?),
+                _ => return Err(format!("no level {level}").into()),
+            },
+        };
+        let scope = match command {
+            "readall" => Scope::All,
+            _ => Scope::Keys(vec![Bytes::copy_from_slice(words[2].as_bytes())]),
+        };
+        self.0.step(
+            words[0].parse()?,
+            Input::Read {
+                token: Token(words[1].parse()?),
+                scope,
+                level,
+                session: Session::default(),
+            },
+        );
+        Ok(())
+    }
+
+    fn state(&mut self) {
+        for (node, member) in &self.0.members {
+            let replica = &member.replica;
+            let state = match member.is_up {
+                false => "down".to_owned(),
+                true => format!(
+                    "epoch {} ready {} last {} commit {}",
+                    replica.epoch(),
+                    replica.is_ready(),
+                    replica.last(),
+                    replica.commit()
+                ),
+            };
+            self.0.events.push(format!("n{node} {state}"));
+        }
+    }
+}
+
+fn each(words: &[&str], mut act: impl FnMut(u32)) -> Result<(), Box<dyn Error>> {
+    for word in words {
+        act(word.parse()?);
+    }
+    Ok(())
+}
+
+fn parse_id(id: &str) -> Result<EntryId, Box<dyn Error>> {
+    let (epoch, index) = id.split_once('.').ok_or("an id is epoch.index")?;
+    Ok(EntryId::new(epoch.parse()?, index.parse()?))
+}
+
+fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
+    let (client, seq) = name.split_once('/').ok_or("a name is client/seq")?;
+    Ok(RequestId {
+        client: client.parse()?,
+        seq: seq.parse()?,
+        part: 0,
+    })
+}

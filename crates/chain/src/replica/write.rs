@@ -1,0 +1,488 @@
+//! Strong writes and conditional operations, in both wirings (docs/protocol/chain.md, sections 5,
+//! 6, 8, 9).
+//!
+//! Invariants:
+//! - I4 an entry is forwarded (chain wiring) and confirmed after it is persisted; commits are
+//!   counted from confirmations of this epoch.
+//! - I11 decision and append are one step; the answer waits for the entry's own commit, and for the
+//!   engine to have it, so that whoever was answered can read it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Effect, Replica, Reply, Step};
+use crate::change::{Change, Mutation, Under, apply};
+use crate::config::{NodeId, Wiring};
+use crate::entry::{Entry, RequestId};
+use crate::guard::Guard;
+use crate::host::{Decided, Refusal, Token};
+use crate::log::Slot;
+use crate::record::Record;
+use crate::results::{self, Known};
+use crate::stamp::{EntryId, Stamp};
+use crate::view::{View, ViewError};
+
+/// What is known of a member to which entries are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Follower {
+    /// Up to where entries were sent; `None` until it answered the greeting.
+    pub(super) sent: Option<EntryId>,
+    /// The commit id it was told last.
+    pub(super) told: EntryId,
+    /// When something was sent to it that it should react to.
+    pub(super) said_at: Option<u64>,
+}
+
+/// Who waits for the commit of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    id: EntryId,
+    token: Token,
+    /// The name under which the result is kept, where the request found it decided already.
+    repeats: Option<RequestId>,
+}
+
+/// The state of the strong path that does not outlive a crash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Writes {
+    pub(super) followers: BTreeMap<NodeId, Follower>,
+    /// Confirmations of this epoch, by member.
+    pub(super) confirmed: BTreeMap<NodeId, EntryId>,
+    /// In the order of the ids.
+    waiting: VecDeque<Waiting>,
+    /// The id confirmed last in this epoch.
+    pub(super) confirm_sent: Option<EntryId>,
+    /// The commit id that the predecessor was told (chain wiring).
+    pub(super) told_upstream: EntryId,
+    /// Whether the source is to be asked for what follows the last entry.
+    pub(super) resend_due: bool,
+    /// When the commit id last grew, or something last waited to be committed.
+    pub(super) progress_at: u64,
+}
+
+impl Writes {
+    pub(super) fn on_epoch(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        *self = Writes {
+            waiting,
+            ..Writes::default()
+        };
+    }
+
+    pub(super) fn greet(&mut self, nodes: impl Iterator<Item = NodeId>, told: EntryId) {
+        let follower = Follower {
+            sent: None,
+            told,
+            said_at: None,
+        };
+        self.followers = nodes.map(|node| (node, follower)).collect();
+    }
+
+    /// Followers that have not answered a greeting, and have not just been sent one.
+    pub(super) fn greetings_due(&mut self, now: u64) -> Vec<NodeId> {
+        let due = |follower: &Follower| follower.sent.is_none() && follower.said_at.is_none();
+        let mut nodes = Vec::new();
+        for (node, follower) in &mut self.followers {
+            if due(follower) {
+                follower.said_at = Some(now);
+                nodes.push(*node);
+            }
+        }
+        nodes
+    }
+
+    pub(super) fn ask_again(&mut self) {
+        self.resend_due = true;
+        self.confirm_sent = None;
+    }
+
+    /// Tokens that wait for entries above `after`.
+    pub(super) fn cut(&mut self, after: EntryId) -> Vec<Token> {
+        let from = self.waiting.partition_point(|waiting| waiting.id <= after);
+        self.waiting
+            .drain(from..)
+            .map(|waiting| waiting.token)
+            .collect()
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Token> + use<> {
+        std::mem::take(&mut self.waiting)
+            .into_iter()
+            .map(|waiting| waiting.token)
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        let at = self.waiting.partition_point(|other| other.id <= waiting.id);
+        self.waiting.insert(at, waiting);
+    }
+}
+
+impl Replica {
+    /// WR-1, CO-1: looks the name up, decides on the whole log, appends.
+    pub(super) fn on_submit(
+        &mut self,
+        token: Token,
+        request: Option<RequestId>,
+        barrier: Vec<Bytes>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if let Some(refusal) = self.refuses_submit() {
+            step.refuse(token, refusal);
+            return Ok(());
+        }
+        if !barrier.is_empty() {
+            return self.begin_barrier(token, request, barrier, step);
+        }
+        self.decide(token, request, step)
+    }
+
+    pub(super) fn refuses_submit(&self) -> Option<Refusal> {
+        let uncommitted = self.log.last().index - self.commit.index.min(self.log.last().index);
+        if !self.is_ready() {
+            Some(Refusal::NotServing)
+        } else if !self.is_head() {
+            Some(Refusal::NotHead)
+        } else if self.tuning.uncommitted_max as u64 <= uncommitted {
+            Some(Refusal::Overloaded)
+        } else {
+            None
+        }
+    }
+
+    /// Decides the request of `token` on the state after the whole log, and appends the entry.
+    pub(super) fn decide(
+        &mut self,
+        token: Token,
+        request: Option<RequestId>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if let Some(name) = request
+            && let Some(known) = self.known(&name, step.host.committed())?
+        {
+            self.answer_known(token, name, known, step);
+            return Ok(());
+        }
+        let committed = step.host.committed();
+        let decided = match self.guards.has(Guard::DecideLogged) {
+            true => step.host.decide(token, &self.log.newest(committed))?,
+            false => step.host.decide(token, committed)?,
+        };
+        let is_refusal = decided.changes.is_empty();
+        if is_refusal && !self.needs_entry(&decided, request) {
+            self.answer_without_entry(token, decided.depends_on_state, step);
+            return Ok(());
+        }
+        let id = self.append(
+            Stamp::strong,
+            request,
+            decided.result,
+            decided.changes,
+            step,
+        )?;
+        let answers_early = !self.guards.has(Guard::AnswerWhenCommitted)
+            || (is_refusal && !self.guards.has(Guard::NoWaitsCommit));
+        if answers_early {
+            step.reply(token, Reply::Decided { id: Some(id) });
+        } else {
+            self.writes.wait(Waiting {
+                id,
+                token,
+                repeats: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// XO-2: what became of this name, in the whole log and in the results.
+    pub(super) fn known(
+        &self,
+        name: &RequestId,
+        committed: &dyn View,
+    ) -> Result<Option<Known>, ViewError> {
+        if !self.guards.has(Guard::Dedupe) {
+            return Ok(None);
+        }
+        if let Some(id) = self.log.named(name)
+            && (id <= self.commit || self.guards.has(Guard::DedupePending))
+        {
+            return Ok(Some(Known::Logged(id)));
+        }
+        results::known(name, committed)
+    }
+
+    fn answer_known(&mut self, token: Token, name: RequestId, known: Known, step: &mut Step<'_>) {
+        match known {
+            Known::Logged(id) => self.writes.wait(Waiting {
+                id,
+                token,
+                repeats: Some(name),
+            }),
+            Known::Settled { id, result } => step.reply(token, Reply::Repeated { id, result }),
+            Known::TooOld => step.refuse(token, Refusal::TooOld(name)),
+        }
+    }
+
+    /// D12: an outcome that depends on the state is an entry. A chain of one may spare it for a
+    /// request without a name: nobody can be handed what it rests on, and no retry can be told
+    /// otherwise, so to wait until what was seen is committed is enough.
+    fn needs_entry(&self, decided: &Decided, request: Option<RequestId>) -> bool {
+        let is_spared = self.is_alone() && request.is_none();
+        decided.depends_on_state && !is_spared && self.guards.has(Guard::NoLogged)
+    }
+
+    fn answer_without_entry(&mut self, token: Token, depends_on_state: bool, step: &mut Step<'_>) {
+        let id = self.log.last();
+        let waits = depends_on_state && self.guards.has(Guard::NoLogged);
+        if !waits || id <= self.log.applied() {
+            step.reply(token, Reply::Decided { id: None });
+        } else {
+            self.writes.wait(Waiting {
+                id,
+                token,
+                repeats: None,
+            });
+        }
+    }
+
+    /// Numbers an entry, applies it to the newest state, hands it to the disk.
+    pub(super) fn append(
+        &mut self,
+        stamp: impl FnOnce(EntryId) -> Stamp,
+        request: Option<RequestId>,
+        result: Bytes,
+        changes: Vec<Change>,
+        step: &mut Step<'_>,
+    ) -> Result<EntryId, ViewError> {
+        let prev = self.log.last();
+        let id = EntryId::new(self.epoch(), prev.index + 1);
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        let stamp = stamp(id);
+        assert!(stamp.base <= id, "I14: {stamp:?} is beyond its entry {id}");
+        let entry = Arc::new(Entry {
+            id,
+            prev,
+            floor: floor.unwrap_or_default(),
+            stamp,
+            request,
+            result,
+            changes,
+        });
+        self.take(entry, step)?;
+        Ok(id)
+    }
+
+    /// Takes an entry that follows the last one.
+    fn take(&mut self, entry: Arc<Entry>, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let defers = self.joining.is_open() && self.guards.has(Guard::FillDefers);
+        let mutations = match defers {
+            true => None,
+            false => Some(Arc::new(self.compute(&entry, step)?)),
+        };
+        let lsn = self.persist(Record::Entry(entry.clone()), step);
+        if self.commit == self.log.last() {
+            self.writes.progress_at = step.now.monotonic;
+        }
+        self.log.push(Slot {
+            entry,
+            lsn,
+            persisted_at: None,
+            mutations,
+        });
+        Ok(())
+    }
+
+    /// What applying `entry` to the newest state does.
+    pub(super) fn compute(
+        &self,
+        entry: &Entry,
+        step: &Step<'_>,
+    ) -> Result<Vec<Mutation>, ViewError> {
+        compute(entry, &self.log.newest(step.host.committed()))
+    }
+
+    /// WR-3: entries from this member's source, in sequence.
+    pub(super) fn on_append(
+        &mut self,
+        from: NodeId,
+        after: EntryId,
+        entries: Vec<Arc<Entry>>,
+        commit: EntryId,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let source = self
+            .adopted()
+            .and_then(|adopted| adopted.source(self.me.node));
+        if source != Some(from) && self.guards.has(Guard::EpochCheck) {
+            return Ok(());
+        }
+        if self.log.last() < after {
+            self.writes.resend_due = true;
+        }
+        for entry in entries {
+            if entry.id.index <= self.log.last().index {
+                let ours = self.log.at_index(entry.id.index);
+                assert!(
+                    ours.is_none_or(|ours| ours == entry.id),
+                    "I3: {} came where {ours:?} is",
+                    entry.id
+                );
+                // The sender does not know how far this member is.
+                self.writes.confirm_sent = None;
+                continue;
+            }
+            if entry.prev != self.log.last() {
+                self.writes.resend_due = true;
+                break;
+            }
+            self.take(entry, step)?;
+        }
+        self.learn(commit, step)
+    }
+
+    /// WR-6: a ready member takes over what the commit point recorded.
+    pub(super) fn on_commit(&mut self, id: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.learn(id, step)
+    }
+
+    fn learn(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.is_commit_point() {
+            return Ok(());
+        }
+        self.set_commit(commit.min(self.log.last()), step)
+    }
+
+    /// WR-4, WC-4: a member has persisted everything up to `id`, in this epoch.
+    pub(super) fn on_confirm(
+        &mut self,
+        from: NodeId,
+        id: EntryId,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let is_ours = self.log.runs().contains(id) || id <= self.commit;
+        if !is_ours && self.guards.has(Guard::ConfirmId) {
+            return Ok(());
+        }
+        let confirmed = self.writes.confirmed.entry(from).or_default();
+        *confirmed = id.max(*confirmed);
+        if let Some(follower) = self.writes.followers.get_mut(&from) {
+            follower.said_at = None;
+        }
+        self.advance_commit(step)
+    }
+
+    /// WR-5, WC-5: the commit point counts who has persisted what.
+    pub(super) fn advance_commit(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if !self.is_ready() || !self.is_commit_point() {
+            return Ok(());
+        }
+        let adopted = self.configuration.as_ref().expect("a ready member has one");
+        let confirmed = |node: NodeId| match node == self.me.node {
+            true => self.persisted,
+            false => self
+                .writes
+                .confirmed
+                .get(&node)
+                .copied()
+                .unwrap_or_default(),
+        };
+        let counts = |seat: &&crate::config::Seat| {
+            let is_needed = adopted.wiring == Wiring::Star || adopted.syncing() == Some(seat.node);
+            let is_waited_for = seat.role == crate::config::Role::Serving
+                || self.guards.has(Guard::SyncingConfirms);
+            seat.node == self.me.node || (is_needed && is_waited_for)
+        };
+        let seats = adopted.seats.iter().filter(counts);
+        let commit = seats.map(|seat| confirmed(seat.node)).min();
+        self.set_commit(commit.unwrap_or_default(), step)
+    }
+
+    fn set_commit(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if commit <= self.commit {
+            return Ok(());
+        }
+        self.commit = commit;
+        self.writes.progress_at = step.now.monotonic;
+        self.apply_committed(step);
+        self.on_commit_reads(step)
+    }
+
+    /// Hands committed entries to the engine; above an open gap they wait (D9).
+    pub(super) fn apply_committed(&mut self, step: &mut Step<'_>) {
+        if self.joining.is_open() && self.guards.has(Guard::FillDefers) {
+            return;
+        }
+        let committed = self.log.above(self.applying);
+        for slot in committed.take_while(|slot| slot.entry.id <= self.commit) {
+            let mutations = slot.mutations.clone();
+            step.effects.push(Effect::Apply {
+                id: slot.entry.id,
+                mutations: mutations.expect("D9: computed, since no gap is open"),
+            });
+        }
+        self.applying = self.commit.min(self.log.last());
+    }
+
+    /// The engine has everything up to `id`.
+    pub(super) fn on_applied(&mut self, id: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.joining.is_open() {
+            // Of the state that the engine had before the gap was opened.
+            return Ok(());
+        }
+        let before = self.log.applied();
+        self.on_applied_eventual(before, id, step)?;
+        self.log.on_applied(id);
+        while let Some(waiting) = self.writes.waiting.front()
+            && waiting.id <= id
+        {
+            let Waiting { id, token, repeats } = *waiting;
+            self.writes.waiting.pop_front();
+            let reply = match repeats {
+                None => Reply::Decided { id: Some(id) },
+                Some(name) => match results::known(&name, step.host.committed())? {
+                    Some(Known::Settled { id, result }) => Reply::Repeated { id, result },
+                    _ => Reply::Unknown,
+                },
+            };
+            step.reply(token, reply);
+        }
+        let keep = match self.is_alone() {
+            true => 0,
+            false => self.tuning.window_entries,
+        };
+        self.log.release(self.log.applied(), keep);
+        self.on_applied_reads(step)
+    }
+
+    pub(super) fn abandon_write(&mut self, token: Token) {
+        self.writes.waiting.retain(|waiting| waiting.token != token);
+    }
+}
+
+/// What an entry does to the state `newest`, with what is kept of its name.
+pub(super) fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewError> {
+    let under = Under {
+        id: entry.id,
+        stamp: entry.stamp,
+        floor: entry.floor,
+    };
+    let mut out: Vec<Mutation> = Vec::with_capacity(entry.changes.len() + 2);
+    for change in &entry.changes {
+        let current = match change {
+            Change::Put { .. } | Change::Remove { .. } => None,
+            Change::Merge { key, .. } | Change::Collect { key, .. } => {
+                let earlier = out.iter().rev().find(|mutation| mutation.key == *key);
+                match earlier {
+                    Some(mutation) => mutation.value.clone(),
+                    None => newest.get(key)?,
+                }
+            }
+        };
+        apply(change, current, &under, &mut out)?;
+    }
+    if let Some(name) = entry.request {
+        results::record(entry, name, newest, &mut out)?;
+    }
+    Ok(out)
+}

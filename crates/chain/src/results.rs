@@ -1,0 +1,133 @@
+//! What became of named requests: exactly-once (docs/protocol/chain.md, section 9).
+//!
+//! A name's result is part of the state, put by the same entry that decided it:
+//!
+//! ```text
+//! result := epoch:varint index:varint kind:u8 (0 strong, 1 settlement) outcome
+//! client := greatest:varint        the greatest number seen of the client
+//! ```
+//!
+//! Invariants:
+//! - X1 a result is there exactly if the entry that carried its name is in the state.
+//! - X2 the results of a client's last [`WINDOW`] numbers are there; below, only settlements above
+//!   the floor (D17).
+
+use bytes::Bytes;
+
+use crate::change::Mutation;
+use crate::codec::{Reader, put_varint};
+use crate::entry::{Entry, RequestId};
+use crate::keys;
+use crate::stamp::EntryId;
+use crate::view::{Direction, View, ViewError};
+
+/// How many of a client's numbers are remembered.
+pub(crate) const WINDOW: u64 = 1_024;
+/// Results looked at when one is added: the window moves by one, so old ones never pile up.
+const SWEPT_PER_ENTRY: usize = 4;
+
+/// What is known of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// An entry that is not applied yet carries it.
+    Logged(EntryId),
+    /// It was decided by this entry, with this outcome.
+    Settled {
+        /// The entry.
+        id: EntryId,
+        /// The outcome kept.
+        result: Bytes,
+    },
+    /// Its number is below the client's window.
+    TooOld,
+}
+
+/// What the state says of `name`.
+pub(crate) fn known(name: &RequestId, state: &dyn View) -> Result<Option<Known>, ViewError> {
+    if let Some((id, _, result)) = result(name, state)? {
+        return Ok(Some(Known::Settled { id, result }));
+    }
+    let is_old = name.seq.saturating_add(WINDOW) <= greatest(name.client, state)?;
+    Ok(is_old.then_some(Known::TooOld))
+}
+
+/// Whether the state has a result for `name`, whatever the window.
+pub(crate) fn is_settled(name: &RequestId, state: &dyn View) -> Result<bool, ViewError> {
+    Ok(state.get(&keys::result_key(*name))?.is_some())
+}
+
+/// Adds what is kept of `name`, which `entry` carries, to what the entry does.
+pub(crate) fn record(
+    entry: &Entry,
+    name: RequestId,
+    state: &dyn View,
+    out: &mut Vec<Mutation>,
+) -> Result<(), ViewError> {
+    let mut value = Vec::with_capacity(entry.result.len() + 16);
+    put_varint(&mut value, entry.id.epoch);
+    put_varint(&mut value, entry.id.index);
+    value.push(u8::from(entry.is_settlement()));
+    value.extend_from_slice(&entry.result);
+    out.push(Mutation {
+        key: keys::result_key(name),
+        value: Some(value.into()),
+    });
+    let greatest = greatest(name.client, state)?;
+    if greatest < name.seq {
+        let mut value = Vec::with_capacity(8);
+        put_varint(&mut value, name.seq);
+        out.push(Mutation {
+            key: keys::client_key(name.client),
+            value: Some(value.into()),
+        });
+        sweep(entry, name, state, out)?;
+    }
+    Ok(())
+}
+
+/// Drops results that fell out of the window.
+fn sweep(
+    entry: &Entry,
+    name: RequestId,
+    state: &dyn View,
+    out: &mut Vec<Mutation>,
+) -> Result<(), ViewError> {
+    let Some(below) = (name.seq + 1).checked_sub(WINDOW) else {
+        return Ok(());
+    };
+    let key = |seq| {
+        keys::result_key(RequestId {
+            client: name.client,
+            seq,
+            part: 0,
+        })
+    };
+    let old = state.scan(&key(0), &key(below), Direction::Forward);
+    for pair in old.take(SWEPT_PER_ENTRY) {
+        let (key, value) = pair?;
+        let (id, is_settlement, _) = decode(value)?;
+        if !is_settlement || id <= entry.floor {
+            out.push(Mutation { key, value: None });
+        }
+    }
+    Ok(())
+}
+
+fn result(name: &RequestId, state: &dyn View) -> Result<Option<(EntryId, bool, Bytes)>, ViewError> {
+    let value = state.get(&keys::result_key(*name))?;
+    value.map(decode).transpose()
+}
+
+fn decode(value: Bytes) -> Result<(EntryId, bool, Bytes), ViewError> {
+    let mut reader = Reader::new(value);
+    let id = EntryId::new(reader.varint()?, reader.varint()?);
+    let is_settlement = reader.byte()? != 0;
+    Ok((id, is_settlement, reader.rest()))
+}
+
+fn greatest(client: u128, state: &dyn View) -> Result<u64, ViewError> {
+    match state.get(&keys::client_key(client))? {
+        Some(value) => Ok(Reader::new(value).varint()?),
+        None => Ok(0),
+    }
+}

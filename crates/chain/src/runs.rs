@@ -1,0 +1,110 @@
+//! The ids of a log, written as runs: indexes are contiguous and epochs never fall, so a few
+//! numbers name every entry, and two logs agree exactly on the common prefix of their runs
+//! (docs/protocol/chain.md, section 4).
+//!
+//! Invariants:
+//! - U1 each run follows the one before: its first index is one more than the last one's, its epoch
+//!   is greater.
+
+use std::collections::VecDeque;
+
+use crate::stamp::EntryId;
+
+/// Runs kept: what is older is known to be common to all that still matter.
+const RUNS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Run {
+    epoch: u64,
+    first: u64,
+    last: u64,
+}
+
+/// The ids of a log from the oldest one known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Runs(VecDeque<Run>);
+
+impl Runs {
+    /// A log of which only `id` is known, and that it goes on after it.
+    pub fn at(id: EntryId) -> Self {
+        let mut runs = Runs::default();
+        if id != EntryId::ZERO {
+            runs.push(id);
+        }
+        runs
+    }
+
+    /// Adds the id that follows the last one.
+    pub fn push(&mut self, id: EntryId) {
+        match self.0.back_mut() {
+            Some(run) if run.epoch == id.epoch && run.last + 1 == id.index => run.last = id.index,
+            Some(run) if run.epoch == id.epoch || run.last + 1 != id.index => {
+                *self = Runs::default();
+                self.push(id);
+            }
+            _ => {
+                self.0.push_back(Run {
+                    epoch: id.epoch,
+                    first: id.index,
+                    last: id.index,
+                });
+                if RUNS_MAX < self.0.len() {
+                    self.0.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Drops the ids above `after`, which is one of them or older than all.
+    pub fn cut(&mut self, after: EntryId) {
+        while let Some(run) = self.0.back_mut() {
+            if run.first <= after.index && run.epoch <= after.epoch {
+                run.last = run.last.min(after.index);
+                return;
+            }
+            self.0.pop_back();
+        }
+    }
+
+    /// The same ids up to `last`.
+    pub fn up_to(&self, last: EntryId) -> Runs {
+        let mut runs = self.clone();
+        runs.cut(last);
+        runs
+    }
+
+    /// Whether `id` is one of them.
+    pub fn contains(&self, id: EntryId) -> bool {
+        let holds = |run: &Run| run.epoch == id.epoch && (run.first..=run.last).contains(&id.index);
+        self.0.iter().any(holds)
+    }
+
+    /// The oldest index known.
+    pub fn first_index(&self) -> Option<u64> {
+        self.0.front().map(|run| run.first)
+    }
+
+    /// The last of ours whose index theirs reach: what comparing lengths would take for common.
+    pub(crate) fn common_length(&self, theirs: &Runs) -> Option<EntryId> {
+        let last = theirs.0.back()?.last.min(self.0.back()?.last);
+        let run = self
+            .0
+            .iter()
+            .find(|run| (run.first..=run.last).contains(&last))?;
+        Some(EntryId::new(run.epoch, last))
+    }
+
+    /// The greatest id that both contain.
+    pub fn common(&self, other: &Runs) -> Option<EntryId> {
+        let common = |run: &Run| {
+            let theirs = other.0.iter().find(|theirs| theirs.epoch == run.epoch)?;
+            let last = run.last.min(theirs.last);
+            let is_shared = run.first.max(theirs.first) <= last;
+            is_shared.then(|| EntryId::new(run.epoch, last))
+        };
+        self.0.iter().rev().find_map(common)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What the chain and the services see of a member's data: an ordered read-only map.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use crate::codec::DecodeError;
+
+/// The direction of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest key first.
+    Forward,
+    /// Greatest key first.
+    Backward,
+}
+
+/// A scan's keys and values, in order.
+pub type Scan<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), ViewError>> + 'a>;
+
+/// The data of one member as of one commit, or as of its newest log entry.
+pub trait View {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`ViewError`] when the store cannot say.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError>;
+
+    /// The pairs whose key is in `start..end` (`end` excluded), in `direction`.
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_>;
+}
+
+/// The store failed to read; the request fails as a whole and the cause is the node's to report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ViewError(pub String);
+
+impl From<DecodeError> for ViewError {
+    fn from(error: DecodeError) -> Self {
+        ViewError(error.to_string())
+    }
+}
+
+/// What lies over a view: the new value of each key, `None` where it is removed.
+pub type Mutations = BTreeMap<Bytes, Option<Bytes>>;
+
+/// A view with mutations laid over it.
+#[derive(Clone, Copy)]
+pub struct Layered<'a> {
+    below: &'a dyn View,
+    above: &'a Mutations,
+}
+
+impl<'a> Layered<'a> {
+    /// `above` over `below`.
+    pub fn new(below: &'a dyn View, above: &'a Mutations) -> Self {
+        Layered { below, above }
+    }
+}
+
+impl View for Layered<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        match self.above.get(key) {
+            Some(value) => Ok(value.clone()),
+            None => self.below.get(key),
+        }
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        scan_layered(self.below, self.above, |value| value, start, end, direction)
+    }
+}
+
+/// A view that belongs to somebody else.
+pub(crate) struct Borrowed<'a>(pub(crate) &'a dyn View);
+
+impl View for Borrowed<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        self.0.scan(start, end, direction)
+    }
+}
+
+/// A scan of `above` over `below`; `value_of` finds the value, or its absence, in an entry of
+/// `above`.
+pub(crate) fn scan_layered<'a, V>(
+    below: &'a dyn View,
+    above: &'a BTreeMap<Bytes, V>,
+    value_of: fn(&V) -> &Option<Bytes>,
+    start: &[u8],
+    end: &[u8],
+    direction: Direction,
+) -> Scan<'a> {
+    if end <= start {
+        return Box::new(std::iter::empty());
+    }
+    let below = below.scan(start, end, direction).peekable();
+    let range = (Bound::Included(start), Bound::Excluded(end));
+    let above = above
+        .range::<[u8], _>(range)
+        .map(move |(key, value)| (key, value_of(value)));
+    match direction {
+        Direction::Forward => Box::new(Merge {
+            above: above.peekable(),
+            below,
+            direction,
+        }),
+        Direction::Backward => Box::new(Merge {
+            above: above.rev().peekable(),
+            below,
+            direction,
+        }),
+    }
+}
+
+/// Two ordered sequences as one; where both have a key, the pending one counts.
+struct Merge<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> {
+    above: Peekable<A>,
+    below: Peekable<Scan<'a>>,
+    direction: Direction,
+}
+
+impl<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> Iterator for Merge<'a, A> {
+    type Item = Result<(Bytes, Bytes), ViewError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let below = match self.below.peek() {
+                Some(Err(_)) => return self.below.next(),
+                Some(Ok((key, _))) => Some(key),
+                None => None,
+            };
+            let above = self.above.peek().map(|(key, _)| *key);
+            let order = match (above, below) {
+                (None, _) => return self.below.next(),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (Some(above), Some(below)) => match self.direction {
+                    Direction::Forward => above.cmp(below),
+                    Direction::Backward => below.cmp(above),
+                },
+            };
+            if order.is_gt() {
+                return self.below.next();
+            }
+            if order.is_eq() {
+                self.below.next();
+            }
+            if let Some((key, Some(value))) = self.above.next() {
+                return Some(Ok((key.clone(), value.clone())));
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The guarantees and invariants of docs/protocol, each as a function of a finished run.
+//!
+//! A check returns the first [`Violation`], or how many claims it found true: a run that claims
+//! nothing is told from one in which everything held.
+//!
+//! | check | what it shows |
+//! |---|---|
+//! | [`Evidence::new`] | I3: one entry per id, one history of the log |
+//! | [`names`] | I12: a name takes effect at most once |
+//! | [`decisions`] | I11: outcomes are what the log before them gives; replies are true |
+//! | [`ledger`] | I6: what was acknowledged is in every later log |
+//! | [`linear`] | G1, G6: the log is an order of all strong operations |
+//! | [`stamps`] | G2, I14, I17: stamps agree with real time and grow along the log |
+//! | [`rest`] | G3: all members are the join of all operations |
+//! | [`quorums`] | G4: quorum reads cover acknowledged writes |
+//! | [`fates`] | G5, G7, I16: outcomes are true, leases, conservation |
+//! | [`barriers`] | G8 |
+//! | [`sessions`] | what tokens promise |
+//! | [`bounds`] | bounded staleness |
+//!
+//! They take linear time, or nearly, and look at what no client can see.
+
+mod barriers;
+mod bounds;
+mod cover;
+mod decisions;
+mod evidence;
+mod fates;
+mod ledger;
+mod linear;
+mod names;
+mod quorums;
+mod replay;
+mod rest;
+mod sessions;
+mod stamps;
+mod written;
+
+pub use barriers::barriers;
+pub use bounds::bounds;
+pub use decisions::decisions;
+pub use evidence::Evidence;
+pub use fates::fates;
+pub use ledger::ledger;
+pub use linear::linear;
+pub use names::names;
+pub use quorums::quorums;
+pub use rest::rest;
+pub use sessions::sessions;
+pub use stamps::stamps;
+
+use crate::history::{Event, History, Moment};
+use crate::service::Service;
+
+/// How many claims a check found true, or the first that is not.
+pub type Verdict = Result<usize, Violation>;
+
+/// Every check, with how many claims each found true.
+///
+/// # Errors
+/// The first violation, those that explain others first.
+pub fn all(history: &History, service: Service) -> Result<Vec<(&'static str, usize)>, Violation> {
+    let evidence = Evidence::new(history)?;
+    Ok(vec![
+        ("agreement", evidence.log.len()),
+        ("names", names(&evidence)?),
+        ("ledger", ledger(&evidence)?),
+        ("fates", fates(&evidence, service)?),
+        ("decisions", decisions(&evidence, service)?),
+        ("stamps", stamps(&evidence)?),
+        ("linear", linear(&evidence)?),
+        ("quorums", quorums(&evidence)?),
+        ("barriers", barriers(&evidence)?),
+        ("sessions", sessions(&evidence)?),
+        ("bounds", bounds(&evidence)?),
+        ("rest", rest(&evidence)?),
+    ])
+}
+
+/// A guarantee that a run did not keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its name in docs/protocol.
+    pub guarantee: &'static str,
+    /// What is wrong.
+    pub explanation: String,
+    /// The calls involved, by their places in the history.
+    pub calls: Vec<usize>,
+    /// What was involved, in words.
+    evidence: Vec<(Moment, String)>,
+}
+
+impl Violation {
+    /// A violation without evidence yet.
+    pub(crate) fn new(guarantee: &'static str, explanation: impl Into<String>) -> Self {
+        Violation {
+            guarantee,
+            explanation: explanation.into(),
+            calls: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// With the call at this place of the history.
+    pub(crate) fn call(mut self, history: &History, at: usize) -> Self {
+        if !self.calls.contains(&at) {
+            let call = &history.calls[at];
+            self.calls.push(at);
+            self.evidence.push((call.invoked, call.to_string()));
+        }
+        self
+    }
+
+    /// With this event.
+    pub(crate) fn event(mut self, event: &Event) -> Self {
+        self.evidence.push((event.at, event.to_string()));
+        self
+    }
+
+    /// With these events.
+    pub(crate) fn events<'a>(self, events: impl IntoIterator<Item = &'a Event>) -> Self {
+        events.into_iter().fold(self, Violation::event)
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} violated: {}", self.guarantee, self.explanation)?;
+        let mut evidence: Vec<_> = self.evidence.iter().collect();
+        evidence.sort();
+        evidence.dedup();
+        evidence
+            .into_iter()
+            .try_for_each(|(_, line)| write!(f, "\n  {line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! G1 and G6 from the inside: the committed log is an order of all strong operations.
+//!
+//! A write has the place of its entry, a read the place after the entry it was read at. Two things
+//! make that order a proof of linearizability: it agrees with real time, and each read shows what
+//! the log before it gives. (That decisions do is the business of `decisions`.) An eventual
+//! operation has the place of its settlement and no end.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fader_chain::{EntryId, Register, RequestId, Stamp};
+
+use super::replay::Replay;
+use super::{Evidence, Verdict, Violation, cover};
+use crate::history::display::At;
+use crate::history::{Moment, Reply, Shown};
+use crate::service::pairs_of;
+
+/// The place of an entry in the log, and whether it is that of a read behind it.
+type Place = (usize, bool);
+
+/// One operation, however often it was tried.
+struct Operation {
+    call: usize,
+    invoked: Moment,
+    ended: Option<Moment>,
+    place: Place,
+}
+
+/// The log orders all strong operations as they happened, and strong reads show it.
+///
+/// # Errors
+/// Two operations whose places contradict real time, or a read that shows something else.
+pub fn linear(evidence: &Evidence<'_>) -> Verdict {
+    let operations = operations(evidence);
+    in_real_time(evidence, &operations)?;
+    reads_show_the_log(evidence)?;
+    Ok(operations.len())
+}
+
+fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
+    let named: BTreeMap<RequestId, usize> = evidence
+        .log
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (entry, _))| entry.request.map(|name| (name, at + 1)))
+        .collect();
+    let mut by_name: BTreeMap<RequestId, usize> = BTreeMap::new();
+    let mut operations: Vec<Operation> = Vec::new();
+    for (call, asked) in evidence.history.calls.iter().enumerate() {
+        let done = asked.done().filter(|_| asked.is_strong());
+        let told = match done {
+            Some((_, Reply::Decided { entry, .. })) => evidence.place(*entry).map(|at| (at, false)),
+            Some((_, Reply::Shown { commit, .. })) => evidence.place(*commit).map(|at| (at, true)),
+            _ => None,
+        };
+        let ended = done.map(|(at, _)| at);
+        let parts = (0..asked.request.writes.len().max(1)).filter_map(|part| asked.part(part));
+        let mut is_named = false;
+        for (name, at) in parts.filter_map(|name| named.get(&name).map(|at| (name, *at))) {
+            is_named = true;
+            let known = *by_name.entry(name).or_insert(operations.len());
+            if let Some(operation) = operations.get_mut(known) {
+                operation.ended = [operation.ended, ended].into_iter().flatten().min();
+                continue;
+            }
+            operations.push(Operation {
+                call,
+                invoked: asked.invoked,
+                ended,
+                place: (at, false),
+            });
+        }
+        if let Some(place) = told.filter(|_| !is_named) {
+            operations.push(Operation {
+                call,
+                invoked: asked.invoked,
+                ended,
+                place,
+            });
+        }
+    }
+    operations
+}
+
+/// No operation stands before one that ended before it was invoked.
+fn in_real_time(evidence: &Evidence<'_>, operations: &[Operation]) -> Result<(), Violation> {
+    let mut ended: Vec<&Operation> = operations
+        .iter()
+        .filter(|one| one.ended.is_some())
+        .collect();
+    ended.sort_unstable_by_key(|operation| operation.ended);
+    let mut invoked: Vec<&Operation> = operations.iter().collect();
+    invoked.sort_unstable_by_key(|operation| operation.invoked);
+    let mut ended = ended.into_iter().peekable();
+    let mut latest: Option<&Operation> = None;
+    for operation in invoked {
+        while let Some(before) = ended.next_if(|before| before.ended < Some(operation.invoked)) {
+            if latest.is_none_or(|latest| latest.place < before.place) {
+                latest = Some(before);
+            }
+        }
+        if let Some(before) = latest
+            && operation.place < before.place
+        {
+            let at = |(place, is_read): Place| {
+                let side = if is_read { "read after" } else { "at" };
+                format!("{side} place {place} of the log")
+            };
+            let (first, second) = (at(before.place), at(operation.place));
+            let text = format!("an operation {first} ended before one {second} began");
+            return Err(Violation::new("G1", text)
+                .call(evidence.history, before.call)
+                .call(evidence.history, operation.call));
+        }
+    }
+    Ok(())
+}
+
+/// Each strong read shows the registers as the log up to its place leaves them.
+fn reads_show_the_log(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut reads: Vec<(usize, usize, &[Shown])> = Vec::new();
+    for (at, call) in evidence.history.calls.iter().enumerate() {
+        if let Some((
+            _,
+            Reply::Shown {
+                commit, registers, ..
+            },
+        )) = call.done()
+            && call.is_strong()
+        {
+            let Some(place) = evidence.place(*commit) else {
+                let text = format!("shown at {commit}, which was never committed");
+                return Err(Violation::new("G1", text).call(evidence.history, at));
+            };
+            reads.push((place, at, registers));
+        }
+    }
+    reads.sort_unstable_by_key(|(place, at, _)| (*place, *at));
+    let mut replay = Replay::default();
+    let mut taken = 0;
+    for (place, at, registers) in reads {
+        for (entry, _) in &evidence.log[taken..place] {
+            replay.take(entry);
+        }
+        taken = place;
+        for shown in registers {
+            shows(evidence, shown, replay.known(&shown.key), taken)
+                .map_err(|violation| violation.call(evidence.history, at))?;
+        }
+    }
+    Ok(())
+}
+
+fn shows(
+    evidence: &Evidence<'_>,
+    shown: &Shown,
+    known: Option<&Register>,
+    place: usize,
+) -> Result<(), Violation> {
+    let absent = Register::default();
+    let known = known.unwrap_or(&absent);
+    let tentative = cover::elements(&shown.register)
+        .into_iter()
+        .find(|(op, stamp)| !cover::covers(known, op, *stamp));
+    if let Some((_, stamp)) = tentative {
+        let guarantee = if stamp.is_strong() { "G1" } else { "G6" };
+        let text = format!("element @{} is not in the log by then", At(stamp));
+        return Err(blame(evidence, Violation::new(guarantee, text), stamp));
+    }
+    if shown.tentative {
+        let text = "a strong read says that it is tentative";
+        return Err(Violation::new("G6", text));
+    }
+    let same = live(&shown.register) == live(known);
+    let version = known.version;
+    if !same || !known.is_empty() && shown.register.version != version {
+        let id = evidence
+            .log
+            .get(place.wrapping_sub(1))
+            .map(|(entry, _)| entry.id);
+        let id = id.unwrap_or(EntryId::ZERO);
+        let state = crate::history::display::State(known);
+        let text = format!("at {id} the register is {state}, version {version}");
+        return Err(Violation::new("G1", text));
+    }
+    Ok(())
+}
+
+/// What is there, with the stamps by which it is.
+fn live(register: &Register) -> Vec<(Bytes, Bytes, Stamp)> {
+    let mut live: Vec<_> = register
+        .groups
+        .iter()
+        .flat_map(|group| {
+            let members = group.members.iter().filter(|member| member.live);
+            members.map(|member| (group.name.clone(), member.value.clone(), member.written))
+        })
+        .collect();
+    live.sort_unstable();
+    debug_assert_eq!(live.len(), pairs_of(register).len());
+    live
+}
+
+/// With the events that explain where `stamp` comes from.
+fn blame(evidence: &Evidence<'_>, violation: Violation, stamp: Stamp) -> Violation {
+    let attempts = evidence.attempts.values().flatten();
+    let made = attempts.filter(|(stamping, _)| stamping.stamp == stamp);
+    violation.events(made.map(|(_, event)| *event))
+}

@@ -1,0 +1,117 @@
+//! G2, I14 and I17: stamps agree with real time between strong and eventual writes, and grow along
+//! the log; nothing removed comes back.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fader_chain::{ElementOp, Entry, Register, Stamp};
+
+use super::evidence::merges;
+use super::written::{Written, strong_writes};
+use super::{Evidence, Verdict, Violation, cover};
+use crate::history::Event;
+use crate::history::display::{At, text};
+
+/// A strong write acknowledged before an eventual one is stamped is below it, one invoked after an
+/// eventual one was acknowledged is above it; per element, stamps increase along the log.
+///
+/// # Errors
+/// The two writes.
+pub fn stamps(evidence: &Evidence<'_>) -> Verdict {
+    let strong = strong_writes(evidence);
+    let after = stamped_after(evidence, &strong)?;
+    let before = acknowledged_before(evidence, &strong)?;
+    Ok(after + before + along_the_log(evidence)?)
+}
+
+/// G2 (a), for every attempt stamped under a lease.
+fn stamped_after(
+    evidence: &Evidence<'_>,
+    strong: &BTreeMap<&Bytes, Vec<Written>>,
+) -> Result<usize, Violation> {
+    let mut count = 0;
+    for (stamping, event) in evidence.attempts.values().flatten() {
+        let writes = strong.get(&stamping.key).into_iter().flatten();
+        for written in writes.filter(|_| stamping.lease) {
+            if written.answered.is_none_or(|at| event.at <= at) {
+                continue;
+            }
+            count += 1;
+            if stamping.stamp <= Stamp::strong(written.entry) {
+                let text = format!("stamped below {}, acknowledged before", written.entry);
+                return Err(Violation::new("G2 (a)", text)
+                    .call(evidence.history, written.call)
+                    .event(event));
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// G2 (b), for every acknowledged attempt.
+fn acknowledged_before(
+    evidence: &Evidence<'_>,
+    strong: &BTreeMap<&Bytes, Vec<Written>>,
+) -> Result<usize, Violation> {
+    let mut count = 0;
+    for write in evidence
+        .acknowledged()
+        .iter()
+        .filter(|write| write.attached)
+    {
+        for written in strong.get(write.key).into_iter().flatten() {
+            if written.invoked <= write.at {
+                continue;
+            }
+            count += 1;
+            if Stamp::strong(written.entry) <= write.stamp {
+                let text = format!("{} is below @{}", written.entry, At(write.stamp));
+                return Err(Violation::new("G2 (b)", text)
+                    .call(evidence.history, write.call)
+                    .call(evidence.history, written.call));
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// I14 and I17: every element of an entry is above what the log knew of it.
+fn along_the_log(evidence: &Evidence<'_>) -> Result<usize, Violation> {
+    let mut registers: BTreeMap<&Bytes, (Register, Vec<&Event>)> = BTreeMap::new();
+    let mut count = 0;
+    for (entry, event) in &evidence.log {
+        if entry.is_settlement() && entry.id <= entry.stamp.base {
+            let text = format!("{} is not above its stamp's base", entry.id);
+            return Err(Violation::new("I14", text).event(event));
+        }
+        for (key, ops) in merges(entry) {
+            let (register, events) = registers.entry(key).or_default();
+            for op in ops {
+                count += 1;
+                if let Some(guarantee) = falls_back(register, op, entry) {
+                    let text = format!("{} brings an older element of {}", entry.id, text(key));
+                    let violation = Violation::new(guarantee, text).event(event);
+                    return Err(violation.events(events.iter().copied()));
+                }
+            }
+            register.merge(ops, entry.stamp);
+            events.push(event);
+        }
+    }
+    Ok(count)
+}
+
+/// The guarantee that `op` breaks by being below what was there. Clears and removals may come again
+/// once their successors are collected: they bring nothing back (D8).
+fn falls_back(register: &Register, op: &ElementOp, entry: &Entry) -> Option<&'static str> {
+    if !cover::covers(register, op, entry.stamp) {
+        return None;
+    }
+    match op {
+        ElementOp::Add { group, value } => {
+            let is_live = register.pairs().any(|pair| pair == (group, value));
+            Some(if is_live { "I14" } else { "I17" })
+        }
+        _ => (Stamp::strong(entry.floor) < entry.stamp).then_some("I14"),
+    }
+}
