@@ -104,11 +104,11 @@ fn in_real_time(evidence: &Evidence<'_>, operations: &[Operation]) -> Result<(),
             && operation.place < before.place
         {
             let at = |(place, is_read): Place| {
-                let side = if is_read { "read after" } else { "at" };
-                format!("{side} place {place} of the log")
+                let side = if is_read { "after" } else { "at" };
+                format!("{side} place {place}")
             };
             let (first, second) = (at(before.place), at(operation.place));
-            let text = format!("an operation {first} ended before one {second} began");
+            let text = format!("in the log {second}, though it began when one {first} had ended");
             return Err(Violation::new("G1", text)
                 .call(evidence.history, before.call)
                 .call(evidence.history, operation.call));

@@ -1,1 +1,9 @@
-//! checks
+//! Good and bad histories of each check. The bad ones are the runs of docs/protocol that broke
+//! earlier rules (E1 to E14), and the counter-examples of its decisions.
+
+mod eventual;
+mod sessions;
+mod story;
+mod strong;
+
+use super::*;

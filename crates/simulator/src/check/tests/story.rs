@@ -1,0 +1,445 @@
+//! A history written by hand: what is not said happens as it should.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fader_chain::{
+    Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, Marks, NodeId, Register,
+    RequestId, Role, Seat, Stamp, Wiring,
+};
+
+use crate::history::*;
+use crate::service::{PAIRS, Service, State, pairs_value};
+
+pub(super) const SERVICE: Service = Service { pairs_max: 3 };
+
+pub(super) fn id(epoch: u64, index: u64) -> EntryId {
+    EntryId::new(epoch, index)
+}
+
+pub(super) fn add(value: &str) -> ElementOp {
+    ElementOp::Add {
+        group: "a".into(),
+        value: Bytes::copy_from_slice(value.as_bytes()),
+    }
+}
+
+pub(super) fn remove(value: &str) -> ElementOp {
+    ElementOp::Remove {
+        group: "a".into(),
+        value: Bytes::copy_from_slice(value.as_bytes()),
+    }
+}
+
+pub(super) fn clear() -> ElementOp {
+    ElementOp::Clear { group: "a".into() }
+}
+
+pub(super) fn put(key: &str, ops: &[ElementOp]) -> Request {
+    Request {
+        writes: vec![Write {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            ops: ops.to_vec(),
+        }],
+        ..Request::default()
+    }
+}
+
+pub(super) fn get(key: &str) -> Request {
+    Request {
+        reads: vec![Bytes::copy_from_slice(key.as_bytes())],
+        ..Request::default()
+    }
+}
+
+pub(super) fn eventual(quorum: usize) -> Level {
+    Level::Eventual {
+        quorum,
+        sloppy: false,
+    }
+}
+
+/// The registers after some entries.
+#[derive(Clone, Default)]
+struct Memory(BTreeMap<Bytes, Register>);
+
+impl State for Memory {
+    fn register(&self, key: &Bytes) -> Register {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+
+    fn pairs(&self) -> u64 {
+        self.0
+            .values()
+            .map(|register| register.pairs().count() as u64)
+            .sum()
+    }
+}
+
+/// A history with the log as it grows.
+pub(super) struct Story {
+    pub(super) history: History,
+    pub(super) epoch: u64,
+    pub(super) floor: EntryId,
+    seats: Vec<(u32, u128, Role)>,
+    log: Vec<Arc<Entry>>,
+    step: u64,
+}
+
+impl Story {
+    /// Members 1, 2 and 3, in epoch 1.
+    pub(super) fn new() -> Self {
+        let mut story = Story {
+            history: History::default(),
+            epoch: 0,
+            floor: EntryId::ZERO,
+            seats: Vec::new(),
+            log: Vec::new(),
+            step: 0,
+        };
+        story.publish(&[(1, 1), (2, 1), (3, 1)]);
+        story
+    }
+
+    /// The next moment, a millisecond later.
+    pub(super) fn tick(&mut self) -> Moment {
+        self.step += 1;
+        Moment {
+            micros: self.step * 1000,
+            step: self.step,
+        }
+    }
+
+    pub(super) fn fact(&mut self, fact: Fact) {
+        let at = self.tick();
+        self.history.events.push(Event { at, fact });
+    }
+
+    /// The next epoch: serving members, each with its life.
+    pub(super) fn publish(&mut self, members: &[(u32, u128)]) {
+        self.seats = members
+            .iter()
+            .map(|(node, life)| (*node, *life, Role::Serving))
+            .collect();
+        self.epoch += 1;
+        let seats = self.seats.iter().map(|(node, life, role)| Seat {
+            node: NodeId(*node),
+            incarnation: Incarnation(*life),
+            disk: DiskId(u128::from(*node)),
+            role: *role,
+        });
+        let configuration = Configuration {
+            epoch: self.epoch,
+            wiring: Wiring::Star,
+            seats: seats.collect(),
+            last_serving: Vec::new(),
+            floor: self.floor,
+        };
+        self.fact(Fact::Published(Arc::new(configuration)));
+    }
+
+    /// A client asks member `node`; every call has a name.
+    pub(super) fn ask(&mut self, node: u32, level: Level, request: Request) -> usize {
+        let invoked = self.tick();
+        let call = self.history.calls.len();
+        self.history.calls.push(Call {
+            client: 1,
+            session: None,
+            name: Some(RequestId {
+                client: 1,
+                seq: call as u64 + 1,
+                part: 0,
+            }),
+            node: NodeId(node),
+            invoked,
+            level,
+            request,
+            end: None,
+        });
+        call
+    }
+
+    pub(super) fn in_session(&mut self, session: u32, call: usize) -> usize {
+        self.history.calls[call].session = Some(session);
+        call
+    }
+
+    pub(super) fn end(&mut self, call: usize, outcome: Outcome) {
+        let at = self.tick();
+        self.history.calls[call].end = Some((at, outcome));
+    }
+
+    pub(super) fn name(&self, call: usize) -> RequestId {
+        self.history.calls[call]
+            .name
+            .expect("every call has a name")
+    }
+
+    pub(super) fn last(&self) -> EntryId {
+        self.log.last().map_or(EntryId::ZERO, |entry| entry.id)
+    }
+
+    /// The registers after the entries up to `at`.
+    fn memory(&self, at: EntryId) -> Memory {
+        let mut memory = Memory::default();
+        for entry in self.log.iter().filter(|entry| entry.id <= at) {
+            merge(&mut memory, entry.id, entry.stamp, &entry.changes);
+        }
+        memory
+    }
+
+    pub(super) fn register(&self, key: &str, at: EntryId) -> Register {
+        self.memory(at)
+            .register(&Bytes::copy_from_slice(key.as_bytes()))
+    }
+
+    /// Appends and commits an entry of the current epoch.
+    pub(super) fn append(
+        &mut self,
+        stamp: Option<Stamp>,
+        request: Option<RequestId>,
+        result: Bytes,
+        writes: &[Write],
+    ) -> EntryId {
+        let prev = self.last();
+        let id = EntryId::new(self.epoch, prev.index + 1);
+        let stamp = stamp.unwrap_or(Stamp::strong(id));
+        let mut changes: Vec<Change> = writes
+            .iter()
+            .map(|write| Change::Merge {
+                key: write.key.clone(),
+                ops: write.ops.clone(),
+                marks: Marks::Kept,
+            })
+            .collect();
+        let mut memory = self.memory(prev);
+        merge(&mut memory, id, stamp, &changes);
+        if !changes.is_empty() {
+            changes.push(Change::Put {
+                key: PAIRS.into(),
+                value: pairs_value(memory.pairs()),
+            });
+        }
+        let entry = Arc::new(Entry {
+            id,
+            prev,
+            floor: self.floor,
+            stamp,
+            request,
+            result,
+            changes,
+        });
+        self.log.push(entry.clone());
+        for node in self.seats.clone() {
+            let node = NodeId(node.0);
+            let entry = entry.clone();
+            self.fact(Fact::Committed { node, entry });
+        }
+        id
+    }
+
+    /// Decides and commits a strong call.
+    pub(super) fn commit(&mut self, call: usize) -> EntryId {
+        let request = self.history.calls[call].request.clone();
+        let decision = SERVICE.decide(&request, &self.memory(self.last()));
+        let name = self.name(call);
+        self.append(None, Some(name), decision.answer.encode(), &decision.writes)
+    }
+
+    /// Answers a strong call by its entry.
+    pub(super) fn answer(&mut self, call: usize, entry: EntryId) {
+        let known = self.log.iter().find(|known| known.id == entry);
+        let result = known.map_or_else(Bytes::new, |known| known.result.clone());
+        self.end(call, Outcome::Done(Reply::Decided { entry, result }));
+    }
+
+    /// A strong write from beginning to end.
+    pub(super) fn write(&mut self, key: &str, ops: &[ElementOp]) -> EntryId {
+        let call = self.ask(1, Level::Strong, put(key, ops));
+        let entry = self.commit(call);
+        self.answer(call, entry);
+        entry
+    }
+
+    /// Answers a read with the state at `commit`, and these operations above it.
+    pub(super) fn show(&mut self, call: usize, commit: EntryId, above: &[(Stamp, ElementOp)]) {
+        let key = self.history.calls[call].request.reads[0].clone();
+        let mut register = self.memory(commit).register(&key);
+        for (stamp, op) in above {
+            register.merge(std::slice::from_ref(op), *stamp);
+        }
+        let shown = Shown {
+            key,
+            register,
+            tentative: !above.is_empty(),
+        };
+        let reply = Reply::Shown {
+            epoch: self.epoch,
+            commit,
+            floor: self.floor,
+            registers: vec![shown],
+        };
+        self.end(call, Outcome::Done(reply));
+    }
+
+    /// A read from beginning to end.
+    pub(super) fn read(
+        &mut self,
+        level: Level,
+        key: &str,
+        commit: EntryId,
+        above: &[(Stamp, ElementOp)],
+    ) -> usize {
+        let call = self.ask(2, level, get(key));
+        self.show(call, commit, above);
+        call
+    }
+
+    /// Member `node` stamps an eventual call and holds it.
+    pub(super) fn stamp(&mut self, call: usize, node: u32, base: EntryId, clock: u64) -> Stamp {
+        let stamp = Stamp {
+            base,
+            clock,
+            node,
+            counter: 0,
+        };
+        let write = self.history.calls[call].request.writes[0].clone();
+        let name = self.name(call);
+        self.fact(Fact::Stamped(Stamping {
+            node: NodeId(node),
+            lease: true,
+            name,
+            stamp,
+            accept: self.last(),
+            key: write.key,
+            ops: write.ops,
+        }));
+        self.hold(call, node);
+        stamp
+    }
+
+    pub(super) fn hold(&mut self, call: usize, node: u32) {
+        let name = self.name(call);
+        let node = NodeId(node);
+        self.fact(Fact::Held { node, name });
+    }
+
+    /// Member `node` acknowledges an eventual call as attached, and the client hears of it.
+    pub(super) fn accept(&mut self, call: usize, node: u32, stamp: Stamp) {
+        let Level::Eventual { quorum, .. } = self.history.calls[call].level else {
+            panic!("only eventual calls are accepted");
+        };
+        let name = self.name(call);
+        self.fact(Fact::Acknowledged {
+            node: NodeId(node),
+            name,
+            quorum,
+            attached: true,
+            lease: true,
+        });
+        let reply = Reply::Accepted {
+            stamps: vec![stamp],
+            attached: true,
+            fates: Vec::new(),
+        };
+        self.end(call, Outcome::Done(reply));
+    }
+
+    /// An eventual write from beginning to acknowledgement: stamped by the first of `holders`.
+    pub(super) fn put_eventually(
+        &mut self,
+        key: &str,
+        ops: &[ElementOp],
+        (base, clock): (EntryId, u64),
+        holders: &[u32],
+    ) -> (usize, Stamp) {
+        let call = self.ask(holders[0], eventual(holders.len()), put(key, ops));
+        let stamp = self.stamp(call, holders[0], base, clock);
+        holders[1..]
+            .iter()
+            .for_each(|holder| self.hold(call, *holder));
+        self.accept(call, holders[0], stamp);
+        (call, stamp)
+    }
+
+    /// Settles an eventual call by what survives on the log.
+    pub(super) fn settle(&mut self, call: usize, stamp: Stamp) -> EntryId {
+        let write = self.history.calls[call].request.writes[0].clone();
+        let memory = self.memory(self.last());
+        let ops = memory.register(&write.key).survivors(&write.ops, stamp);
+        let fits = SERVICE.settle(&write.key, &ops, stamp, &memory).is_some();
+        let (ops, fate) = match (ops.is_empty(), fits) {
+            (true, _) => (ops, Fate::Superseded),
+            (false, true) => (ops, Fate::Applied),
+            (false, false) => (Vec::new(), Fate::Refused),
+        };
+        self.settle_as(call, stamp, ops, fate)
+    }
+
+    pub(super) fn settle_as(
+        &mut self,
+        call: usize,
+        stamp: Stamp,
+        ops: Vec<ElementOp>,
+        fate: Fate,
+    ) -> EntryId {
+        let name = self.name(call);
+        let key = self.history.calls[call].request.writes[0].key.clone();
+        let writes = match ops.is_empty() {
+            true => Vec::new(),
+            false => vec![Write { key, ops }],
+        };
+        let entry = self.append(Some(stamp), Some(name), Bytes::new(), &writes);
+        self.fact(Fact::Settled { name, entry, fate });
+        entry
+    }
+
+    /// Nothing is left to happen: every member has applied the log.
+    pub(super) fn rest(&mut self) {
+        let memory = self.memory(self.last());
+        let members = self.seats.iter().map(|(node, ..)| MemberState {
+            node: NodeId(*node),
+            applied: self.last(),
+            pairs: memory.pairs(),
+            registers: memory.0.clone(),
+            overlay: Vec::new(),
+            quarantine: Vec::new(),
+        });
+        self.history.rest = members.collect();
+    }
+
+    /// How many claims the check of this name found true.
+    #[track_caller]
+    pub(super) fn holds(&self, check: &str) -> usize {
+        match super::all(&self.history, SERVICE) {
+            Ok(claims) => {
+                let known = claims.iter().find(|(name, _)| *name == check);
+                known.expect("the check's name").1
+            }
+            Err(violation) => panic!("{violation}"),
+        }
+    }
+
+    /// The run breaks this guarantee, and no other first.
+    #[track_caller]
+    pub(super) fn violates(&self, guarantee: &str) -> String {
+        match super::all(&self.history, SERVICE) {
+            Ok(claims) => panic!("{guarantee} seems to hold: {claims:?}"),
+            Err(violation) => {
+                assert_eq!(violation.guarantee, guarantee, "{violation}");
+                violation.to_string()
+            }
+        }
+    }
+}
+
+fn merge(memory: &mut Memory, id: EntryId, stamp: Stamp, changes: &[Change]) {
+    for change in changes {
+        if let Change::Merge { key, ops, .. } = change {
+            let register = memory.0.entry(key.clone()).or_default();
+            register.merge(ops, stamp);
+            register.version = id;
+        }
+    }
+}
