@@ -29,7 +29,7 @@ pub(crate) struct Slot {
     pub(crate) lsn: Lsn,
     /// When it was persisted here, in milliseconds of the member's clock; `None` before. D11.
     pub(crate) persisted_at: Option<u64>,
-    /// What applying it does to the engine; `None` above an open gap.
+    /// What applying it does to the engine; `None` above an open gap, and once it is applied.
     pub(crate) mutations: Option<Arc<Vec<Mutation>>>,
 }
 
@@ -157,8 +157,7 @@ impl Log {
 
     /// The entries above `after`, which the log holds.
     pub(crate) fn above(&self, after: EntryId) -> impl DoubleEndedIterator<Item = &Slot> {
-        let from = after.index.saturating_sub(self.base.index) as usize;
-        self.slots.range(from.min(self.slots.len())..)
+        self.slots.range(self.offset(after)..)
     }
 
     /// Entries above `applied`.
@@ -229,7 +228,7 @@ impl Log {
         below: &dyn View,
         mut compute: impl FnMut(&Entry, &dyn View) -> Result<Vec<Mutation>, ViewError>,
     ) -> Result<(), ViewError> {
-        for at in 0..self.slots.len() {
+        for at in self.offset(self.applied)..self.slots.len() {
             if self.slots[at].mutations.is_some() {
                 continue;
             }
@@ -258,8 +257,7 @@ impl Log {
 
     /// Drops every entry above `after`, which the log holds, and with them their names (XO-3).
     pub(crate) fn cut(&mut self, after: EntryId, drops_names: bool) {
-        let keep = after.index.saturating_sub(self.base.index) as usize;
-        self.slots.truncate(keep);
+        self.slots.truncate(self.offset(after));
         self.runs.cut(after);
         let names = std::mem::take(&mut self.names);
         self.rebuild();
@@ -273,38 +271,38 @@ impl Log {
         if applied <= self.applied {
             return;
         }
-        if self.last() <= applied {
+        let is_last = self.last() <= applied;
+        if is_last {
             self.newest.clear();
             self.names.clear();
-        } else {
-            self.forget_applied(applied);
         }
-        self.applied = applied;
-    }
-
-    fn forget_applied(&mut self, applied: EntryId) {
-        let from = self.applied.index.saturating_sub(self.base.index) as usize;
-        for slot in self.slots.range(from..) {
+        let from = self.offset(self.applied);
+        for slot in self.slots.range_mut(from..) {
             if applied < slot.entry.id {
                 break;
+            }
+            let mutations = slot.mutations.take();
+            if is_last {
+                continue;
             }
             if let Some(name) = slot.entry.request {
                 self.names.remove(&name);
             }
-            for mutation in slot.mutations.iter().flat_map(|mutations| mutations.iter()) {
+            for mutation in mutations.iter().flat_map(|mutations| mutations.iter()) {
                 let is_applied = |newest: &Newest| newest.id <= applied;
                 if self.newest.get(&mutation.key).is_some_and(is_applied) {
                     self.newest.remove(&mutation.key);
                 }
             }
         }
+        self.applied = applied;
     }
 
     /// Marks entries persisted whose records are, and gives the last of them.
     pub(crate) fn on_persisted(&mut self, from: EntryId, lsn: Lsn, now: u64) -> EntryId {
-        let start = from.index.saturating_sub(self.base.index) as usize;
+        let start = self.offset(from);
         let mut last = from;
-        for slot in self.slots.range_mut(start.min(self.slots.len())..) {
+        for slot in self.slots.range_mut(start..) {
             if lsn < slot.lsn {
                 break;
             }
@@ -316,12 +314,17 @@ impl Log {
 
     /// Lets go of entries at or below `upto` but for the newest `keep` of them.
     pub(crate) fn release(&mut self, upto: EntryId, keep: usize) {
-        let upto = upto.index.saturating_sub(self.base.index) as usize;
-        let releasable = upto.min(self.slots.len()).saturating_sub(keep);
+        let releasable = self.offset(upto).saturating_sub(keep);
         if let Some(last) = releasable.checked_sub(1) {
             self.base = self.slots[last].entry.id;
             self.slots.drain(..releasable);
         }
+    }
+
+    /// How many slots lie at or below `id`.
+    fn offset(&self, id: EntryId) -> usize {
+        let below = id.index.saturating_sub(self.base.index) as usize;
+        below.min(self.slots.len())
     }
 
     fn place(&self, id: EntryId) -> Option<usize> {
@@ -331,8 +334,7 @@ impl Log {
     fn rebuild(&mut self) {
         self.newest.clear();
         self.names.clear();
-        let from = self.applied.index.saturating_sub(self.base.index) as usize;
-        for slot in self.slots.range(from.min(self.slots.len())..) {
+        for slot in self.slots.range(self.offset(self.applied)..) {
             if let Some(name) = slot.entry.request {
                 self.names.insert(name, slot.entry.id);
             }
