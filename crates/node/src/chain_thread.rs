@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use crate::engine::EngineError;
 use crate::keys;
 use crate::log::{Log, LogError};
-use crate::node::Shared;
+use crate::node::{Shared, placed};
 use crate::pending::Pending;
 use crate::settings::{Durability, Settings};
 use crate::status::Health;
@@ -220,14 +220,16 @@ impl ChainThread {
         let domain = request
             .domain()
             .map(|name| catalog::domain(&self.pending, account, name));
-        let collection = match domain.transpose() {
-            Ok(entry) => entry.flatten().map(|entry| entry.collection),
+        let (collection, mode) = match domain.transpose() {
+            Ok(entry) => placed(entry.flatten()),
             Err(error) => return drop(reply.send(Err(error.into()))),
         };
         let limits = &self.settings.limits;
         let context = Context {
             account,
             collection,
+            mode,
+            unsettled_items: 0,
             now_ms: now_ms(),
             limits,
             pace: &Unhurried,

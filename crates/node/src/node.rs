@@ -8,10 +8,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
+use fader_services::catalog::{self, AccessKey, AccountId, DomainEntry, KeyStatus, Refusal};
 use fader_services::level::{Demand, Level, Preference, Receipt};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
-use fader_services::{Pace, ViewError};
+use fader_services::{CollectionId, Mode, Pace, ViewError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -372,7 +372,7 @@ impl Inner {
             Some(name) => catalog::domain(&*view, account, name)?,
             None => None,
         };
-        let collection = entry.map(|entry| entry.collection);
+        let (collection, mode) = placed(entry);
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
         };
@@ -380,6 +380,8 @@ impl Inner {
         let context = Context {
             account,
             collection,
+            mode,
+            unsettled_items: 0,
             now_ms: now_ms(),
             limits,
             pace: &pace,
@@ -420,6 +422,14 @@ impl Inner {
         if thread.join().is_err() {
             tracing::error!("the chain thread ended by a broken invariant");
         }
+    }
+}
+
+/// Where the data of a request's domain is, and in which mode.
+pub(crate) fn placed(entry: Option<DomainEntry>) -> (Option<CollectionId>, Mode) {
+    match entry {
+        Some(entry) => (Some(entry.collection), entry.mode),
+        None => (None, Mode::Strong),
     }
 }
 

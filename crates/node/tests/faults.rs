@@ -58,6 +58,8 @@ fn account() -> AccountId {
 async fn create_domain(node: &Node) {
     let request = Request::CreateDomain {
         domain: "domain".to_owned(),
+        mode: None,
+        preference: None,
     };
     node.simpledb(&account(), request, Demand::default())
         .await

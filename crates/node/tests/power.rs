@@ -315,6 +315,8 @@ impl World {
         }
         let create = Request::CreateDomain {
             domain: DOMAIN.to_owned(),
+            mode: None,
+            preference: None,
         };
         if node
             .simpledb(&account(), create, Demand::default())

@@ -49,6 +49,8 @@ fn put(item: &str, value: &str, expected: Option<&str>) -> Request {
 fn create() -> Request {
     Request::CreateDomain {
         domain: "domain".to_owned(),
+        mode: None,
+        preference: None,
     }
 }
 

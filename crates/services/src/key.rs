@@ -8,6 +8,7 @@
 //!         | 'c' account               domains of the account (varint)
 //!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
 //! domain := 'm'                       counters; present as long as the domain is
+//!         | 'o'                       the mode it was created in (u8); absent: strong
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
 //!         | 'x' text(name) text(value) item     index entry, empty value
@@ -44,6 +45,8 @@ pub enum Table {
     Garbage = b'g',
     /// Domain: its counters.
     Metadata = b'm',
+    /// Domain: the mode it was created in.
+    Mode = b'o',
     /// Domain: item registers.
     Items = b'i',
     /// Domain: pairs per attribute name.
@@ -124,6 +127,13 @@ pub fn item_key(collection: CollectionId, item: &[u8]) -> Bytes {
     KeyBuilder::with_rest(collection, Table::Items, item.len())
         .raw(item)
         .build()
+}
+
+/// The collection and the item of a key that [`item_key`] made; `None` for any other key.
+pub fn split_item_key(key: &[u8]) -> Option<(CollectionId, &[u8])> {
+    let (collection, rest) = key.split_first_chunk::<8>()?;
+    let item = rest.strip_prefix(&[Table::Items as u8])?;
+    Some((CollectionId(u64::from_be_bytes(*collection)), item))
 }
 
 /// The index entry of a pair.

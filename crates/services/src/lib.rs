@@ -14,7 +14,9 @@ mod mode;
 pub mod simpledb;
 mod view;
 
-pub use key::{CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_text};
+pub use key::{
+    CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
+};
 pub use map_view::MapView;
 pub use mode::Mode;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};

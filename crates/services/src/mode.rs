@@ -25,6 +25,11 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Whether a collection can be created in it.
+    pub fn is_at_rest(self) -> bool {
+        !matches!(self, Mode::Opening | Mode::Closing)
+    }
+
     /// Whether removals leave marks, so that an older operation that comes later finds them.
     pub fn keeps_marks(self) -> bool {
         self != Mode::Strong
@@ -35,9 +40,35 @@ impl Mode {
         matches!(self, Mode::Mixed | Mode::Eventual)
     }
 
+    /// Whether eventual operations that were taken before are settled, rather than refused.
+    pub fn settles_eventual(self) -> bool {
+        self.takes_eventual() || self == Mode::Closing
+    }
+
     /// Whether strong writes are taken.
     pub fn takes_strong(self) -> bool {
         self != Mode::Eventual
+    }
+}
+
+/// In the order of the bytes that stand for them at rest, from 0.
+const MODES: [Mode; 5] = [
+    Mode::Strong,
+    Mode::Opening,
+    Mode::Mixed,
+    Mode::Closing,
+    Mode::Eventual,
+];
+
+impl Mode {
+    /// The byte that stands for the mode at rest.
+    pub(crate) fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The mode that a byte stands for.
+    pub(crate) fn from_byte(byte: u8) -> Option<Mode> {
+        MODES.get(usize::from(byte)).copied()
     }
 }
 

@@ -27,7 +27,11 @@ pub(crate) fn request(action: Action, parameters: &Parameters<'_>) -> Result<Req
     let required = |name| text(name).ok_or_else(|| missing(name));
     let domain = || required("DomainName");
     Ok(match action {
-        Action::CreateDomain => Request::CreateDomain { domain: domain()? },
+        Action::CreateDomain => Request::CreateDomain {
+            domain: domain()?,
+            mode: None,
+            preference: None,
+        },
         Action::DeleteDomain => Request::DeleteDomain { domain: domain()? },
         Action::DomainMetadata => Request::DomainMetadata { domain: domain()? },
         Action::ListDomains => Request::ListDomains {

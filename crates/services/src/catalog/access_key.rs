@@ -190,8 +190,9 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
     })
 }
 
-fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
-    const WHAT: &str = "an access key's preference";
+/// A preference as text; none when empty.
+pub(super) fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
+    const WHAT: &str = "a preference";
     match text(bytes, WHAT)?.as_str() {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| DecodeError::new(WHAT)),

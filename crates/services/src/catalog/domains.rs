@@ -1,19 +1,27 @@
 //! The names of domains in the system collection, and the collections they stand for.
 //!
-//! Numbers are varints. A domain entry is `version:u8=1 collection:varint`; a garbage marker is its
-//! key alone.
+//! Numbers are varints. A garbage marker is its key alone.
+//!
+//! ```text
+//! domain entry := version:u8=2  collection:varint  mode:u8  preference:bytes (text; empty: none)
+//! ```
+//!
+//! Version 1 ends with the collection: strong, and no preference.
 //!
 //! Invariants:
 //! - N1 'c' of an account counts its entries in 'd'.
 //! - N2 a collection id is given once: 'n' is greater than every id ever given.
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, Reader, put_varint};
+use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
+use crate::catalog::access_key::decode_preference;
 use crate::catalog::{AccountId, DomainEntry};
-use crate::{CollectionId, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
+use crate::level::Preference;
+use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_MODE: u8 = 1;
 
 /// The domain of `account` called `name`.
 ///
@@ -27,13 +35,41 @@ pub fn domain(
     let Some(value) = view.get(&entry_key(account, name))? else {
         return Ok(None);
     };
+    Ok(Some(decode_entry(value)?))
+}
+
+fn encode_entry(entry: &DomainEntry) -> Bytes {
+    let mut value = vec![VERSION];
+    put_varint(&mut value, entry.collection.0);
+    value.push(entry.mode.byte());
+    let preference = entry.preference.map(|preference| preference.to_string());
+    put_bytes(&mut value, preference.unwrap_or_default().as_bytes());
+    Bytes::from(value)
+}
+
+fn decode_entry(value: Bytes) -> Result<DomainEntry, DecodeError> {
     let mut reader = Reader::new(value);
-    if reader.byte()? != VERSION {
-        return Err(DecodeError::new("a domain entry's version").into());
-    }
+    let version = reader.byte()?;
     let collection = CollectionId(reader.varint()?);
+    let (mode, preference) = match version {
+        VERSION_WITHOUT_MODE => (Mode::Strong, None),
+        VERSION => (
+            decode_mode(&mut reader)?,
+            decode_preference(reader.bytes()?)?,
+        ),
+        _ => return Err(DecodeError::new("a domain entry's version")),
+    };
     reader.end()?;
-    Ok(Some(DomainEntry { collection }))
+    Ok(DomainEntry {
+        collection,
+        mode,
+        preference,
+    })
+}
+
+fn decode_mode(reader: &mut Reader) -> Result<Mode, DecodeError> {
+    let mode = Mode::from_byte(reader.byte()?);
+    mode.ok_or_else(|| DecodeError::new("a domain entry's mode"))
 }
 
 /// Up to `count` names of domains of `account` that come after `after`, in byte order.
@@ -69,21 +105,25 @@ pub(crate) fn create_domain(
     view: &dyn View,
     account: &AccountId,
     name: &str,
+    (mode, preference): (Mode, Option<Preference>),
 ) -> Result<(CollectionId, Vec<Change>), ViewError> {
     let next_key = KeyBuilder::new(SYSTEM, Table::NextCollection).build();
     let next = number(view, &next_key, SYSTEM.0 + 1)?;
-    let mut entry = vec![VERSION];
-    put_varint(&mut entry, next);
+    let collection = CollectionId(next);
     let count = domain_count(view, account)? + 1;
     let changes = vec![
         put_number(next_key, next + 1),
         Change::Put {
             key: entry_key(account, name),
-            value: Bytes::from(entry),
+            value: encode_entry(&DomainEntry {
+                collection,
+                mode,
+                preference,
+            }),
         },
         put_number(count_key(account), count),
     ];
-    Ok((CollectionId(next), changes))
+    Ok((collection, changes))
 }
 
 /// Removes the entry of a domain that exists, and marks its collection as garbage.

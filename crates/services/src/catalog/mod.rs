@@ -12,8 +12,8 @@ pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_name
 
 use bytes::Bytes;
 
-use crate::CollectionId;
 use crate::level::Preference;
+use crate::{CollectionId, Mode};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,6 +97,10 @@ pub enum Refusal {
 pub struct DomainEntry {
     /// The domain's collection.
     pub collection: CollectionId,
+    /// The mode it was created in; the chain's configuration may say otherwise since.
+    pub mode: Mode,
+    /// What it prefers, where neither a request nor its access key names a level.
+    pub preference: Option<Preference>,
 }
 
 #[cfg(test)]

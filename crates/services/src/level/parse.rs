@@ -101,7 +101,8 @@ impl Demand {
             }
             _ => {
                 return malformed(format!(
-                    "'{parameter}' is no parameter: r=N, w=N, sloppy, bound=Nms, bound=Nv or outcome"
+                    "'{parameter}' is no parameter: r=N, w=N, sloppy, bound=Nms, bound=Nv or \
+                     outcome"
                 ));
             }
         }

@@ -7,7 +7,7 @@ use fader_chain::{Change, ElementOp};
 
 use crate::View;
 use crate::simpledb::condition::Condition;
-use crate::simpledb::validate::{self, Delete};
+use crate::simpledb::validate::{self, Delete, ItemWith};
 use crate::simpledb::write::Write;
 use crate::simpledb::{BoxUsage, Context, Error, Expected, ItemDelete};
 
@@ -23,11 +23,11 @@ pub(crate) fn delete(
     let (item, attributes) = validate::delete(delete, context.limits)?;
     let condition = Condition::parse(expected, context.limits)?;
     let mut write = Write::new(view, context)?;
-    let register = write.register(item)?;
+    let found = write.find(item)?;
     if let Some(condition) = condition {
-        condition.check(&register)?;
+        condition.check(&found.register)?;
     }
-    write.merge(item, register, operations(&attributes))?;
+    write.merge(found, operations(&attributes))?;
     Ok((BoxUsage::delete(attributes.len()), write.finish()?))
 }
 
@@ -40,23 +40,33 @@ pub(crate) fn batch_delete(
 ) -> Result<(BoxUsage, Vec<Change>), Error> {
     validate::domain_name(domain)?;
     let deletes = validate::deletes(deletes, context.limits)?;
-    let mut items: BTreeMap<&str, Vec<ElementOp>> = BTreeMap::new();
-    for (item, attributes) in &deletes {
-        items
-            .entry(item)
-            .or_default()
-            .extend(operations(attributes));
-    }
     let mut write = Write::new(view, context)?;
-    for (item, ops) in items {
-        let register = write.register(item)?;
-        write.merge(item, register, ops)?;
+    for (item, ops) in operations_by_item(&deletes) {
+        let found = write.find(item)?;
+        write.merge(found, ops)?;
     }
     let sizes = deletes.iter().map(|(_, attributes)| attributes.len());
     Ok((BoxUsage::batch_delete(sizes), write.finish()?))
 }
 
-fn operations(attributes: &[Delete<'_>]) -> Vec<ElementOp> {
+/// The operations of each item, in the order in which the items are first named.
+pub(crate) fn operations_by_item<'a>(
+    deletes: &[ItemWith<'a, Delete<'_>>],
+) -> Vec<(&'a str, Vec<ElementOp>)> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut items: Vec<(&str, Vec<ElementOp>)> = Vec::with_capacity(deletes.len());
+    for (item, attributes) in deletes {
+        let place = *places.entry(item).or_insert(items.len());
+        match items.get_mut(place) {
+            Some((_, ops)) => ops.extend(operations(attributes)),
+            None => items.push((item, operations(attributes))),
+        }
+    }
+    items
+}
+
+/// What is done to one item.
+pub(crate) fn operations(attributes: &[Delete<'_>]) -> Vec<ElementOp> {
     if attributes.is_empty() {
         return vec![ElementOp::ClearAll];
     }

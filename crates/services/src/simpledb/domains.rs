@@ -1,32 +1,86 @@
 //! CreateDomain, DeleteDomain, ListDomains and DomainMetadata.
 
+use std::fmt::Display;
+
+use bytes::Bytes;
 use fader_chain::Change;
 
+use crate::level::Preference;
 use crate::simpledb::counters::{self, Counters};
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, DomainMetadata, Error, PageToken, Reply, token, validate,
 };
-use crate::{View, catalog};
+use crate::{CollectionId, KeyBuilder, Mode, Table, View, ViewError, catalog};
 
 const PAGE_DOMAINS_MAX: i64 = 100;
+
+/// The mode that the collection of a domain was created in.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn created_mode(view: &dyn View, collection: CollectionId) -> Result<Mode, ViewError> {
+    let Some(value) = view.get(&mode_key(collection))? else {
+        return Ok(Mode::Strong);
+    };
+    let mode = value.first().and_then(|byte| Mode::from_byte(*byte));
+    mode.ok_or_else(|| ViewError("a collection's mode".to_owned()))
+}
+
+fn mode_key(collection: CollectionId) -> Bytes {
+    KeyBuilder::with_rest(collection, Table::Mode, 0).build()
+}
 
 /// Creates a domain; one that is there already stays as it is.
 pub(crate) fn create(
     view: &dyn View,
     context: &Context<'_>,
     domain: &str,
+    mode: Option<Mode>,
+    preference: Option<Preference>,
 ) -> Result<(BoxUsage, Vec<Change>), Error> {
     validate::domain_name(domain)?;
-    if catalog::domain(view, context.account, domain)?.is_some() {
+    validate::creation_mode(mode)?;
+    if let Some(entry) = catalog::domain(view, context.account, domain)? {
+        check_same(domain, "mode", mode, Some(entry.mode))?;
+        check_same(domain, "preference", preference, entry.preference)?;
         return Ok((BoxUsage::DOMAIN, Vec::new()));
     }
     if context.limits.domains_per_account <= catalog::domain_count(view, context.account)? {
         let message = "Number of domains limit exceeded.";
         return Err(Error::new(Code::NumberDomainsExceeded, message));
     }
-    let (collection, mut changes) = catalog::create_domain(view, context.account, domain)?;
+    let mode = mode.unwrap_or_default();
+    let properties = (mode, preference);
+    let (collection, mut changes) =
+        catalog::create_domain(view, context.account, domain, properties)?;
     changes.push(Counters::default().put(collection));
+    if mode != Mode::Strong {
+        changes.push(Change::Put {
+            key: mode_key(collection),
+            value: Bytes::copy_from_slice(&[mode.byte()]),
+        });
+    }
     Ok((BoxUsage::DOMAIN, changes))
+}
+
+/// A property that is asked of a domain must be the one it was created with.
+fn check_same<P: PartialEq + Display>(
+    domain: &str,
+    property: &str,
+    asked: Option<P>,
+    created: Option<P>,
+) -> Result<(), Error> {
+    let Some(asked) = asked.filter(|asked| created.as_ref() != Some(asked)) else {
+        return Ok(());
+    };
+    let created = created.map_or("none".to_owned(), |created| created.to_string());
+    Err(Error::new(
+        Code::ConditionalCheckFailed,
+        format!(
+            "Conditional check failed. Domain ({domain}) was created with {property} ({created}) \
+             but was expected with ({asked})"
+        ),
+    ))
 }
 
 /// Deletes a domain at once, whatever it holds: its keys are left to be swept.

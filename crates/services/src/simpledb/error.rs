@@ -140,6 +140,17 @@ impl Error {
         }
     }
 
+    /// A limit forbids it.
+    pub(crate) fn limit(code: Code) -> Self {
+        let what = match code {
+            Code::NumberItemAttributesExceeded => "Too many attributes in this item.",
+            Code::NumberDomainAttributesExceeded => "Too many attributes in this domain.",
+            Code::NumberDomainBytesExceeded => "Too many bytes in this domain.",
+            _ => "A limit is exceeded.",
+        };
+        Error::new(code, what)
+    }
+
     /// The domain is not there, or no longer.
     pub(crate) fn no_such_domain() -> Self {
         Error::new(Code::NoSuchDomain, "The specified domain does not exist.")

@@ -1,5 +1,6 @@
 //! Amazon SimpleDB (2009-04-15, and Query of 2007-11-07): what each action means.
 
+mod accept;
 mod box_usage;
 mod condition;
 mod counters;
@@ -8,26 +9,39 @@ mod domains;
 mod error;
 mod get;
 mod limits;
+mod pairs;
+mod permits;
 mod put;
 mod query;
 mod request;
+mod result;
 mod select;
+mod settle;
 mod sweep;
+mod tally;
+mod tentative;
 mod token;
 mod validate;
 mod write;
 
+pub use accept::{Acceptance, ItemWrite, accept};
 pub use box_usage::BoxUsage;
+pub use domains::created_mode;
 pub use error::{Code, Error};
+pub use get::{answer_item, is_tentative};
 pub use limits::Limits;
+pub use permits::{permits, permits_quorum};
 pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
 };
+pub use result::{Ended, decode_outcome, encode_outcome, encode_settlement};
+pub use settle::{Settled, settle};
 pub use sweep::sweep;
+pub use tentative::{Mutations, Tentative, Unsettled};
 
 use crate::catalog::AccountId;
-use crate::{CollectionId, Decision, Pace, View};
+use crate::{CollectionId, Decision, Mode, Pace, View};
 
 /// What a decision or an answer knows beside the view.
 #[derive(Clone, Copy)]
@@ -37,6 +51,11 @@ pub struct Context<'a> {
     /// The domain the request names, as the catalog knows it; `None` when it knows none, or the
     /// request names none.
     pub collection: Option<CollectionId>,
+    /// The mode in force for it; strong when there is none.
+    pub mode: Mode,
+    /// By how many items of it the view shows more, or fewer, than are committed
+    /// ([`Tentative::items`]); 0 on a view without unsettled operations.
+    pub unsettled_items: i64,
     /// Milliseconds since 1970, settled once by the member that decides.
     pub now_ms: u64,
     /// The limits in force.
@@ -63,7 +82,11 @@ pub fn decide(
     request: &Request,
 ) -> Decision<Result<Answered, Error>> {
     let decided = match request {
-        Request::CreateDomain { domain } => domains::create(view, context, domain),
+        Request::CreateDomain {
+            domain,
+            mode,
+            preference,
+        } => domains::create(view, context, domain, *mode, *preference),
         Request::DeleteDomain { domain } => domains::delete(view, context, domain),
         Request::PutAttributes {
             domain,

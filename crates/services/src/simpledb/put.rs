@@ -23,11 +23,11 @@ pub(crate) fn put(
     let (item, attributes) = validate::put(put, context.limits)?;
     let condition = Condition::parse(expected, context.limits)?;
     let mut write = Write::new(view, context)?;
-    let register = write.register(item)?;
+    let found = write.find(item)?;
     if let Some(condition) = condition {
-        condition.check(&register)?;
+        condition.check(&found.register)?;
     }
-    write.merge(item, register, operations(&attributes))?;
+    write.merge(found, operations(&attributes))?;
     Ok((BoxUsage::put(attributes.len()), write.finish()?))
 }
 
@@ -42,15 +42,15 @@ pub(crate) fn batch_put(
     let puts = validate::puts(puts, context.limits)?;
     let mut write = Write::new(view, context)?;
     for (item, attributes) in &puts {
-        let register = write.register(item)?;
-        write.merge(item, register, operations(attributes))?;
+        let found = write.find(item)?;
+        write.merge(found, operations(attributes))?;
     }
     let sizes = puts.iter().map(|(_, attributes)| attributes.len());
     Ok((BoxUsage::batch_put(sizes), write.finish()?))
 }
 
 /// A name that any attribute replaces is cleared once, before everything that is put under it.
-fn operations(attributes: &[Put<'_>]) -> Vec<ElementOp> {
+pub(crate) fn operations(attributes: &[Put<'_>]) -> Vec<ElementOp> {
     let mut ops = Vec::with_capacity(attributes.len() * 2);
     let replaced = attributes.iter().filter(|attribute| attribute.replace);
     let mut replaced: BTreeSet<&str> = replaced.map(|attribute| attribute.name).collect();

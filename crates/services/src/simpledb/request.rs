@@ -5,6 +5,8 @@
 
 use bytes::Bytes;
 
+use crate::Mode;
+use crate::level::Preference;
 use crate::simpledb::select;
 
 /// Where a page ended, as bytes that only `services` understands. They carry a checksum and are
@@ -15,10 +17,15 @@ pub struct PageToken(pub Bytes);
 /// One action with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Creates a domain; an existing one is fine.
+    /// Creates a domain; an existing one is fine, unless it was created in another mode or with
+    /// another preference than is asked.
     CreateDomain {
         /// 3 to 255 characters of `[a-zA-Z0-9_.-]`.
         domain: String,
+        /// The mode of its collection; strong when absent.
+        mode: Option<Mode>,
+        /// What its collection prefers.
+        preference: Option<Preference>,
     },
     /// Deletes a domain with all it holds; an absent one is fine.
     DeleteDomain {
@@ -118,7 +125,7 @@ impl Request {
             Request::Select { expression, .. } | Request::ExplainSelect { expression } => {
                 select::domain(expression)
             }
-            Request::CreateDomain { domain }
+            Request::CreateDomain { domain, .. }
             | Request::DeleteDomain { domain }
             | Request::DomainMetadata { domain }
             | Request::PutAttributes { domain, .. }

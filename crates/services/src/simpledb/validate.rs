@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::Mode;
 use crate::simpledb::{AttributeDelete, AttributePut, Code, Error, ItemDelete, ItemPut, Limits};
 
 const DOMAIN_NAME_SIZE_MIN: usize = 3;
@@ -39,6 +40,17 @@ pub(crate) fn domain_name(name: &str) -> Result<(), Error> {
     // The space at the end is the service's own.
     let message = format!("Value ({name}) for parameter DomainName is invalid. ");
     Err(Error::new(Code::InvalidParameterValue, message))
+}
+
+/// The mode of a collection that is to be created.
+pub(crate) fn creation_mode(mode: Option<Mode>) -> Result<(), Error> {
+    match mode.filter(|mode| !mode.is_at_rest()) {
+        None => Ok(()),
+        Some(mode) => Err(Error::new(
+            Code::InvalidParameterValue,
+            format!("A domain cannot be created in mode ({mode})."),
+        )),
+    }
 }
 
 /// The item and the attributes of PutAttributes.

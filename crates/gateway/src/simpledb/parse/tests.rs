@@ -31,7 +31,11 @@ fn each_action_on_domains_is_read() {
     for (form, expected) in [
         (
             "Action=CreateDomain&DomainName=dom",
-            Request::CreateDomain { domain: domain() },
+            Request::CreateDomain {
+                domain: domain(),
+                mode: None,
+                preference: None,
+            },
         ),
         (
             "Action=DeleteDomain&DomainName=dom",

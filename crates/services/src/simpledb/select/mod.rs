@@ -72,7 +72,10 @@ pub(crate) fn answer(
     let is_all = selection.condition == Condition::EVERYTHING && selection.order.is_none();
     if output == Output::Count && is_all && limit.is_none() && next_token.is_none() {
         let counters = domain_counters(view, context)?;
-        return Ok(counted(counters.item_count, None));
+        let count = counters
+            .item_count
+            .saturating_add_signed(context.unsettled_items);
+        return Ok(counted(count, None));
     }
     let (page, next_token) = page(
         view,

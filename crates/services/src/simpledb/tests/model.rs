@@ -36,7 +36,7 @@ fn bytes_of(items: &BTreeMap<String, ModelItem>) -> usize {
 impl Model {
     fn run(&mut self, request: &Request, limits: &Limits) -> Result<(), Code> {
         match request {
-            Request::CreateDomain { domain } => {
+            Request::CreateDomain { domain, .. } => {
                 if !self.domains.contains_key(domain) {
                     if limits.domains_per_account <= self.domains.len() as u64 {
                         return Err(Code::NumberDomainsExceeded);
@@ -242,7 +242,7 @@ fn expectations() -> impl Strategy<Value = Vec<Expected>> {
 
 fn step() -> impl Strategy<Value = Step> {
     let request = prop_oneof![
-        2 => domain().prop_map(|domain| Request::CreateDomain { domain }),
+        2 => domain().prop_map(|domain| create(&domain)),
         1 => domain().prop_map(|domain| Request::DeleteDomain { domain }),
         8 => (domain(), item_puts(), expectations()).prop_map(|(domain, put, expected)| {
             Request::PutAttributes { domain, put, expected }

@@ -36,10 +36,9 @@ impl Runner for Script {
             return Ok(format!("{} keys\n", self.service.sweep(batch.parse()?)));
         }
         if command.name == "limit" {
-            command
-                .args
-                .iter()
-                .for_each(|argument| self.limit(argument));
+            let limits = &mut self.service.limits;
+            let texts = command.args.iter().map(text);
+            texts.for_each(|text| set_limit(limits, &text));
             return Ok(String::new());
         }
         let request = self.request(command);
@@ -63,22 +62,6 @@ impl Runner for Script {
 }
 
 impl Script {
-    fn limit(&mut self, argument: &Argument) {
-        let Argument::KeyValue(name, value) = argument else {
-            panic!("limit NAME=N")
-        };
-        let (limits, value) = (&mut self.service.limits, value.parse::<u64>().unwrap());
-        match name.as_str() {
-            "domains" => limits.domains_per_account = value,
-            "domain_bytes" => limits.domain_bytes = value,
-            "domain_pairs" => limits.domain_pairs = value,
-            "item_pairs" => limits.item_pairs = usize::try_from(value).unwrap(),
-            "submitted_items" => limits.submitted_items = usize::try_from(value).unwrap(),
-            "submitted_attributes" => limits.submitted_attributes = usize::try_from(value).unwrap(),
-            _ => panic!("no limit {name}"),
-        }
-    }
-
     fn request(&self, command: &Command) -> Request {
         let mut texts: Vec<String> = command.args.iter().map(text).collect();
         if command.name == "domains" {
@@ -96,7 +79,11 @@ impl Script {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let items = || texts.split(|text| *text == ",");
         match command.name.as_str() {
-            "create" => Request::CreateDomain { domain },
+            "create" => Request::CreateDomain {
+                domain,
+                mode: None,
+                preference: None,
+            },
             "drop" => Request::DeleteDomain { domain },
             "metadata" => Request::DomainMetadata { domain },
             "put" => Request::PutAttributes {
@@ -135,7 +122,23 @@ impl Script {
     }
 }
 
-fn text(argument: &Argument) -> String {
+/// `NAME=N`.
+pub(super) fn set_limit(limits: &mut Limits, text: &str) {
+    let (name, value) = text.split_once('=').expect("limit NAME=N");
+    let value = value.parse::<u64>().unwrap();
+    match name {
+        "domains" => limits.domains_per_account = value,
+        "domain_bytes" => limits.domain_bytes = value,
+        "domain_pairs" => limits.domain_pairs = value,
+        "item_pairs" => limits.item_pairs = usize::try_from(value).unwrap(),
+        "submitted_items" => limits.submitted_items = usize::try_from(value).unwrap(),
+        "submitted_attributes" => limits.submitted_attributes = usize::try_from(value).unwrap(),
+        "page_items_default" => limits.page_items_default = usize::try_from(value).unwrap(),
+        _ => panic!("no limit {name}"),
+    }
+}
+
+pub(super) fn text(argument: &Argument) -> String {
     match argument {
         Argument::KeyValue(key, value) => format!("{key}={value}"),
         Argument::Positional(value) => value.clone(),
@@ -143,7 +146,7 @@ fn text(argument: &Argument) -> String {
     }
 }
 
-fn take_condition(texts: &mut Vec<String>) -> Vec<Expected> {
+pub(super) fn take_condition(texts: &mut Vec<String>) -> Vec<Expected> {
     let Some(at) = texts
         .iter()
         .position(|text| text == "if" || text == "unless")
@@ -172,7 +175,7 @@ fn show(outcome: &Result<Answered, super::Error>) -> String {
     }
 }
 
-fn show_reply(reply: &Reply) -> String {
+pub(super) fn show_reply(reply: &Reply) -> String {
     match reply {
         Reply::Done => "done ".to_owned(),
         Reply::Domains { names, next_token } => {
@@ -195,15 +198,30 @@ fn show_reply(reply: &Reply) -> String {
             metadata.attribute_values_bytes,
             metadata.timestamp_s,
         ),
-        Reply::Attributes(attributes) => attributes
-            .iter()
-            .map(|pair| format!("{}={} ", lossy(&pair.name), lossy(&pair.value)))
-            .collect(),
-        Reply::Items { .. } | Reply::ItemNames { .. } | Reply::Plan(_) => unreachable!(),
+        Reply::Attributes(attributes) => show_pairs(attributes),
+        Reply::Items { items, next_token } => {
+            let item =
+                |item: &Item| format!("{}({}) ", lossy(&item.name), show_pairs(&item.attributes));
+            let mut shown: String = items.iter().map(item).collect();
+            shown.push_str(if next_token.is_some() {
+                "and more "
+            } else {
+                ""
+            });
+            shown
+        }
+        Reply::ItemNames { .. } | Reply::Plan(_) => unreachable!("no command asks for it"),
     }
 }
 
-fn show_change(change: &Change) -> String {
+fn show_pairs(attributes: &[Attribute]) -> String {
+    attributes
+        .iter()
+        .map(|pair| format!("{}={} ", lossy(&pair.name), lossy(&pair.value)))
+        .collect()
+}
+
+pub(super) fn show_change(change: &Change) -> String {
     let key = change.key();
     let name = format!(
         "{} {}",

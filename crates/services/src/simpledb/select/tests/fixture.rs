@@ -5,6 +5,7 @@ use std::cell::Cell;
 use bytes::Bytes;
 use fader_chain::{EntryId, Under};
 
+use crate::Mode;
 use crate::catalog::{self, AccountId};
 use crate::simpledb::{
     Answered, AttributePut, Context, Error, Item, ItemDelete, ItemPut, Limits, PageToken, Reply,
@@ -107,6 +108,8 @@ impl Domain {
         };
         domain.write(&Request::CreateDomain {
             domain: "mydomain".to_owned(),
+            mode: None,
+            preference: None,
         });
         domain
     }
@@ -165,6 +168,8 @@ impl Domain {
         Context {
             account: &self.account,
             collection: entry.map(|entry| entry.collection),
+            mode: Mode::Strong,
+            unsettled_items: 0,
             now_ms: 0,
             limits: &self.limits,
             pace,

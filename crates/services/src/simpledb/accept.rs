@@ -1,0 +1,120 @@
+//! Accepting an eventual write: what it does to each item, decided where it arrives.
+//!
+//! It is decided on what this member shows, committed state and overlay; the counters it is judged
+//! by are the committed ones. Nothing is derived: index and counters follow at the settlement
+//! (`settle`), and a refusal speaks for this attempt only, since nothing was stamped
+//! (docs/protocol/simpledb.md, section 4).
+
+use bytes::Bytes;
+use fader_chain::{ElementOp, Stamp};
+
+use crate::simpledb::pairs::{sorted_pairs, stored_register};
+use crate::simpledb::permits::permits_eventual_write;
+use crate::simpledb::tally::{Basis, Tally};
+use crate::simpledb::{
+    Answered, BoxUsage, Code, Context, Error, Reply, Request, delete, put, validate,
+};
+use crate::{View, item_key};
+
+/// Marks of one register above which it takes no eventual operation: they are waiting for the floor
+/// to rise.
+const REGISTER_MARKS_MAX: usize = 4096;
+
+/// An eventual write that may be stamped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acceptance {
+    /// The reply, when all operations have their W.
+    pub answered: Answered,
+    /// One operation for each item. In a batch they are its parts, from 1, in the order in which
+    /// the request first names their items.
+    pub writes: Vec<ItemWrite>,
+}
+
+/// What an eventual write does to one item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemWrite {
+    /// The item's register.
+    pub key: Bytes,
+    /// In the order of the request.
+    pub ops: Vec<ElementOp>,
+}
+
+/// Decides an eventual write on what this member shows.
+///
+/// # Errors
+/// [`Error`] for the request as a whole, before anything is stamped.
+pub fn accept(
+    view: &dyn View,
+    context: &Context<'_>,
+    request: &Request,
+) -> Result<Acceptance, Error> {
+    let (items, box_usage) = parse(context, request)?;
+    permits_eventual_write(context.mode, request)?;
+    let collection = context.collection.ok_or_else(Error::no_such_domain)?;
+    let tally = Tally::new(view, context.limits, collection, Basis::Committed)?;
+    let mut tally = tally.ok_or_else(Error::no_such_domain)?;
+    let mut writes = Vec::with_capacity(items.len());
+    for (item, ops) in items {
+        let key = item_key(collection, item.as_bytes());
+        let mut register = stored_register(view, &key)?;
+        if REGISTER_MARKS_MAX < register.mark_count() {
+            return Err(Error::new(
+                Code::ServiceUnavailable,
+                "Too many deletions of this item are still to be forgotten. Please try again \
+                 later.",
+            ));
+        }
+        let old = sorted_pairs(&register);
+        // Its stamp will be above all that is known here of the item (D5).
+        register.merge(&ops, Stamp::MAX);
+        let new = sorted_pairs(&register);
+        tally.count(item.as_bytes(), &old, &new, |_, _| {})?;
+        writes.push(ItemWrite { key, ops });
+    }
+    if let Some(code) = tally.finish()? {
+        return Err(Error::limit(code));
+    }
+    let reply = Reply::Done;
+    Ok(Acceptance {
+        answered: Answered { reply, box_usage },
+        writes,
+    })
+}
+
+type Items<'a> = Vec<(&'a str, Vec<ElementOp>)>;
+
+/// What a request does item by item, if nothing is wrong with its parameters.
+fn parse<'a>(context: &Context<'_>, request: &'a Request) -> Result<(Items<'a>, BoxUsage), Error> {
+    if let Some(domain) = request.domain() {
+        validate::domain_name(domain)?;
+    }
+    match request {
+        Request::PutAttributes { put: one, .. } => {
+            let (item, attributes) = validate::put(one, context.limits)?;
+            let usage = BoxUsage::put(attributes.len());
+            Ok((vec![(item, put::operations(&attributes))], usage))
+        }
+        Request::BatchPutAttributes { puts, .. } => {
+            let puts = validate::puts(puts, context.limits)?;
+            let usage = BoxUsage::batch_put(puts.iter().map(|(_, attributes)| attributes.len()));
+            let items = puts.iter();
+            let items = items.map(|(item, attributes)| (*item, put::operations(attributes)));
+            Ok((items.collect(), usage))
+        }
+        Request::DeleteAttributes { delete: one, .. } => {
+            let (item, attributes) = validate::delete(one, context.limits)?;
+            let usage = BoxUsage::delete(attributes.len());
+            Ok((vec![(item, delete::operations(&attributes))], usage))
+        }
+        Request::BatchDeleteAttributes { deletes, .. } => {
+            let deletes = validate::deletes(deletes, context.limits)?;
+            let sizes = deletes.iter().map(|(_, attributes)| attributes.len());
+            let usage = BoxUsage::batch_delete(sizes);
+            Ok((delete::operations_by_item(&deletes), usage))
+        }
+        _ => Err(Error::new(
+            Code::InternalError,
+            "What is no write of items was sent where eventual writes are accepted.",
+        )),
+    }
+}

@@ -1,0 +1,52 @@
+//! The last look at an eventual operation: the head settles it once and for all (PR-3).
+
+use bytes::Bytes;
+use fader_chain::{Change, ElementOp, Stamp};
+
+use crate::level::Cause;
+use crate::simpledb::Limits;
+use crate::simpledb::write::{Hindered, Write};
+use crate::{Mode, View, ViewError, split_item_key};
+
+/// What becomes of an eventual operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Its surviving elements enter, with what derives from them; without any it is superseded.
+    Apply(Vec<Change>),
+    /// None of them does (D4).
+    Refused(Cause),
+}
+
+/// Settles an operation on `newest`, the state of the head's log. `ops` are the elements that the
+/// log does not dominate, `stamp` is the operation's own, `mode` the one in force for the
+/// collection.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read, or `key` is no item's.
+pub fn settle(
+    newest: &dyn View,
+    limits: &Limits,
+    mode: Mode,
+    key: &Bytes,
+    ops: Vec<ElementOp>,
+    stamp: Stamp,
+) -> Result<Settled, ViewError> {
+    let (collection, _) = split_item_key(key)
+        .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
+    if !mode.settles_eventual() {
+        return Ok(Settled::Refused(Cause::Gone));
+    }
+    let Some(mut write) = Write::under(newest, limits, collection, mode, stamp)? else {
+        return Ok(Settled::Refused(Cause::Gone));
+    };
+    if ops.is_empty() {
+        return Ok(Settled::Apply(Vec::new()));
+    }
+    let found = write.find_at(key.clone())?;
+    write.merge(found, ops)?;
+    match write.finish() {
+        Ok(changes) => Ok(Settled::Apply(changes)),
+        Err(Hindered::Limit(code)) => Ok(Settled::Refused(Cause::Limit(code))),
+        Err(Hindered::View(error)) => Err(error),
+    }
+}
