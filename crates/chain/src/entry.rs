@@ -1,13 +1,14 @@
 //! A log entry: one decision of the head, as every member stores, sends and applies it.
 //!
 //! ```text
-//! entry   := format:u8=2  id  prev:id  floor:id  stamp  request  result:bytes  count:varint  change*
+//! entry   := format:u8=2  id  prev:id  floor:id  stamp  request
+//!            result:bytes  count:varint  change*
 //! id      := epoch:varint index:varint
 //! request := 0 | 1 client:u128be seq:varint part:varint
 //! ```
 //!
-//! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by chains
-//! that had strong collections only.
+//! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by
+//! chains that had strong collections only.
 //!
 //! Invariants:
 //! - N1 `prev` names the entry before, so that two logs that agree on an id agree on all before it.

@@ -10,15 +10,15 @@
 //! member   := value:bytes  state:u8 (0 removed, 1 live)  written:stamp
 //! ```
 //!
-//! A *mark* is what remains of a removal: a member that is not live, the clear of a group, the clear
-//! of the register. A group's `cleared` holds the register's as well, so one comparison says what
-//! a member must beat.
+//! A *mark* is what remains of a removal: a member that is not live, the clear of a group, the
+//! clear of the register. A group's `cleared` holds the register's as well, so one comparison says
+//! what a member must beat.
 //!
 //! Format 1 has no version. Such a register is read with the greatest base among its stamps. That
-//! may be less than the entry that changed it last (D6), and suffices: registers of that format were
-//! only ever in strong collections, whose versions nobody could read yet, and each later change
-//! brings a version above all. Before a collection takes eventual writers, `gc_floor` is raised
-//! above everything numbered until then (D14), and no stamp is based below the floor (D5).
+//! may be less than the entry that changed it last (D6), and suffices: registers of that format
+//! were only ever in strong collections, whose versions nobody could read yet, and each later
+//! change brings a version above all. Before a collection takes eventual writers, `gc_floor` is
+//! raised above everything numbered until then (D14), and no stamp is based below the floor (D5).
 //!
 //! Invariants:
 //! - R1 groups are in the order (born, order), names distinct: the order in which SimpleDB shows
@@ -212,9 +212,9 @@ impl Register {
         });
     }
 
-    /// The operations of the write `stamp` that would change an element here (PR-3, PR-6). For every
-    /// state that extends this one, merging them is merging all (semantics.md, section 6). A clear
-    /// or a removal that leaves a newer mark counts, even where no visible pair changes.
+    /// The operations of the write `stamp` that would change an element here (PR-3, PR-6). For
+    /// every state that extends this one, merging them is merging all (semantics.md, section 6).
+    /// A clear or a removal that leaves a newer mark counts, even where no visible pair changes.
     pub fn survivors(&self, ops: &[ElementOp], stamp: Stamp) -> Vec<ElementOp> {
         let survives = |op: &&ElementOp| self.is_changed_by(op, stamp);
         ops.iter().filter(survives).cloned().collect()
@@ -246,7 +246,7 @@ impl Register {
         groups.fold(self.cleared, Stamp::max)
     }
 
-    /// How many marks it holds. A clear of the register counts for each group that it emptied.
+    /// How many marks it holds; a clear of the register counts again in each group.
     pub fn mark_count(&self) -> usize {
         self.marks().count()
     }
@@ -256,7 +256,7 @@ impl Register {
         self.marks().any(|mark| mark == stamp)
     }
 
-    fn marks(&self) -> impl Iterator<Item = Stamp> {
+    pub(crate) fn marks(&self) -> impl Iterator<Item = Stamp> {
         let groups = self.groups.iter().flat_map(|group| {
             let dead = group.members.iter().filter(|member| !member.live);
             dead.map(|member| member.written).chain([group.cleared])
@@ -290,8 +290,9 @@ impl Register {
         self.collect(|mark| mark <= stamp);
     }
 
-    /// Drops the marks of strong writes whose entry is at or below `floor` (GC-3): what makes the
-    /// states of two members comparable that met the floor at different entries.
+    /// Drops the marks of strong writes whose entry is at or below `floor` (GC-3). Merges do so in
+    /// passing; besides, only to compare registers (I21): to store one that was swept for a floor
+    /// above that of an entry still to be applied would make its groups' order this member's own.
     pub fn collect_strong(&mut self, floor: EntryId) {
         self.collect(|mark| mark.is_strong() && mark.base <= floor);
     }

@@ -5,7 +5,8 @@
 //! - S2 stamps are totally ordered, lexicographically; the stamp of a strong write at `v` is
 //!   `(v, 0, 0, 0)`, so no eventual write based on `v` sorts below it.
 //!
-//! Encoding: an id is two varints; a stamp one tag byte (0 zero, 1 strong, 2 eventual), then varints.
+//! Encoding: an id is two varints; a stamp one tag byte (0 zero, 1 strong, 2 eventual), then
+//! varints.
 
 use crate::codec::{DecodeError, Reader, put_varint};
 

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stamp::EntryId;
 
+mod marks;
+
 fn key() -> Bytes {
     Bytes::from_static(b"key")
 }

@@ -94,6 +94,66 @@ fn what_is_cut_short_or_too_long_is_refused() {
 }
 
 #[test]
+fn entries_of_format_1_have_no_floor_and_no_parts_and_drop_marks() {
+    let bytes = b"\x01\x03\x29\x02\x28\x01\x03\x29\
+        \x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x02\xac\x02\x02ok\
+        \x02\x01\x03key\x02\x02\x01g\x03\x01g\x01v\x03\x05other";
+    let expected = Entry {
+        floor: EntryId::ZERO,
+        request: Some(RequestId {
+            client: 0x0102,
+            seq: 300,
+            part: 0,
+        }),
+        ..entry()
+    };
+    assert_eq!(Entry::decode(Bytes::from_static(bytes)), Ok(expected));
+}
+
+#[test]
+fn what_settles_an_operation_has_its_stamp() {
+    assert!(!entry().is_settlement());
+    let stamp = Stamp {
+        clock: 1,
+        ..Stamp::strong(EntryId::new(2, 39))
+    };
+    let settlement = Entry { stamp, ..entry() };
+    assert!(settlement.is_settlement());
+    let bytes = Bytes::from(encoded(&settlement));
+    assert_eq!(Entry::decode(bytes), Ok(settlement));
+}
+
+#[test]
+fn a_floor_is_below_its_entry() {
+    for (floor, is_below) in [
+        ((2, 40), true),
+        ((3, 40), true),
+        ((3, 41), false),
+        ((4, 0), false),
+    ] {
+        let floor = EntryId::new(floor.0, floor.1);
+        let bytes = Bytes::from(encoded(&Entry { floor, ..entry() }));
+        assert_eq!(Entry::decode(bytes).is_ok(), is_below, "{floor}");
+    }
+}
+
+#[test]
+fn d19_a_part_tells_apart_the_items_of_a_batch() {
+    let part = |part| RequestId {
+        client: 7,
+        seq: 1,
+        part,
+    };
+    let names = [part(0), part(1), RequestId { seq: 2, ..part(0) }];
+    assert!(names.is_sorted_by(|one, other| one < other));
+    for name in names {
+        let request = Some(name);
+        let bytes = Bytes::from(encoded(&Entry { request, ..entry() }));
+        assert_eq!(Entry::decode(bytes).map(|entry| entry.request), Ok(request));
+    }
+}
+
+#[test]
 fn an_entry_follows_its_predecessor() {
     for (prev, id) in [((2, 40), (3, 42)), ((2, 40), (3, 40)), ((4, 40), (3, 41))] {
         let prev = EntryId::new(prev.0, prev.1);

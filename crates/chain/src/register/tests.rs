@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stamp::EntryId;
 
+mod lattice;
+
 fn stamp(index: u64) -> Stamp {
     Stamp::strong(EntryId::new(1, index))
 }
@@ -199,6 +201,38 @@ fn bytes_are_frozen() {
     );
 }
 
+#[test]
+fn a_register_of_format_1_has_the_greatest_base_as_its_version() {
+    for (bytes, version) in [
+        (&b"\x01\x00\x00"[..], EntryId::ZERO),
+        (b"\x01\x01\x01\x07\x00", EntryId::new(1, 7)),
+        (
+            b"\x01\x00\x02\x01a\x01\x01\x01\x00\x01\x01\x05\x01\x01x\x01\x01\x01\x06\
+              \x01b\x01\x01\x02\x00\x00\x01\x01y\x01\x02\x01\x09\x63\x03\x00",
+            EntryId::new(1, 9),
+        ),
+    ] {
+        let register = Register::decode(Bytes::from_static(bytes)).unwrap();
+        assert_eq!(register.version, version);
+        let again = Register::decode(register.encode()).unwrap();
+        assert_eq!(again, register, "in format 2");
+    }
+}
+
+#[test]
+fn counts_beyond_the_bytes_are_refused() {
+    let huge = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    for before in [
+        &b"\x01\x00"[..],
+        b"\x02\x00\x00\x00",
+        b"\x02\x00\x00\x00\x01",
+        b"\x02\x00\x00\x00\x01\x01a\x00\x00\x00",
+    ] {
+        let bytes = [before, huge].concat();
+        assert!(Register::decode(bytes.into()).is_err());
+    }
+}
+
 fn any_stamp() -> impl Strategy<Value = Stamp> {
     (1..4_u64, 0..3_u64, 0..3_u32, 0..3_u32).prop_map(|(index, clock, node, counter)| Stamp {
         base: EntryId::new(1, index),
@@ -278,9 +312,12 @@ fn check_invariants(register: &Register) {
                 .is_sorted_by(|one, other| one.value < other.value),
             "R1: members"
         );
-        let cleared = group.cleared.max(register.cleared);
-        let mut live = group.members.iter().filter(|member| member.live);
-        assert!(live.all(|member| cleared <= member.written), "R2");
+        assert!(register.cleared <= group.cleared, "R2: clears");
+        let mut members = group.members.iter();
+        assert!(
+            members.all(|member| group.cleared <= member.written),
+            "R2: members"
+        );
     }
 }
 
