@@ -1,6 +1,8 @@
 //! Scripts of chains of several members, driven by hand.
 
 mod cluster;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod script;
 
 use script::check;
@@ -28,6 +30,15 @@ scripts! {
     conditions_pipeline
     lost_messages_are_sent_again
     a_member_joins_by_entries
+    marks_are_collected_by_entries_of_the_head
+    attributes_keep_their_order_when_marks_go
+    what_is_lost_of_a_fill_is_asked_for_again
+    a_fill_goes_on_with_another_greeter
+    a_member_alone_serves_what_was_acknowledged
+    a_member_whose_disk_is_lost_joins_as_a_new_one
+    a_half_filled_state_answers_nothing
+    entries_above_a_gap_wait_until_it_is_closed
+    a_word_of_an_old_epoch_ends_no_joining
     a_member_joins_by_its_state
     a_member_joins_by_its_state_in_chain_wiring
 }

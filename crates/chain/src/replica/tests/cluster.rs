@@ -36,6 +36,19 @@ pub(super) struct Store {
     pub(super) filling: bool,
 }
 
+impl Store {
+    fn apply(&mut self, id: EntryId, mutations: &[Mutation]) {
+        for mutation in mutations {
+            let key = &mutation.key;
+            match &mutation.value {
+                Some(value) => drop(self.rows.insert(key.clone(), value.clone())),
+                None => drop(self.rows.remove(key)),
+            }
+        }
+        self.applied = id;
+    }
+}
+
 impl View for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
         Ok(self.rows.get(key).cloned())
@@ -202,6 +215,8 @@ pub(super) struct Member {
     pub(super) unsynced: VecDeque<(Lsn, Record)>,
     /// The engine was filled to this id, and that is not yet durable.
     pub(super) filled: Option<EntryId>,
+    /// What an engine that is slow has not taken yet; `None` for one that is not.
+    pub(super) held: Option<Vec<(EntryId, Arc<Vec<Mutation>>)>>,
     pub(super) is_up: bool,
     pub(super) lives: u128,
 }
@@ -260,6 +275,7 @@ impl Cluster {
             durable,
             unsynced: VecDeque::new(),
             filled: None,
+            held: None,
             is_up: true,
             lives,
         };
@@ -279,7 +295,7 @@ impl Cluster {
         let member = self.members.get_mut(&node).unwrap();
         member.is_up = false;
         member.unsynced.clear();
-        member.filled = None;
+        (member.filled, member.held) = (None, None);
         self.links
             .retain(|(from, to), _| *from != node && *to != node);
     }
@@ -313,22 +329,13 @@ impl Cluster {
                     .or_default()
                     .push_back(envelope);
             }
-            Effect::Apply { id, mutations } => {
-                for mutation in mutations.iter() {
-                    match &mutation.value {
-                        Some(value) => {
-                            member
-                                .host
-                                .store
-                                .rows
-                                .insert(mutation.key.clone(), value.clone());
-                        }
-                        None => drop(member.host.store.rows.remove(&mutation.key)),
-                    }
+            Effect::Apply { id, mutations } => match &mut member.held {
+                Some(held) => held.push((id, mutations)),
+                None => {
+                    member.host.store.apply(id, &mutations);
+                    return Some(Input::Applied(id));
                 }
-                member.host.store.applied = id;
-                return Some(Input::Applied(id));
-            }
+            },
             Effect::Fill(fill) => {
                 let store = &mut member.host.store;
                 match fill {
@@ -407,6 +414,21 @@ impl Cluster {
             self.step(node, Input::Persisted(lsn));
         }
         lsn.is_some() || filled.is_some()
+    }
+
+    /// The engine takes nothing until it is to take all.
+    pub(super) fn hold(&mut self, node: u32) {
+        self.members.get_mut(&node).unwrap().held = Some(Vec::new());
+    }
+
+    /// The engine takes what it has been handed, and is slow no more.
+    pub(super) fn take(&mut self, node: u32) {
+        let held = self.members.get_mut(&node).unwrap().held.take();
+        for (id, mutations) in held.unwrap_or_default() {
+            let member = self.members.get_mut(&node).unwrap();
+            member.host.store.apply(id, &mutations);
+            self.step(node, Input::Applied(id));
+        }
     }
 
     /// The member's disk is gone; it is down.

@@ -9,8 +9,9 @@
 //! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
 //! load 1 200 9000                   so many registers of so many bytes are put at member 1
 //! lose 3                            member 3 crashes and its disk is empty
+//! hold 2 · take 2                   its engine is slow to take entries; takes them all
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
-//! same 1 2 · marks 1                compare two engines; what is left to collect in one
+//! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! run                               disks and links work until nothing is left to do
 //! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · state
 //! ```
@@ -26,6 +27,26 @@ use crate::*;
 
 #[derive(Default)]
 struct Script(Cluster);
+
+/// What the lines of a script show, without some guards.
+#[cfg(feature = "mutants")]
+pub(super) fn shown_without(guards: Guards, lines: &str) -> String {
+    let mut script = Script::default();
+    script.0.guards = guards;
+    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let mut argument = |key: &str| {
+            let at = words.iter().position(|word| word.starts_with(key))?;
+            words.remove(at).strip_prefix(key)
+        };
+        let arguments = (argument("name="), argument("to="), argument("level="));
+        let (name, to, level) = arguments;
+        script
+            .perform(words[0], &words[1..], name, to, level)
+            .unwrap();
+    }
+    script.0.events.join("\n")
+}
 
 /// Runs `testscripts/replica/{name}` and compares its output.
 #[track_caller]
@@ -100,6 +121,8 @@ impl Script {
             "state" => self.state(),
             "settle" => self.settle(words)?,
             "load" => self.load(words)?,
+            "hold" => each(words, |node| cluster.hold(node))?,
+            "take" => each(words, |node| cluster.take(node))?,
             "lose" => each(words, |node| cluster.lose(node))?,
             "floor" => cluster.floor = parse_id(words[0])?,
             "window" => cluster.tuning.window_entries = words[0].parse()?,
@@ -108,11 +131,12 @@ impl Script {
                 let differences = cluster.differences(number(0)?, number(1)?);
                 let event = match differences.is_empty() {
                     true => "the same".to_owned(),
-                    false => format!("different: {differences:?}"),
+                    false => format!("different in {} keys", differences.len()),
                 };
                 cluster.events.push(event);
             }
             "marks" => self.marks(number(0)?)?,
+            "links" => self.links(),
             other => return Err(format!("no command {other}").into()),
         }
         Ok(())
@@ -240,6 +264,20 @@ impl Script {
             );
         }
         Ok(())
+    }
+
+    fn links(&mut self) {
+        for ((from, to), messages) in &self.0.links {
+            let names = messages.iter().map(|envelope| {
+                let message = format!("{:?}", envelope.message);
+                message.split(' ').next().unwrap_or_default().to_owned()
+            });
+            let names: Vec<String> = names.collect();
+            if !names.is_empty() {
+                let event = format!("n{from} to n{to}: {}", names.join(", "));
+                self.0.events.push(event);
+            }
+        }
     }
 
     /// The registers that hold marks, and the rows.

@@ -1,0 +1,171 @@
+//! For each guard a script that shows something only where the guard is missing.
+
+use super::script::shown_without;
+use crate::{Guard, Guards};
+
+/// A chain of one with more than goes into one part, and a member that has taken one part of it.
+const HALF_FILLED: &str = "
+    start 1
+    configure 1 star 1
+    run
+    lease 1
+    load 1 300 9000
+    put 1 10 k a name=7/1
+    run
+    start 2
+    floors
+    configure 2 star 1 2s
+    sync 1 2
+    flush
+    deliver 1 2
+    flush
+    deliver 2 1
+    deliver 2 1
+    flush
+    deliver 1 2
+";
+
+#[track_caller]
+fn check(guard: Guard, script: &str, broken: &str) {
+    let shown = shown_without(Guards::default(), script);
+    assert!(!shown.contains(broken), "with all guards:\n{shown}");
+    let shown = shown_without(Guards::without([guard]), script);
+    assert!(shown.contains(broken), "without {guard:?}:\n{shown}");
+}
+
+#[test]
+fn done_is_said_when_the_gap_is_closed() {
+    check(Guard::FillDoneLast, HALF_FILLED, "n2 reports SyncDone");
+}
+
+#[test]
+fn done_is_said_when_what_was_filled_is_durable() {
+    let all_taken = "
+        flush
+        deliver 2 1
+        deliver 2 1
+        flush
+        deliver 1 2
+        deliver 1 2
+        flush
+        deliver 2 1
+        deliver 1 2
+    ";
+    let script = format!("{HALF_FILLED}{all_taken}");
+    check(Guard::FillPersisted, &script, "n2 reports SyncDone");
+}
+
+#[test]
+fn done_is_said_of_the_greeting_of_its_epoch() {
+    // The greeter of epoch 3 lacked what that of epoch 4 has.
+    let script = "
+        start 1 2 3
+        configure 1 star 1 2 3
+        run
+        lease 1 2 3
+        put 1 10 k a
+        run
+        crash 3
+        configure 2 star 1 2
+        run
+        start 3
+        configure 3 star 1 2 3s
+        run
+        put 1 11 k b
+        flush
+        deliver 1 2
+        sync 2
+        crash 1
+        configure 4 star 2 3s
+        sync 2 3
+        flush
+        deliver 2 3
+        tick 200
+    ";
+    let broken = "SyncDone { epoch: 4, last: EntryId { epoch: 1, index: 1 } }";
+    check(Guard::FillSameEpoch, script, broken);
+}
+
+#[test]
+fn entries_above_a_gap_wait() {
+    let script = format!(
+        "{HALF_FILLED}
+        add 1 11 load000299 b
+        run
+        same 1 2
+        "
+    );
+    check(Guard::FillDefers, &script, "different");
+}
+
+#[test]
+fn results_come_with_the_state() {
+    let script = format!(
+        "{HALF_FILLED}
+        run
+        configure 3 star 1 2
+        run
+        crash 1
+        configure 4 star 2
+        run
+        put 2 14 k x name=7/1
+        run
+        "
+    );
+    check(Guard::JoinBringsResults, &script, "n2 answers 14: done as");
+}
+
+#[test]
+fn an_open_gap_is_reported() {
+    let script = format!("{HALF_FILLED} tick 200");
+    check(
+        Guard::CollectWaitsGap,
+        &script,
+        "n2 reports Floor { epoch: 2, applied: EntryId { epoch: 1, index: 301 }, gap: false }",
+    );
+}
+
+#[test]
+fn what_is_applied_is_reported() {
+    // H12: the overlay still holds what the mark would have pruned.
+    let script = "
+        start 1 2
+        configure 1 star 1 2
+        run
+        lease 1 2
+        floors
+        put 1 10 k a
+        run
+        hold 2
+        del 1 11 k
+        run
+        tick 200
+    ";
+    let broken = "n2 reports Floor { epoch: 1, applied: EntryId { epoch: 1, index: 2 }";
+    check(Guard::ReportApplied, script, broken);
+}
+
+#[test]
+fn marks_go_by_their_entry() {
+    // D7: the removal is settled before the addition that it is newer than.
+    let script = "
+        start 1 2
+        configure 1 star 1 2
+        run
+        put 1 10 k a
+        put 1 11 k a
+        run
+        floor 1.2
+        configure 2 star 1 2
+        run
+        settle 1 remove k x 1.1 4
+        run
+        tick 200
+        run
+        settle 1 add k x 1.1 3
+        run
+        lease 1 2
+        read 2 20 k
+    ";
+    check(Guard::CollectByEntry, script, "k=a+x");
+}
