@@ -20,6 +20,7 @@ use bytes::Bytes;
 use fader_chain::solo::{Effect, Input, Replica};
 use fader_chain::{Change, ElementOp, Entry, EntryId, Token};
 use fader_services::catalog::{self, AccountId, Refusal};
+use fader_services::level::Demand;
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
 use fader_services::{Table, Unhurried, ViewError};
 use tokio::sync::oneshot;
@@ -27,7 +28,7 @@ use tokio::sync::oneshot;
 use crate::engine::EngineError;
 use crate::keys;
 use crate::log::{Log, LogError};
-use crate::node::{Shared, placed};
+use crate::node::{Shared, check_level, placed};
 use crate::pending::Pending;
 use crate::settings::{Durability, Settings};
 use crate::status::Health;
@@ -48,6 +49,7 @@ pub(crate) enum Job {
     SimpleDb {
         account: AccountId,
         request: Request,
+        demand: Demand,
         reply: oneshot::Sender<Result<Answered, Error>>,
     },
     /// A catalog command.
@@ -187,9 +189,10 @@ impl ChainThread {
                 Job::SimpleDb {
                     account,
                     request,
+                    demand,
                     reply,
                 } => {
-                    self.decide_simpledb(&account, &request, reply);
+                    self.decide_simpledb(&account, &request, &demand, reply);
                 }
                 Job::Catalog { command, reply } => self.decide_catalog(&command, reply),
                 Job::Close => {
@@ -212,6 +215,7 @@ impl ChainThread {
         &mut self,
         account: &AccountId,
         request: &Request,
+        demand: &Demand,
         reply: oneshot::Sender<Result<Answered, Error>>,
     ) {
         if let Some(reason) = self.shared.refusal() {
@@ -221,7 +225,13 @@ impl ChainThread {
             .domain()
             .map(|name| catalog::domain(&self.pending, account, name));
         let (collection, mode) = match domain.transpose() {
-            Ok(entry) => placed(entry.flatten()),
+            Ok(entry) => {
+                let entry = entry.flatten();
+                if let Err(refusal) = check_level(entry.as_ref(), demand, request) {
+                    return drop(reply.send(Err(refusal)));
+                }
+                placed(entry)
+            }
             Err(error) => return drop(reply.send(Err(error.into()))),
         };
         let limits = &self.settings.limits;

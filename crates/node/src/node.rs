@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use fader_services::catalog::{self, AccessKey, AccountId, DomainEntry, KeyStatus, Refusal};
 use fader_services::level::{Demand, Level, Preference, Receipt};
-use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
+use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{CollectionId, Mode, Pace, ViewError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, oneshot};
@@ -202,24 +202,23 @@ impl Node {
         request: Request,
         demand: Demand,
     ) -> Result<(Answered, Receipt), Error> {
-        // A chain of one keeps every promise about reads by what it does anyway.
-        if request.is_write() && matches!(demand.level, Level::Eventual { .. }) {
-            return Err(Error::new(
-                Code::InvalidParameterCombination,
-                "The collection's mode is strong: it takes no eventual writes",
-            ));
-        }
-        let answered = self.answered(account, request).await?;
+        let answered = self.answered(account, request, demand).await?;
         Ok((answered, Receipt::default()))
     }
 
-    async fn answered(&self, account: &AccountId, request: Request) -> Result<Answered, Error> {
+    async fn answered(
+        &self,
+        account: &AccountId,
+        request: Request,
+        demand: Demand,
+    ) -> Result<Answered, Error> {
         if request.is_write() {
             let account = account.clone();
             let (reply, answer) = oneshot::channel();
             self.enqueue(Job::SimpleDb {
                 account,
                 request,
+                demand,
                 reply,
             })
             .map_err(|e| unavailable(&e))?;
@@ -229,12 +228,12 @@ impl Node {
             request,
             Request::GetAttributes { .. } | Request::DomainMetadata { .. }
         ) {
-            return self.inner.answer(account, &request);
+            return self.inner.answer(account, &request, &demand);
         }
         let permit = self.inner.scans.acquire().await;
         let _permit = permit.map_err(|_| unavailable(STOPPED))?;
         let (inner, account) = (self.inner.clone(), account.clone());
-        let answer = tokio::task::spawn_blocking(move || inner.answer(&account, &request));
+        let answer = tokio::task::spawn_blocking(move || inner.answer(&account, &request, &demand));
         answer
             .await
             .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
@@ -366,12 +365,18 @@ impl Node {
 const STOPPED: &str = "the node is stopping";
 
 impl Inner {
-    fn answer(&self, account: &AccountId, request: &Request) -> Result<Answered, Error> {
+    fn answer(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Answered, Error> {
         let view = self.shared.engine.snapshot();
         let entry = match request.domain() {
             Some(name) => catalog::domain(&*view, account, name)?,
             None => None,
         };
+        check_level(entry.as_ref(), demand, request)?;
         let (collection, mode) = placed(entry);
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
@@ -422,6 +427,26 @@ impl Inner {
         if thread.join().is_err() {
             tracing::error!("the chain thread ended by a broken invariant");
         }
+    }
+}
+
+/// Refuses what is asked of consistency and cannot be had. The rest a chain of one keeps by what it
+/// does anyway.
+pub(crate) fn check_level(
+    entry: Option<&DomainEntry>,
+    demand: &Demand,
+    request: &Request,
+) -> Result<(), Error> {
+    // Of a domain that is not there `services` will say so, whatever the level.
+    let (mode, preference) =
+        entry.map_or((Mode::Mixed, None), |entry| (entry.mode, entry.preference));
+    let (level, _) = simpledb::permits(mode, preference, demand, request)?;
+    simpledb::permits_quorum(level, 1)?;
+    match level {
+        Level::Eventual { .. } if request.is_write() && entry.is_some() => {
+            Err(unavailable("eventual writes are not served yet"))
+        }
+        _ => Ok(()),
     }
 }
 

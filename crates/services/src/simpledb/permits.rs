@@ -184,3 +184,6 @@ pub(crate) fn permits_eventual_write(mode: Mode, request: &Request) -> Result<()
 fn refuse<T>(message: impl Into<String>) -> Result<T, Error> {
     Err(Error::new(Code::InvalidParameterCombination, message))
 }
+
+#[cfg(test)]
+mod tests;
