@@ -14,13 +14,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use fader_services::Mode;
-use fader_services::level::{self, Demand, Receipt, header};
+use fader_services::level::{self, Demand, Preference, Receipt, header};
 use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_value, refuse};
+use crate::simpledb::Action;
 
 const HEADERS: &str = "x-fader-";
 const PARAMETERS: &str = "Fader-";
@@ -48,7 +49,17 @@ const COLLECTION_MODE: Name = Name {
     header: header::COLLECTION_MODE,
     parameter: "Fader-Collection-Mode",
 };
-const NAMES: [Name; 4] = [CONSISTENCY, SESSION, REQUEST, COLLECTION_MODE];
+const COLLECTION_CONSISTENCY: Name = Name {
+    header: header::COLLECTION_CONSISTENCY,
+    parameter: "Fader-Collection-Consistency",
+};
+const NAMES: [Name; 5] = [
+    CONSISTENCY,
+    SESSION,
+    REQUEST,
+    COLLECTION_MODE,
+    COLLECTION_CONSISTENCY,
+];
 
 /// What a request asks.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -56,7 +67,36 @@ pub(crate) struct Asked {
     /// Of its own operation.
     pub(crate) demand: Demand,
     /// Of the collection that it creates.
+    pub(crate) nature: Nature,
+}
+
+/// What a collection is created as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nature {
+    /// Who may write to it.
     pub(crate) mode: Option<Mode>,
+    /// The level of requests that name none.
+    pub(crate) preference: Option<Preference>,
+}
+
+impl Nature {
+    /// Refuses a nature where no collection is created.
+    pub(crate) fn check_is_for(&self, action: Action) -> Result<(), Error> {
+        let given = [
+            self.mode.map(|_| COLLECTION_MODE),
+            self.preference.map(|_| COLLECTION_CONSISTENCY),
+        ];
+        match given.into_iter().flatten().next() {
+            Some(name) if action != Action::CreateDomain => Err(refuse(
+                Code::InvalidParameterCombination,
+                format!(
+                    "The parameter {} can be used with CreateDomain only",
+                    name.parameter
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What the request asks; `None` where it says nothing of it.
@@ -82,8 +122,11 @@ pub(crate) fn asked(
         request: source.read(REQUEST, level::parse_name)?,
         ..demand.unwrap_or_default()
     };
-    let mode = source.read(COLLECTION_MODE, str::parse)?;
-    Ok(Some(Asked { demand, mode }))
+    let nature = Nature {
+        mode: source.read(COLLECTION_MODE, str::parse)?,
+        preference: source.read(COLLECTION_CONSISTENCY, str::parse)?,
+    };
+    Ok(Some(Asked { demand, nature }))
 }
 
 /// Adds what there is to tell to a reply's headers.

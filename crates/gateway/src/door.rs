@@ -14,7 +14,6 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Health, Node, OpenKey};
-use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Preference};
 use fader_services::simpledb::{Code, Error, Request as Command};
@@ -209,15 +208,9 @@ impl Door {
         let named = Action::of(&parameters, version)?;
         *action = Some(named);
         let caller = self.authenticate(parts, body, port, &parameters)?;
-        let command = simpledb::request(named, &parameters)?;
         let asked = consistency::asked(&parts.headers, &parameters)?;
-        let mode = asked.as_ref().and_then(|asked| asked.mode);
-        if mode.is_some_and(|mode| mode != Mode::Strong) {
-            return Err(refuse(
-                Code::FeatureDeprecated,
-                "Collections are strong here.",
-            ));
-        }
+        let nature = asked.as_ref().map(|asked| asked.nature).unwrap_or_default();
+        let command = simpledb::request(named, &parameters, nature)?;
         Ok(Prepared {
             version,
             action: named,

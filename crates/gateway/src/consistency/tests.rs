@@ -76,12 +76,24 @@ fn a_session_begins_with_an_empty_token() {
 }
 
 #[test]
-fn a_mode_is_asked_beside() {
-    let asked = ask(&[("x-fader-collection-mode", "mixed")], "")
-        .unwrap()
-        .unwrap();
-    assert_eq!(asked.mode, Some(Mode::Mixed));
+fn a_nature_is_for_what_is_created() {
+    let headers = [
+        ("x-fader-collection-mode", "mixed"),
+        ("x-fader-collection-consistency", "eventual; w=2"),
+    ];
+    let asked = ask(&headers, "").unwrap().unwrap();
     assert_eq!(asked.demand, Demand::default());
+    let nature = asked.nature;
+    assert_eq!(nature.mode, Some(Mode::Mixed));
+    let preference = nature.preference.map(|preference| preference.to_string());
+    assert_eq!(preference.as_deref(), Some("eventual; r=1; w=2"));
+    assert_eq!(nature.check_is_for(Action::CreateDomain), Ok(()));
+    assert_eq!(Nature::default().check_is_for(Action::Select), Ok(()));
+    let refusal = nature.check_is_for(Action::Select).unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "The parameter Fader-Collection-Mode can be used with CreateDomain only"
+    );
 }
 
 #[track_caller]
@@ -117,14 +129,16 @@ fn what_is_not_known_is_refused_with_what_is() {
         "",
         code,
         "Value (strong) for parameter x-fader-consistancy is invalid. What can be asked for is \
-         x-fader-consistency, x-fader-session, x-fader-request, x-fader-collection-mode.",
+         x-fader-consistency, x-fader-session, x-fader-request, x-fader-collection-mode, \
+         x-fader-collection-consistency.",
     );
     check_refused(
         &[],
         "Fader-Level=strong",
         code,
         "Value (strong) for parameter Fader-Level is invalid. What can be asked for is \
-         Fader-Consistency, Fader-Session, Fader-Request, Fader-Collection-Mode.",
+         Fader-Consistency, Fader-Session, Fader-Request, Fader-Collection-Mode, \
+         Fader-Collection-Consistency.",
     );
     check_refused(
         &[("x-fader-consistency", "weak")],

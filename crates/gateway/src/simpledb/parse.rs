@@ -15,6 +15,7 @@ use fader_services::simpledb::{
     AttributeDelete, AttributePut, Code, Error, Expected, ItemDelete, ItemPut, PageToken, Request,
 };
 
+use crate::consistency::Nature;
 use crate::parameters::{Parameter, Parameters, given_twice};
 use crate::simpledb::Action;
 
@@ -22,15 +23,22 @@ use crate::simpledb::Action;
 const INDEX_DIGITS_MAX: usize = 10;
 
 /// The request for `action` with these parameters.
-pub(crate) fn request(action: Action, parameters: &Parameters<'_>) -> Result<Request, Error> {
+///
+/// `nature` is what the headers and parameters of consistency say of a domain to be created.
+pub(crate) fn request(
+    action: Action,
+    parameters: &Parameters<'_>,
+    nature: Nature,
+) -> Result<Request, Error> {
+    nature.check_is_for(action)?;
     let text = |name| parameters.get(name).map(str::to_owned);
     let required = |name| text(name).ok_or_else(|| missing(name));
     let domain = || required("DomainName");
     Ok(match action {
         Action::CreateDomain => Request::CreateDomain {
             domain: domain()?,
-            mode: None,
-            preference: None,
+            mode: nature.mode,
+            preference: nature.preference,
         },
         Action::DeleteDomain => Request::DeleteDomain { domain: domain()? },
         Action::DomainMetadata => Request::DomainMetadata { domain: domain()? },

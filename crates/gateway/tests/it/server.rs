@@ -177,3 +177,21 @@ pub(crate) fn outcome(reply: &str) -> (u16, &str) {
         .map_or("", |(code, _)| code);
     (status, code)
 }
+
+/// Signed requests as `record.py` recorded them, for the key of these tests.
+pub(crate) fn recorded() -> Vec<String> {
+    [
+        include_str!("../../src/signature/vectors/v2-form.http"),
+        include_str!("../../src/signature/vectors/v2-sha1-get.http"),
+        include_str!("../../src/signature/vectors/v4-header.http"),
+        include_str!("../../src/signature/vectors/v4-query.http"),
+        include_str!("../../src/signature/vectors/v4-form.http"),
+    ]
+    .into_iter()
+    .map(|text| {
+        let (head, body) = text.split_once("\n\n").unwrap();
+        let head = head.replace('\n', "\r\n");
+        format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    })
+    .collect()
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fader_gateway::Settings;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::server::{KEY_ID, Server, anonymous, outcome, post, read_reply};
+use crate::server::{KEY_ID, Server, anonymous, outcome, post, read_reply, recorded};
 
 const VERSION: &str = "Version=2009-04-15";
 const LIST: &str = "Action=ListDomains&Version=2009-04-15";
@@ -166,24 +166,6 @@ async fn http_that_makes_no_sense_is_refused_by_name() {
         ),
     ])
     .await;
-}
-
-/// Signed requests as `record.py` recorded them, for the key of these tests.
-fn recorded() -> Vec<String> {
-    [
-        include_str!("../../src/signature/vectors/v2-form.http"),
-        include_str!("../../src/signature/vectors/v2-sha1-get.http"),
-        include_str!("../../src/signature/vectors/v4-header.http"),
-        include_str!("../../src/signature/vectors/v4-query.http"),
-        include_str!("../../src/signature/vectors/v4-form.http"),
-    ]
-    .into_iter()
-    .map(|text| {
-        let (head, body) = text.split_once("\n\n").unwrap();
-        let head = head.replace('\n', "\r\n");
-        format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-    })
-    .collect()
 }
 
 #[tokio::test]

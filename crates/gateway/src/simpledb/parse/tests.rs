@@ -9,7 +9,7 @@ fn parse(form: &str) -> Result<Request, String> {
     let parameters =
         Parameters::read(b"", form.as_bytes(), 100).map_err(|error| error.to_string())?;
     let action = Action::of(&parameters, Version::V2007).map_err(|error| error.to_string())?;
-    request(action, &parameters).map_err(|error| error.to_string())
+    request(action, &parameters, Nature::default()).map_err(|error| error.to_string())
 }
 
 fn some(text: &str) -> Option<String> {
