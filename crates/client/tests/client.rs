@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use fader_client::{
     Attribute, AttributePut, Client, Control, Credentials, Demand, Error, ErrorKind, Expected,
-    Settings, SimpleDb,
+    Session, Settings, SimpleDb,
 };
+use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -21,6 +22,8 @@ const PUT_OK: &str = "<PutAttributesResponse><ResponseMetadata><RequestId>r1</Re
 enum Act {
     Answer(u16, &'static str),
     AnswerAndClose(u16, &'static str),
+    /// An answer with these lines in its head.
+    Tell(u16, &'static str, &'static str),
     Close,
     Hang,
 }
@@ -52,14 +55,15 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
 }
 
 async fn act(stream: &mut (impl AsyncWrite + Unpin), act: Act) -> bool {
-    let (status, body, close) = match act {
-        Act::Answer(status, body) => (status, body, false),
-        Act::AnswerAndClose(status, body) => (status, body, true),
+    let (status, told, body, close) = match act {
+        Act::Answer(status, body) => (status, "", body, false),
+        Act::AnswerAndClose(status, body) => (status, "", body, true),
+        Act::Tell(status, told, body) => (status, told, body, false),
         Act::Close => return false,
         Act::Hang => std::future::pending().await,
     };
     let reply = format!(
-        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status} X\r\n{told}content-length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(reply.as_bytes()).await.unwrap();
@@ -139,6 +143,83 @@ async fn puts_go_signed_over_one_connection() {
         "&Version=2009-04-15&Signature=",
     ] {
         assert!(requests[0].contains(part), "{}", requests[0]);
+    }
+}
+
+async fn ask(client: &SimpleDb, demand: Demand<'_>) -> Receipt {
+    let put = client.put_attributes("dom", "item", &[], None, demand);
+    put.await.unwrap().receipt
+}
+
+#[tokio::test]
+async fn a_demand_travels_in_parameters() {
+    let told = "x-fader-stamp: 2.7+5.3.0\r\nx-fader-tentative: true\r\n\
+        x-fader-outcome: applied\r\nx-fader-session: AP9zZWVu\r\n";
+    let acts = [Act::Tell(200, told, PUT_OK), Act::Answer(200, PUT_OK)];
+    let (client, server) = start(&acts, Settings::default()).await;
+    let mut session = Session::default();
+    let demand = Demand {
+        level: Level::EVENTUAL,
+        bound: Some(Bound::Versions(3)),
+        outcome: true,
+        session: Some(&mut session),
+        request: Some(parse_name("c0ffee/7").unwrap()),
+        ..Demand::default()
+    };
+    let receipt = ask(&client, demand).await;
+    assert_eq!(receipt.stamp, Some(parse_stamp("2.7+5.3.0").unwrap()));
+    assert_eq!(receipt.outcome, Some(Outcomes::single(Outcome::Applied)));
+    assert!(receipt.tentative);
+    assert_eq!(session.to_string(), "AP9zZWVu");
+    let demand = Demand {
+        session: Some(&mut session),
+        ..Demand::default()
+    };
+    assert_eq!(ask(&client, demand).await, Receipt::default());
+    assert_eq!(
+        session,
+        "AP9zZWVu\n".parse().unwrap(),
+        "a reply without a token ends nothing"
+    );
+    let requests = server.await.unwrap();
+    let asked = |request: &str| {
+        let (_, form) = request.split_once("\r\n\r\n").unwrap();
+        let asked = form.split('&').filter(|pair| pair.starts_with("Fader-"));
+        asked.collect::<Vec<_>>().join("&")
+    };
+    assert_eq!(
+        asked(&requests[0]),
+        "Fader-Consistency=eventual%3B%20r%3D1%3B%20w%3D1%3B%20bound%3D3v%3B%20outcome\
+         &Fader-Request=00000000000000000000000000c0ffee%2F7&Fader-Session="
+    );
+    assert_eq!(asked(&requests[1]), "Fader-Session=AP9zZWVu");
+}
+
+#[tokio::test]
+async fn a_refusal_moves_the_session_on() {
+    let act = Act::Tell(503, "x-fader-session: AP9zZWVu\r\n", "");
+    let (client, _server) = start(&[act], Settings::default()).await;
+    let mut session = Session::default();
+    let demand = Demand {
+        session: Some(&mut session),
+        ..Demand::consistent()
+    };
+    let failed = client.get_attributes("d", "i", &[], demand).await;
+    assert_eq!(failed.unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(session.to_string(), "AP9zZWVu");
+}
+
+#[tokio::test]
+async fn what_is_told_in_no_known_words_is_malformed() {
+    for told in [
+        "x-fader-stamp: seven\r\n",
+        "x-fader-version: 2.7+1.1.1\r\n",
+        "x-fader-outcome: maybe\r\n",
+        "x-fader-session: ?\r\n",
+    ] {
+        let (client, _server) = start(&[Act::Tell(200, told, PUT_OK)], quick()).await;
+        let failed = put(&client).await.unwrap_err();
+        assert_eq!(failed.kind, ErrorKind::Malformed, "{told}");
     }
 }
 

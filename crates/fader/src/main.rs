@@ -96,3 +96,6 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
     runtime.shutdown_background();
     code
 }
+
+#[cfg(test)]
+mod tests;

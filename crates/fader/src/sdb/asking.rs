@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 /// How consistent a command is. All but an absent flag needs Fader at the other end.
 #[derive(Args)]
-pub(super) struct Options {
+pub(super) struct Flags {
     /// How consistent: `strong`, `barrier`, or `eventual` with `; r=N`, `; w=N`, `; sloppy`,
     /// `; bound=500ms` or `; bound=10v`; with `; outcome` a write waits to tell what became of it.
     #[arg(long, value_name = "LEVEL")]
@@ -28,11 +28,11 @@ pub(super) struct Options {
 
 /// One command's asking.
 pub(super) struct Asking<'o> {
-    options: &'o Options,
+    options: &'o Flags,
     session: Option<Session>,
 }
 
-impl Options {
+impl Flags {
     /// Reads the session, if there is one.
     pub(super) fn begin(&self) -> Result<Asking<'_>> {
         let session = match &self.session {

@@ -21,7 +21,7 @@ pub(super) struct Options {
     #[arg(long)]
     consistent: bool,
     #[command(flatten)]
-    asking: asking::Options,
+    asking: asking::Flags,
     /// How the item is shown.
     #[arg(long, default_value = "table")]
     output: Output,

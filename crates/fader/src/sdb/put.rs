@@ -30,7 +30,7 @@ pub(super) struct Options {
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
-    asking: asking::Options,
+    asking: asking::Flags,
     /// A name for the write: sent again under its name it happens once. CLIENT is up to 32
     /// hexadecimal digits that nobody else uses, SEQ a number that rises.
     #[arg(long, value_name = "CLIENT/SEQ", value_parser = parse_name)]

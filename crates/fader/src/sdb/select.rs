@@ -28,7 +28,7 @@ pub(super) struct Options {
     #[arg(long)]
     consistent: bool,
     #[command(flatten)]
-    asking: asking::Options,
+    asking: asking::Flags,
     /// How items are shown.
     #[arg(long, default_value = "table")]
     output: Output,
