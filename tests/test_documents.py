@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import shutil
+import subprocess
 
 import server as servers
 from sdb_calls import get
@@ -28,6 +30,28 @@ def test_the_readmes_tour(tmp_path, monkeypatch):
         for line in lines:
             run_line(line, tmp_path, signing)
         assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+
+
+def test_the_examples_of_consistency(tmp_path, monkeypatch):
+    """What docs/consistency.md shows, in order, on a new server."""
+    text = (ROOT / "docs/consistency.md").read_text()
+    blocks = BLOCK.findall(text)
+    assert [language for language, _ in blocks] == ["sh", "python", "sh"]
+    with Server(tmp_path) as server:
+        signing = servers.signing(server.url)
+        environment = servers.environment(tmp_path, **signing)
+        environment["PATH"] = f"{servers.BINARY.parent}:{environment['PATH']}"
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        for language, code in blocks:
+            if language == "python":
+                exec(compile(code, "consistency.md", "exec"), {})
+            elif "curl" not in code or shutil.which("curl"):
+                run = subprocess.run(["sh", "-ec", code], capture_output=True, text=True)
+                assert run.returncode == 0, run.stderr
+                assert "<Error>" not in run.stdout, run.stdout
+        assert get(server.client(), "orders", "ulysses") == {"copies": ["1"]}
 
 
 def run_line(line, folder, signing):
