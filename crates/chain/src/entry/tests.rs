@@ -172,7 +172,11 @@ fn an_entry_follows_its_predecessor() {
 
 proptest! {
     #[test]
-    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn garbage_never_panics(
+        format in 0..4_u8,
+        garbage in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let bytes = [&[format], garbage.as_slice()].concat();
         let _ = Entry::decode(Bytes::from(bytes));
     }
 

@@ -390,12 +390,18 @@ proptest! {
         flipped[at.index(bytes.len())] ^= bits;
         if let Ok(mut register) = Register::decode(flipped.into()) {
             register.merge(&[ElementOp::ClearAll, add("a", "1"), remove("b", "1")], stamp(5));
+            let ops = [clear("a"), add("a", "1")];
+            prop_assert!(register.survivors(&ops, stamp(6)).len() <= 2);
+            let other = register.clone();
+            register.collect_strong(EntryId::new(1, 2));
+            register.join(&other);
             register.collect_through(stamp(5));
         }
     }
 
     #[test]
-    fn garbage_never_panics(garbage in any::<Vec<u8>>()) {
-        let _ = Register::decode(garbage.into());
+    fn garbage_never_panics(format in 0..4_u8, garbage in any::<Vec<u8>>()) {
+        let bytes = [&[format], garbage.as_slice()].concat();
+        let _ = Register::decode(bytes.into());
     }
 }

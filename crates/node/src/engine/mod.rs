@@ -111,3 +111,6 @@ pub trait Engine: Send + Sync {
     /// Waits until the checkpoints begun are done and ends the engine's threads.
     fn close(&self);
 }
+
+#[cfg(test)]
+mod tests;
