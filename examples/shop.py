@@ -198,9 +198,9 @@ def main():
     parser.add_argument("endpoints", nargs="*", default=[default], metavar="ENDPOINT")
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    nodes = [Node(endpoint) for endpoint in options.endpoints]
-    # Two customers at least, also where there is one endpoint.
-    nodes = nodes * 2 if len(nodes) == 1 else nodes
+    # Behind one endpoint there may be many nodes: each of these has a connection of its own.
+    endpoints = options.endpoints * 3 if len(options.endpoints) == 1 else options.endpoints
+    nodes = [Node(endpoint) for endpoint in endpoints]
     open_shop(nodes[0])
     try:
         strong, loose = tour(nodes, options.rounds)
@@ -210,8 +210,8 @@ def main():
         sys.exit("the strong level broke its promise")
     if loose == 0 and len(options.endpoints) == 1:
         print(
-            "\nNothing went wrong: there is one node here, which reads what it wrote. The cart's\n"
-            "level promises nothing of the kind: run this on the nodes of a cluster."
+            "\nNothing went wrong. A node alone reads what it wrote; the cart's level promises\n"
+            "nothing of the kind between nodes: run this on those of a cluster."
         )
 
 

@@ -33,6 +33,7 @@ Examples:
   fader sdb put books 0385333498 Year=1959 Keyword=Book Keyword=Paperback
   fader sdb select \"select * from books where Keyword = 'Book'\"
   fader sdb explain \"select * from books where Year > '1975' order by Year\"
+  fader sdb get books 0385333498 --consistency strong --verbose
   fader sdb export books > books.jsonl
   fader sdb import books more.csv --separator '|'
 
