@@ -27,7 +27,7 @@ const HEADERS: &str = "x-fader-";
 const PARAMETERS: &str = "Fader-";
 
 /// A thing to ask for, as a header and as a parameter.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Name {
     header: &'static str,
     parameter: &'static str,

@@ -2,6 +2,7 @@
 
 use fader_chain::{EntryId, RequestId, Stamp};
 use fader_services::level::{Bound, Level, Notice, Outcome, Outcomes};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -199,4 +200,23 @@ fn what_is_told_stands_in_headers() {
         x-fader-settled: "00000000000000000000000000000001/2 superseded"
         x-fader-settled: "00000000000000000000000000000001/2 superseded""#]]
     .assert_eq(&told.join("\n"));
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_too_strange_to_be_judged(
+        name in prop::sample::select(NAMES.to_vec()),
+        value in prop::collection::vec(prop_oneof![0x20_u8..=0x7e, 0x80_u8..], 0..80),
+        words in "(eventual|strong)[;=a-z0-9 ]{0,20}",
+    ) {
+        for value in [&value[..], words.as_bytes()] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name.header, HeaderValue::from_bytes(value).unwrap());
+            let parameters = Parameters::read(b"", b"", 0).unwrap();
+            match asked(&headers, &parameters) {
+                Ok(asked) => prop_assert!(asked.is_some()),
+                Err(refusal) => prop_assert_eq!(refusal.code, Code::InvalidParameterValue),
+            }
+        }
+    }
 }
