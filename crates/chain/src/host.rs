@@ -92,4 +92,10 @@ pub enum Refusal {
     Overloaded,
     /// The name's number is below the client's window (XO-4). Never executed under this name.
     TooOld(RequestId),
+    /// R or W is 0 or more than the members there are, or R is more than one for a query. Nothing
+    /// was done.
+    Quorum,
+    /// The service refused the eventual write ([`Host::accept`]); why is the shell's to say.
+    /// Nothing was done.
+    Denied,
 }

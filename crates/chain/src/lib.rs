@@ -34,12 +34,12 @@ pub use keys::{
     row_key,
 };
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
-pub use operation::Operation;
+pub use operation::{Operation, Outcome};
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{
-    Effect, Fill, Identity, Input, Level, Now, Receipt, Replica, Reply, Report, Session, Shown,
-    Tuning,
+    Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, Receipt, Replica, Reply,
+    Report, Session, Shown, Tuning, Written,
 };
 pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};

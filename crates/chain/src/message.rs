@@ -49,7 +49,7 @@ pub enum Message {
         commit: EntryId,
         /// L: the greeter's last persisted id.
         last: EntryId,
-        /// The greeter's hybrid clock, in milliseconds.
+        /// The greeter's wall clock, in milliseconds.
         clock: u64,
     },
     /// Entries in order, the first of which follows `after`.
@@ -125,8 +125,12 @@ pub enum Message {
     },
     /// What my overlay holds, once per epoch (EX-1).
     Overlay {
+        /// Whether the sender still lacks the receiver's: it is then sent back.
+        asks: bool,
         /// The sender's commit id.
         commit: EntryId,
+        /// The sender's wall clock, in milliseconds.
+        clock: u64,
         /// All of its overlay.
         operations: Vec<Arc<Operation>>,
     },
@@ -135,7 +139,7 @@ pub enum Message {
         /// The asker's number.
         number: u64,
         /// The registers.
-        keys: Vec<Bytes>,
+        scope: Scope,
     },
     /// The answer to a `Gather`.
     Gathered {

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use crate::change::ElementOp;
+use crate::codec::{DecodeError, Reader};
 use crate::entry::RequestId;
 use crate::stamp::{EntryId, Stamp};
 
@@ -21,4 +22,48 @@ pub struct Operation {
     pub key: Bytes,
     /// What it does, as far as no committed state covers it (PR-6).
     pub ops: Vec<ElementOp>,
+}
+
+/// How an operation was settled (docs/protocol/semantics.md, section 5): the result of its entry.
+///
+/// ```text
+/// outcome := 1 (applied) | 2 (superseded) | 3 (refused) reason
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// At least one element entered the chain.
+    Applied,
+    /// None did: all of them met greater stamps.
+    Superseded,
+    /// None did: the service forbade it, for this reason of its own.
+    Refused(Bytes),
+}
+
+const TAG_APPLIED: u8 = 1;
+const TAG_SUPERSEDED: u8 = 2;
+const TAG_REFUSED: u8 = 3;
+
+impl Outcome {
+    /// The stored form.
+    pub fn encode(&self) -> Bytes {
+        match self {
+            Outcome::Applied => Bytes::from_static(&[TAG_APPLIED]),
+            Outcome::Superseded => Bytes::from_static(&[TAG_SUPERSEDED]),
+            Outcome::Refused(reason) => [&[TAG_REFUSED], &reason[..]].concat().into(),
+        }
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no outcome.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        match reader.byte()? {
+            TAG_APPLIED => reader.end().map(|()| Outcome::Applied),
+            TAG_SUPERSEDED => reader.end().map(|()| Outcome::Superseded),
+            TAG_REFUSED => Ok(Outcome::Refused(reader.rest())),
+            _ => Err(DecodeError::new("an outcome's tag")),
+        }
+    }
 }

@@ -40,7 +40,7 @@ use crate::view::{View, ViewError};
 
 use collect::Collect;
 use eventual::Eventual;
-pub use eventual::{Receipt, Shown};
+pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
 pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
 use joining::Joining;
 use read::Reads;
@@ -244,10 +244,11 @@ impl Replica {
                 level,
                 session,
             } => self.on_read(token, scope, level, session, &mut step)?,
+            Input::Outcome { token, names } => self.on_outcome(token, names, &mut step)?,
             Input::Abandon(token) => self.on_abandon(token),
             Input::Message(envelope) => self.on_envelope(envelope, &mut step)?,
             Input::Tick => self.on_tick(&mut step)?,
-            Input::Flush => self.on_flush(&mut step),
+            Input::Flush => self.on_flush(&mut step)?,
         }
         self.advance_joining(&mut step)?;
         self.assert_invariants();
@@ -271,6 +272,7 @@ impl Replica {
             return Ok(());
         }
         let from = envelope.from;
+        self.eventual.on_heard(from);
         match envelope.message {
             Message::Hello { .. } => return self.on_hello(from, envelope.message, step),
             _ if self.phase != Phase::Ready => return Ok(()),
@@ -312,12 +314,15 @@ impl Replica {
         Ok(())
     }
 
-    fn on_flush(&mut self, step: &mut Step<'_>) {
+    fn on_flush(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.phase == Phase::Ready {
+            self.promote(step)?;
+            self.leave_early();
             self.flush_greetings(step);
             self.flush_writes(step);
             self.flush_eventual(step);
         }
+        Ok(())
     }
 
     fn on_abandon(&mut self, token: Token) {

@@ -99,33 +99,38 @@ pub(crate) fn scan_layered<'a, V>(
     if end <= start {
         return Box::new(std::iter::empty());
     }
-    let below = below.scan(start, end, direction).peekable();
+    let below = below.scan(start, end, direction);
     let range = (Bound::Included(start), Bound::Excluded(end));
     let above = above
         .range::<[u8], _>(range)
-        .map(move |(key, value)| (key, value_of(value)));
+        .map(move |(key, value)| (key.clone(), value_of(value).clone()));
     match direction {
-        Direction::Forward => Box::new(Merge {
-            above: above.peekable(),
-            below,
-            direction,
-        }),
-        Direction::Backward => Box::new(Merge {
-            above: above.rev().peekable(),
-            below,
-            direction,
-        }),
+        Direction::Forward => merge_scans(below, above, direction),
+        Direction::Backward => merge_scans(below, above.rev(), direction),
     }
 }
 
+/// A scan of `above`, which is in `direction`, over `below`.
+pub(crate) fn merge_scans<'a>(
+    below: Scan<'a>,
+    above: impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a,
+    direction: Direction,
+) -> Scan<'a> {
+    Box::new(Merge {
+        above: above.peekable(),
+        below: below.peekable(),
+        direction,
+    })
+}
+
 /// Two ordered sequences as one; where both have a key, the pending one counts.
-struct Merge<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> {
+struct Merge<'a, A: Iterator<Item = (Bytes, Option<Bytes>)>> {
     above: Peekable<A>,
     below: Peekable<Scan<'a>>,
     direction: Direction,
 }
 
-impl<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> Iterator for Merge<'a, A> {
+impl<A: Iterator<Item = (Bytes, Option<Bytes>)>> Iterator for Merge<'_, A> {
     type Item = Result<(Bytes, Bytes), ViewError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -135,7 +140,7 @@ impl<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> Iterator for Merge<
                 Some(Ok((key, _))) => Some(key),
                 None => None,
             };
-            let above = self.above.peek().map(|(key, _)| *key);
+            let above = self.above.peek().map(|(key, _)| key);
             let order = match (above, below) {
                 (None, _) => return self.below.next(),
                 (Some(_), None) => std::cmp::Ordering::Less,
@@ -151,7 +156,7 @@ impl<'a, A: Iterator<Item = (&'a Bytes, &'a Option<Bytes>)>> Iterator for Merge<
                 self.below.next();
             }
             if let Some((key, Some(value))) = self.above.next() {
-                return Some(Ok((key.clone(), value.clone())));
+                return Some(Ok((key, value)));
             }
         }
     }

@@ -76,7 +76,6 @@ impl Replica {
             return;
         }
         let lsn = self.persist(Record::Epoch(next.clone()), step);
-        self.configuration = Some(next);
         self.phase = Phase::Adopting(lsn);
         self.early = None;
         self.writes.on_epoch();
@@ -85,7 +84,8 @@ impl Replica {
             step.host.unfix();
         }
         self.collect.on_epoch();
-        self.eventual.on_epoch();
+        self.eventual.on_epoch(self.configuration.as_deref(), &next);
+        self.configuration = Some(next);
     }
 
     /// AD-1, AD-2: the epoch is durable.
@@ -136,7 +136,7 @@ impl Replica {
                 base: self.log.base(),
                 commit: self.commit,
                 last,
-                clock: self.eventual.clock(step.now),
+                clock: step.now.wall,
             };
             self.send(node, hello, step);
         }
@@ -233,12 +233,12 @@ impl Replica {
     /// Answers everyone that the outcome is unknown, and takes nothing more.
     pub(super) fn halt(&mut self, step: &mut Step<'_>) {
         self.phase = Phase::Halted;
-        let waiting = self.writes.drain();
-        let waiting = waiting.chain(self.eventual.drain());
-        for token in waiting.collect::<Vec<_>>() {
+        let writes = self.writes.drain().chain(self.eventual.drain_writes());
+        for token in writes {
             step.reply(token, Reply::Unknown);
         }
-        for token in self.reads.drain() {
+        let others = self.reads.drain().into_iter();
+        for token in others.chain(self.eventual.drain_others()) {
             step.refuse(token, Refusal::NotServing);
         }
     }

@@ -46,7 +46,6 @@ impl Collect {
 ///
 /// A mark that covered the operation and was collected had a stamp at or below the floor's, and the
 /// operation's member had not seen it. Only a value that is live shows that there was none.
-#[cfg_attr(not(test), expect(dead_code, reason = "the quarantine is to come"))]
 pub(super) fn is_forgotten(
     operation: &Operation,
     register: &Register,

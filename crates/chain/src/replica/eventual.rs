@@ -1,17 +1,58 @@
-//! Eventual operations: the overlay, stamps, quorums, promotion, barriers (docs/protocol/chain.md,
-//! sections 10 to 12; semantics.md, sections 3 and 7).
+//! Eventual operations (docs/protocol/chain.md, sections 10 to 12; semantics.md, sections 3, 7).
+//!
+//! ```text
+//! client ──Write──▶ coordinator: stamps, holds ──Offer──▶ every member: holds
+//!                        ▲ acknowledges with W             │ Held
+//!                        └────────────────────────────────┘
+//! a holder that is the head, or whom a holder tells by Promote, settles: one entry per operation,
+//! with the operation's stamp; whoever applies the entry lets go of the operation
+//! ```
+//!
+//! Invariants:
+//! - I15 operations reach the log by a settlement of the head, nowhere else.
+//! - I16 an operation is let go of only when an entry that carries its name is applied, or by the
+//!   filter of what a returning member held.
+//! - I18 a stamp leaves this member when a bound of its clock is durable.
+//!
+//! Deliberately absent: which requests may be eventual (the service's), tokens as text (the
+//! shell's), deadlines (`Input::Abandon`).
+
+mod barrier;
+mod clock;
+mod exchange;
+mod offer;
+mod overlay;
+mod promote;
+mod quarantine;
+mod read;
+mod session;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Now, Replica, Session, Step};
-use crate::config::NodeId;
+use super::{Now, Replica, Step};
+use crate::config::{Configuration, NodeId};
 use crate::entry::RequestId;
-use crate::host::{Refusal, Token};
-use crate::message::{Message, Scope};
-use crate::record::{Durable, Lsn};
+use crate::host::Token;
+use crate::message::Message;
+use crate::operation::{Operation, Outcome};
+use crate::record::Lsn;
 use crate::register::Register;
 use crate::stamp::{EntryId, Stamp};
 use crate::view::ViewError;
+
+use barrier::Barrier;
+use clock::Clock;
+use exchange::Exchange;
+use offer::Offering;
+use overlay::Overlay;
+use read::Waiting;
+use session::Probe;
+pub(super) use session::Seen;
+use write::Request;
 
 /// What R members show of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,58 +61,162 @@ pub struct Shown {
     pub register: Register,
     /// Whether an operation that is not settled decided what is shown (SDB-6.3).
     pub tentative: bool,
+    /// The operations on it in their overlays.
+    pub operations: Vec<Arc<Operation>>,
     /// The greatest commit id among them.
     pub commit: EntryId,
 }
 
-/// An eventual write that was accepted.
+/// An eventual write that W members hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The stamp, name and register of each operation of the request, in order.
-    pub operations: Vec<(RequestId, Bytes, Stamp)>,
-    /// Accepted without a lease (G7).
+    /// What was written, in the order in which the service accepted it.
+    pub writes: Vec<Written>,
+    /// Accepted or acknowledged without a lease (G7).
     pub detached: bool,
+}
+
+/// One register's part of an eventual write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Written {
+    /// The operation's name.
+    pub name: RequestId,
+    /// The register.
+    pub key: Bytes,
+    /// What is known of it.
+    pub fate: Fate,
+}
+
+/// What is known of an eventual operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It is not settled here; its stamp.
+    Tentative(Stamp),
+    /// This entry settled it: it was a retry, or settled meanwhile.
+    Settled(EntryId, Outcome),
+}
+
+/// What has happened to eventual operations at this member, in this life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EventualCounts {
+    /// Operations in the overlay now.
+    pub held: usize,
+    /// What they take of memory, roughly.
+    pub held_bytes: usize,
+    /// Operations in quarantine now (JN-7).
+    pub quarantined: usize,
+    /// Settled without effect because greater stamps were there, as the head (G5).
+    pub superseded: u64,
+    /// Settled without effect because the service refused, as the head.
+    pub refused: u64,
+    /// Forgotten by the filter of what a returning member held (GC-5).
+    pub forgotten: u64,
+    /// Promotions ignored for a base that nobody can have numbered (PR-2): a fault.
+    pub unnumbered: u64,
 }
 
 /// The state of the eventual path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Eventual {}
+pub(super) struct Eventual {
+    overlay: Overlay,
+    /// What was held before this life; shown to nobody until it is judged (JN-7).
+    quarantine: BTreeMap<RequestId, Arc<Operation>>,
+    clock: Clock,
+    /// Records up to this one are durable.
+    persisted: Lsn,
+    /// The number of the last request that had no name.
+    unnamed: u64,
+    /// The number of the last request, read or question.
+    number: u64,
+    /// Who is to be told that an operation is held once its record is durable; this member too.
+    owed: BTreeSet<(Lsn, NodeId, RequestId)>,
+    offerings: BTreeMap<RequestId, Offering>,
+    /// Operations to offer for the first time in this epoch.
+    fresh: Vec<RequestId>,
+    requests: BTreeMap<u64, Request>,
+    /// At the head: what is to be settled, in the order in which it came.
+    queue: VecDeque<RequestId>,
+    /// When the head was last told what to promote.
+    promoted_at: u64,
+    exchange: Exchange,
+    reads: BTreeMap<u64, Waiting>,
+    /// Searches for tentative operations of sessions.
+    probes: BTreeMap<RequestId, Probe>,
+    barriers: BTreeMap<u64, Barrier>,
+    /// Who waits for the outcomes of which names.
+    outcomes: Vec<(Token, Vec<RequestId>)>,
+    counts: EventualCounts,
+}
 
 impl Eventual {
-    pub(super) fn on_epoch(&mut self) {}
-
-    pub(super) fn clock(&self, now: Now) -> u64 {
-        now.wall
+    /// What was counted and asked in the old epoch is void.
+    pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
+        self.exchange.on_epoch(previous, next);
+        self.clock.forget_peers();
+        self.owed.clear();
+        self.fresh.clear();
+        self.queue.clear();
+        self.probes.clear();
+        self.offerings.values_mut().for_each(Offering::on_epoch);
+        self.reads.values_mut().for_each(Waiting::on_epoch);
+        self.barriers.values_mut().for_each(Barrier::on_epoch);
     }
 
-    pub(super) fn on_peer_clock(&mut self, _from: NodeId, _clock: u64, _now: Now) {}
+    /// A message of this epoch came: its sender has adopted it.
+    pub(super) fn on_heard(&mut self, from: NodeId) {
+        self.exchange.on_heard(from);
+    }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Token> + use<> {
-        std::iter::empty()
+    pub(super) fn on_peer_clock(&mut self, from: NodeId, clock: u64, now: Now) {
+        self.clock.on_peer(from, clock, now);
+    }
+
+    /// Whoever waits for a write.
+    pub(super) fn drain_writes(&mut self) -> Vec<Token> {
+        let requests = std::mem::take(&mut self.requests).into_values();
+        requests.map(|request| request.token).collect()
+    }
+
+    /// Whoever waits and has changed nothing.
+    pub(super) fn drain_others(&mut self) -> Vec<Token> {
+        let reads = std::mem::take(&mut self.reads).into_values();
+        let barriers = std::mem::take(&mut self.barriers).into_values();
+        let outcomes = std::mem::take(&mut self.outcomes).into_iter();
+        let tokens = reads.map(|read| read.token);
+        tokens
+            .chain(barriers.map(|barrier| barrier.token))
+            .chain(outcomes.map(|(token, _)| token))
+            .collect()
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
     }
 }
 
 impl Replica {
-    pub(super) fn recover_eventual(
-        &mut self,
-        durable: Durable,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        drop(durable);
-        let _ = step;
-        Ok(())
+    /// What has happened to eventual operations here.
+    pub fn eventual_counts(&self) -> EventualCounts {
+        EventualCounts {
+            held: self.eventual.overlay.len(),
+            held_bytes: self.eventual.overlay.bytes(),
+            quarantined: self.eventual.quarantine.len(),
+            ..self.eventual.counts
+        }
     }
 
+    /// The epoch is adopted and the log is the greeter's: what is held is offered, exchanged and
+    /// promoted anew.
     pub(super) fn on_ready_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let _ = step;
-        Ok(())
-    }
-
-    /// JN-7: the gap is closed and the state has reached the greeter's: what was held before is
-    /// judged.
-    pub(super) fn on_caught_up_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let _ = step;
-        Ok(())
+        if self.role() == Some(crate::config::Role::Serving) {
+            self.release_quarantine(step)?;
+        }
+        self.offer_anew();
+        self.requeue();
+        self.settle_owed(step)?;
+        self.begin_barriers_anew(step)?;
+        self.retry_eventual_reads(step)
     }
 
     pub(super) fn on_persisted_eventual(
@@ -79,85 +224,27 @@ impl Replica {
         lsn: Lsn,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let _ = (lsn, step);
-        Ok(())
+        self.eventual.persisted = lsn;
+        self.eventual.clock.on_persisted(lsn);
+        self.settle_owed(step)
     }
 
-    /// Entries above `before` up to `id` are in the engine: settlements end overlay operations.
+    /// Entries above `before` up to `id` are in the engine.
     pub(super) fn on_applied_eventual(
         &mut self,
         before: EntryId,
         id: EntryId,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let _ = (before, id, step);
-        Ok(())
+        self.leave_overlay(before, id, step)?;
+        self.answer_outcomes(step)?;
+        self.acknowledge_all(step)
     }
 
-    pub(super) fn on_write(
-        &mut self,
-        token: Token,
-        request: Option<RequestId>,
-        quorum: (usize, bool),
-        session: &Session,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        let _ = (request, quorum, session);
-        step.refuse(token, Refusal::NotServing);
-        Ok(())
-    }
-
-    pub(super) fn begin_eventual_read(
-        &mut self,
-        token: Token,
-        scope: Scope,
-        r: usize,
-        session: Session,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        drop((scope, r, session));
-        step.refuse(token, Refusal::NotServing);
-        Ok(())
-    }
-
-    pub(super) fn begin_barrier(
-        &mut self,
-        token: Token,
-        request: Option<RequestId>,
-        keys: Vec<Bytes>,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        drop(keys);
-        let _ = request;
-        step.refuse(token, Refusal::NotServing);
-        Ok(())
-    }
-
-    pub(super) fn begin_barrier_read(
-        &mut self,
-        token: Token,
-        scope: Scope,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        drop(scope);
-        step.refuse(token, Refusal::NotServing);
-        Ok(())
-    }
-
-    /// Whether everything tentative that the session saw of `scope` is settled and committed.
-    pub(super) fn is_session_settled(
-        &self,
-        session: &Session,
-        scope: &Scope,
-        step: &mut Step<'_>,
-    ) -> Result<bool, ViewError> {
-        let _ = (session, scope, step);
-        Ok(true)
-    }
-
+    /// The engine has more than it had, and the log knows it.
     pub(super) fn on_applied_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let _ = step;
-        Ok(())
+        self.answer_barriers(step);
+        self.retry_eventual_reads(step)
     }
 
     pub(super) fn on_eventual(
@@ -166,21 +253,57 @@ impl Replica {
         message: Message,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        drop(message);
-        let _ = (from, step);
-        Ok(())
+        match message {
+            Message::Offer { operations } => self.on_offer(from, operations, step),
+            Message::Held { names } => self.on_held(from, &names, step),
+            Message::Promote { operations } => self.on_promote(&operations, step),
+            Message::Show { number, key } => self.on_show(from, number, &key, step),
+            Message::Shown {
+                number,
+                register,
+                operations,
+                commit,
+            } => self.on_shown(from, number, (register, operations, commit), step),
+            Message::Overlay {
+                asks,
+                commit,
+                clock,
+                operations,
+            } => {
+                self.eventual.on_peer_clock(from, clock, step.now);
+                self.on_overlay(from, asks, commit, operations, step)
+            }
+            Message::Gather { number, scope } => {
+                self.on_gather(from, number, &scope, step);
+                Ok(())
+            }
+            Message::Gathered { number, operations } => {
+                self.on_gathered(from, number, operations, step)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn tick_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let _ = step;
-        Ok(())
+        self.retry_offers(step);
+        self.retry_promotions(step);
+        self.retry_barriers(step);
+        self.retry_probes(step);
+        self.acknowledge_all(step)?;
+        self.retry_eventual_reads(step)
     }
 
     pub(super) fn flush_eventual(&mut self, step: &mut Step<'_>) {
-        let _ = step;
+        self.flush_exchange(step);
+        self.flush_offers(step);
+        self.flush_held(step);
     }
 
     pub(super) fn abandon_eventual(&mut self, token: Token) {
-        let _ = token;
+        let eventual = &mut self.eventual;
+        eventual.requests.retain(|_, it| it.token != token);
+        eventual.reads.retain(|_, it| it.token != token);
+        eventual.barriers.retain(|_, it| it.token != token);
+        eventual.outcomes.retain(|(other, _)| *other != token);
     }
 }

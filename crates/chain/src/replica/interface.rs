@@ -10,6 +10,7 @@ use crate::config::{Configuration, DiskId, Incarnation, NodeId};
 use crate::entry::RequestId;
 use crate::host::{Refusal, Token};
 use crate::message::{Envelope, RangeContent, Scope};
+use crate::operation::Outcome;
 use crate::record::{Durable, Lsn, Record};
 use crate::stamp::{EntryId, Stamp};
 
@@ -38,6 +39,13 @@ pub struct Tuning {
     pub retry_ms: u64,
     /// Milliseconds by which a clock may differ from its peers' before its member stops stamping.
     pub max_drift_ms: u64,
+    /// Milliseconds that an eventual operation rests before the head settles it: what is written
+    /// beside it then shares the disk's sync with its settlement.
+    pub promote_after_ms: u64,
+    /// Unsettled operations that a member coordinates before it refuses (BP-2).
+    pub own_operations_max: usize,
+    /// Bytes of an overlay before its member refuses and delays (BP-2): one message holds it.
+    pub overlay_bytes_max: usize,
 }
 
 impl Default for Tuning {
@@ -48,6 +56,9 @@ impl Default for Tuning {
             append_entries_max: 512,
             retry_ms: 200,
             max_drift_ms: 500,
+            promote_after_ms: 20,
+            own_operations_max: 4_096,
+            overlay_bytes_max: 16 << 20,
         }
     }
 }
@@ -74,6 +85,9 @@ pub enum Level {
     Eventual {
         /// How many members, this one included.
         r: usize,
+        /// Whether it may be answered without a lease, and before overlays are exchanged: then it
+        /// claims no quorum (ER-2).
+        sloppy: bool,
     },
     /// After everything tentative on these registers is settled (BR).
     Barrier,
@@ -138,6 +152,13 @@ pub enum Input {
         level: Level,
         /// What the session has seen.
         session: Session,
+    },
+    /// Asks how eventual writes ended, once all of them have (PR-7).
+    Outcome {
+        /// Who waits.
+        token: Token,
+        /// Their names.
+        names: Vec<RequestId>,
     },
     /// The client is gone, or its deadline passed: whatever waits under the token is forgotten
     /// without a reply.
@@ -265,6 +286,8 @@ pub enum Reply {
     },
     /// The eventual write is held by W members.
     Held(Receipt),
+    /// How the eventual writes ended, with the entry that settled each, in the order asked.
+    Outcomes(Vec<(EntryId, Outcome)>),
     /// A tentative value of the session was lost (?17).
     Lost(RequestId),
     /// Nothing was done.
@@ -279,7 +302,8 @@ impl Input {
         match self {
             Input::Submit { token, .. }
             | Input::Write { token, .. }
-            | Input::Read { token, .. } => Some(*token),
+            | Input::Read { token, .. }
+            | Input::Outcome { token, .. } => Some(*token),
             _ => None,
         }
     }

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use super::eventual::Seen;
 use super::{Level, Replica, Reply, Session, Step};
 use crate::config::NodeId;
+use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::host::{Refusal, Token};
 use crate::message::{Message, Scope};
@@ -55,6 +57,7 @@ enum Answer {
     Show(EntryId),
     Ask,
     Wait,
+    Lost(RequestId),
     Refuse,
 }
 
@@ -75,9 +78,9 @@ impl Replica {
             asked_at: None,
         };
         match level {
-            Level::Eventual { r } => {
-                let Waiting { scope, session, .. } = waiting;
-                self.begin_eventual_read(token, scope, r, session, step)
+            Level::Eventual { r, sloppy } => {
+                let what = (waiting.scope, waiting.session);
+                self.begin_eventual_read(token, what, (r, sloppy), step)
             }
             Level::Barrier => self.begin_barrier_read(token, waiting.scope, step),
             Level::Strong | Level::BoundVersions(_) | Level::BoundMillis(_) => {
@@ -91,13 +94,8 @@ impl Replica {
 
     /// Answers the read, or asks, or leaves it waiting.
     fn try_read(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let waiting = &self.reads.waiting[&number];
-        let token = waiting.token;
-        let answer = match waiting.level {
-            Level::Strong => self.answer_strong(waiting, step)?,
-            level => self.answer_bounded(waiting, level, step),
-        };
-        match answer {
+        let token = self.reads.waiting[&number].token;
+        match self.answer_now(number, step)? {
             Answer::Show(at) => {
                 self.reads.waiting.remove(&number);
                 step.reply(token, Reply::Show { at });
@@ -106,32 +104,52 @@ impl Replica {
                 self.reads.waiting.remove(&number);
                 step.refuse(token, Refusal::NotServing);
             }
+            Answer::Lost(name) => {
+                self.reads.waiting.remove(&number);
+                step.reply(token, Reply::Lost(name));
+            }
             Answer::Ask => self.ask(number, step),
             Answer::Wait => {}
         }
         Ok(())
     }
 
-    /// RD-1 to RD-4.
-    fn answer_strong(&self, waiting: &Waiting, step: &mut Step<'_>) -> Result<Answer, ViewError> {
-        if !self.may_serve(step.now) {
-            return Ok(Answer::Refuse);
+    /// What can be said now, once what the session has seen is settled.
+    fn answer_now(&mut self, number: u64, step: &mut Step<'_>) -> Result<Answer, ViewError> {
+        let waiting = &self.reads.waiting[&number];
+        if waiting.session != Session::default() && self.may_serve(step.now) {
+            let waiting = waiting.clone();
+            let (session, scope) = (&waiting.session, &waiting.scope);
+            match self.has_settled(session, scope, waiting.level, step)? {
+                Seen::All => {}
+                Seen::Wait => return Ok(Answer::Wait),
+                Seen::Lost(name) => return Ok(Answer::Lost(name)),
+            }
         }
-        if !self.is_session_settled(&waiting.session, &waiting.scope, step)? {
-            return Ok(Answer::Wait);
+        let waiting = &self.reads.waiting[&number];
+        match waiting.level {
+            Level::Strong => Ok(self.answer_strong(waiting, step)),
+            level => Ok(self.answer_bounded(waiting, level, step)),
+        }
+    }
+
+    /// RD-1 to RD-4.
+    fn answer_strong(&self, waiting: &Waiting, step: &Step<'_>) -> Answer {
+        if !self.may_serve(step.now) {
+            return Answer::Refuse;
         }
         if !self.guards.has(Guard::ReadCommitted) {
-            return Ok(Answer::Show(self.log.last()));
+            return Answer::Show(self.log.last());
         }
         if self.log.dirty(&waiting.scope, self.commit).is_none() || !self.guards.has(Guard::Query) {
-            return Ok(Answer::Show(self.commit));
+            return Answer::Show(self.commit);
         }
         if !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint) {
-            return Ok(Answer::Ask);
+            return Answer::Ask;
         }
         match self.speaks_for(&waiting.scope) {
-            true => Ok(Answer::Show(self.commit)),
-            false => Ok(Answer::Wait),
+            true => Answer::Show(self.commit),
+            false => Answer::Wait,
         }
     }
 

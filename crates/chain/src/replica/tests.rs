@@ -4,6 +4,7 @@ mod cluster;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod script;
+mod words;
 
 use script::check;
 
@@ -18,6 +19,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    an_eventual_write_is_held_and_settled
     a_write_takes_its_way_in_star_wiring
     a_write_takes_its_way_in_chain_wiring
     a_dirty_read_asks_the_commit_point

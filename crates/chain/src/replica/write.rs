@@ -165,9 +165,14 @@ impl Replica {
             return Ok(());
         }
         let committed = step.host.committed();
-        let decided = match self.guards.has(Guard::DecideLogged) {
-            true => step.host.decide(token, &self.log.newest(committed))?,
-            false => step.host.decide(token, committed)?,
+        let logged = self.log.newest(committed);
+        let state: &dyn View = match self.guards.has(Guard::DecideLogged) {
+            true => &logged,
+            false => committed,
+        };
+        let decided = match self.guards.has(Guard::OverlayApart) {
+            true => step.host.decide(token, state)?,
+            false => step.host.decide(token, &*self.tentative_view(state))?,
         };
         let is_refusal = decided.changes.is_empty();
         if is_refusal && !self.needs_entry(&decided, request) {

@@ -26,6 +26,47 @@ pub(super) enum Command {
     Move { from: Bytes, to: Bytes },
     /// Adds a value beside those that are there.
     Add { key: Bytes, value: Bytes },
+    /// Removes one value.
+    Remove { key: Bytes, value: Bytes },
+    /// Replaces the value, and adds another one.
+    PutAdd {
+        key: Bytes,
+        value: Bytes,
+        other: Bytes,
+    },
+    /// Replaces the values of several registers.
+    Puts(Vec<(Bytes, Bytes)>),
+}
+
+impl Command {
+    /// What it does whatever the state; nothing for a condition.
+    fn writes(&self) -> Vec<(Bytes, Vec<ElementOp>)> {
+        let group = Bytes::from_static(b"v");
+        let add = |value: &Bytes| ElementOp::Add {
+            group: group.clone(),
+            value: value.clone(),
+        };
+        match self {
+            Command::Put { key, value } => vec![(key.clone(), replace(Some(value)))],
+            Command::Delete { key } => vec![(key.clone(), replace(None))],
+            Command::Add { key, value } => vec![(key.clone(), vec![add(value)])],
+            Command::Remove { key, value } => {
+                let value = value.clone();
+                vec![(key.clone(), vec![ElementOp::Remove { group, value }])]
+            }
+            Command::PutAdd { key, value, other } => {
+                let mut ops = replace(Some(value));
+                ops.push(add(other));
+                vec![(key.clone(), ops)]
+            }
+            Command::Puts(pairs) => {
+                let pairs = pairs.iter();
+                let puts = pairs.map(|(key, value)| (key.clone(), replace(Some(value))));
+                puts.collect()
+            }
+            Command::Cas { .. } | Command::Move { .. } => Vec::new(),
+        }
+    }
 }
 
 /// A member's engine.
@@ -91,6 +132,46 @@ pub(super) fn shown(view: &dyn View, key: &Bytes) -> String {
     }
 }
 
+/// The registers of `scope` that have values; `k` to `n` if it names none.
+fn show_items(view: &dyn View, scope: Option<&Scope>) -> String {
+    let keys = match scope {
+        Some(Scope::Keys(keys)) => keys.clone(),
+        _ => [&b"k"[..], b"l", b"m", b"n"]
+            .map(Bytes::from_static)
+            .to_vec(),
+    };
+    let items = keys.iter().map(|key| (key, shown(view, key)));
+    let items = items.filter(|(_, value)| value != "none");
+    let items = items.map(|(key, value)| format!("{}={value}", String::from_utf8_lossy(key)));
+    items.collect::<Vec<_>>().join(" ")
+}
+
+/// A name as scripts write it.
+pub(super) fn show_name(name: &RequestId) -> String {
+    match name.part {
+        0 => format!("{}/{}", name.client, name.seq),
+        part => format!("{}/{}/{part}", name.client, name.seq),
+    }
+}
+
+pub(super) fn show_stamp(stamp: Stamp) -> String {
+    let Stamp {
+        base,
+        clock,
+        node,
+        counter,
+    } = stamp;
+    format!("{base}+{clock}.{node}.{counter}")
+}
+
+fn show(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Applied => "applied".to_owned(),
+        Outcome::Superseded => "superseded".to_owned(),
+        Outcome::Refused(reason) => format!("refused, {}", String::from_utf8_lossy(reason)),
+    }
+}
+
 /// Element operations that put one value in place of all others, or remove all.
 pub(super) fn replace(value: Option<&Bytes>) -> Vec<ElementOp> {
     let group = Bytes::from_static(b"v");
@@ -122,8 +203,6 @@ impl Host for ToyHost {
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
         let requests = self.requests.borrow();
         let (changes, result) = match &requests[&token] {
-            Command::Put { key, value } => (vec![merge(key, replace(Some(value)))], "ok".into()),
-            Command::Delete { key } => (vec![merge(key, replace(None))], "ok".into()),
             Command::Cas { key, old, value } => {
                 let found = shown(newest, key);
                 match found.as_bytes() == old {
@@ -140,12 +219,10 @@ impl Host for ToyHost {
                 }
                 _ => (Vec::new(), "not moved".into()),
             },
-            Command::Add { key, value } => {
-                let add = ElementOp::Add {
-                    group: Bytes::from_static(b"v"),
-                    value: value.clone(),
-                };
-                (vec![merge(key, vec![add])], "ok".into())
+            unconditional => {
+                let writes = unconditional.writes().into_iter();
+                let changes = writes.map(|(key, ops)| merge(&key, ops)).collect();
+                (changes, "ok".into())
             }
         };
         Ok(Decided {
@@ -160,19 +237,9 @@ impl Host for ToyHost {
         token: Token,
         _tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
-        let (key, ops) = match &self.requests.borrow()[&token] {
-            Command::Put { key, value } => (key.clone(), replace(Some(value))),
-            Command::Delete { key } => (key.clone(), replace(None)),
-            Command::Add { key, value } => {
-                let add = ElementOp::Add {
-                    group: Bytes::from_static(b"v"),
-                    value: value.clone(),
-                };
-                (key.clone(), vec![add])
-            }
-            Command::Cas { .. } | Command::Move { .. } => return Ok(None),
-        };
-        Ok(Some(vec![Accepted { key, ops }]))
+        let writes = self.requests.borrow()[&token].writes().into_iter();
+        let accepted: Vec<_> = writes.map(|(key, ops)| Accepted { key, ops }).collect();
+        Ok(Some(accepted).filter(|accepted| !accepted.is_empty()))
     }
 
     /// A register takes at most two values.
@@ -219,6 +286,8 @@ pub(super) struct Member {
     pub(super) held: Option<Vec<(EntryId, Arc<Vec<Mutation>>)>>,
     pub(super) is_up: bool,
     pub(super) lives: u128,
+    /// Milliseconds by which its wall clock is ahead.
+    pub(super) skew: i64,
 }
 
 /// Tokens from here on are those of many writes whose answers nobody wants to see.
@@ -236,6 +305,10 @@ pub(super) struct Cluster {
     pub(super) floor: EntryId,
     /// Whether reports for the floor are worth seeing.
     pub(super) shows_floors: bool,
+    /// What sessions have seen, by name.
+    pub(super) sessions: BTreeMap<String, Session>,
+    /// The session and scope of each request.
+    pub(super) asked: BTreeMap<Token, (Option<String>, Scope)>,
     /// What happened that a script wants to see.
     pub(super) events: Vec<String>,
     #[cfg(feature = "mutants")]
@@ -246,16 +319,16 @@ impl Cluster {
     pub(super) fn identity(node: u32, life: u128) -> Identity {
         Identity {
             node: NodeId(node),
-            incarnation: Incarnation(life),
+            incarnation: Incarnation(100 * u128::from(node) + life),
             disk: DiskId(u128::from(node)),
         }
     }
 
     /// Starts `node`, anew or with what its disk holds.
     pub(super) fn start(&mut self, node: u32) {
-        let (durable, store, lives) = match self.members.remove(&node) {
-            Some(member) => (member.durable, member.host.store, member.lives + 1),
-            None => (Vec::new(), Store::default(), 1),
+        let (durable, store, lives, skew) = match self.members.remove(&node) {
+            Some(it) => (it.durable, it.host.store, it.lives + 1, it.skew),
+            None => (Vec::new(), Store::default(), 1, 0),
         };
         let mut folded = Durable::default();
         durable
@@ -278,6 +351,7 @@ impl Cluster {
             held: None,
             is_up: true,
             lives,
+            skew,
         };
         self.members.insert(node, member);
         self.step(
@@ -309,9 +383,13 @@ impl Cluster {
                 return;
             }
             let mut effects = Vec::new();
+            let now = Now {
+                wall: self.now.wall.saturating_add_signed(member.skew),
+                ..self.now
+            };
             let stepped = member
                 .replica
-                .step(self.now, input, &mut member.host, &mut effects);
+                .step(now, input, &mut member.host, &mut effects);
             stepped.unwrap();
             for effect in effects {
                 inputs.extend(self.perform(node, effect));
@@ -353,9 +431,11 @@ impl Cluster {
             }
             Effect::Reply { token, .. } if LOADING <= token => {}
             Effect::Reply { token, reply } => {
-                let text = self.describe(node, reply);
+                let told = self.go_on(node, token, &reply);
+                let text = self.describe(node, token, reply);
                 self.events
                     .push(format!("n{node} answers {}: {text}", token.0));
+                self.events.extend(told);
             }
             Effect::Coordinator(report) => {
                 if !matches!(report, Report::Floor { .. }) || self.shows_floors {
@@ -366,35 +446,73 @@ impl Cluster {
         None
     }
 
-    fn describe(&self, node: u32, reply: Reply) -> String {
+    /// The session of the request goes on; gives what it is told.
+    fn go_on(&mut self, node: u32, token: Token, reply: &Reply) -> Vec<String> {
+        let Some((Some(name), scope)) = self.asked.get(&token) else {
+            return Vec::new();
+        };
+        let session = self.sessions.remove(name).unwrap_or_default();
         let member = &self.members[&node];
+        let next = member
+            .replica
+            .next_session(session, scope, reply, &member.host.store);
+        let (session, told) = next.unwrap();
+        self.sessions.insert(name.clone(), session);
+        let told = told.iter();
+        told.map(|(name, outcome)| format!("and tells {}: {}", show_name(name), show(outcome)))
+            .collect()
+    }
+
+    fn describe(&self, node: u32, token: Token, reply: Reply) -> String {
+        let member = &self.members[&node];
+        let scope = self.asked.get(&token).map(|(_, scope)| scope);
         match reply {
             Reply::Show { at } => {
                 let view = member.replica.view_at(at, &member.host.store);
-                let keys = member.host.store.rows.keys();
-                let items = keys.filter(|key| key[0] != 0xff).cloned();
-                let mut items: Vec<Bytes> = items.collect();
-                let unapplied = member.replica.last() != member.host.store.applied;
-                if unapplied {
-                    items.extend([Bytes::from_static(b"k"), Bytes::from_static(b"l")]);
-                    items.sort();
-                    items.dedup();
-                }
-                let shown: Vec<_> = items
-                    .iter()
-                    .map(|key| (key, shown(&*view, key)))
-                    .filter(|(_, value)| value != "none")
-                    .map(|(key, value)| format!("{}={value}", String::from_utf8_lossy(key)))
-                    .collect();
-                format!("at {at}: {}", shown.join(" "))
+                format!("at {at}: {}", show_items(&*view, scope))
             }
+            Reply::ShowTentative { at } => {
+                let view = member.replica.tentative_view(&member.host.store);
+                format!("at {at}, tentatively: {}", show_items(&*view, scope))
+            }
+            Reply::ShowRegister(shown) => {
+                let values: Vec<_> = shown.register.pairs().map(|(_, value)| value).collect();
+                let tentative = match shown.tentative {
+                    true => ", tentative",
+                    false => "",
+                };
+                format!("at {}{tentative}: {values:?}", shown.commit)
+            }
+            Reply::Held(receipt) => {
+                let writes = receipt.writes.iter().map(|written| match &written.fate {
+                    Fate::Tentative(stamp) => {
+                        format!("{} is {}", show_name(&written.name), show_stamp(*stamp))
+                    }
+                    Fate::Settled(id, outcome) => {
+                        let name = show_name(&written.name);
+                        format!("{name} was settled by {id}: {}", show(outcome))
+                    }
+                });
+                let writes: Vec<String> = writes.collect();
+                let detached = match receipt.detached {
+                    true => ", detached",
+                    false => "",
+                };
+                format!("held{detached}, {}", writes.join(", "))
+            }
+            Reply::Outcomes(outcomes) => {
+                let outcomes = outcomes.iter();
+                let outcomes = outcomes.map(|(id, outcome)| format!("{} by {id}", show(outcome)));
+                outcomes.collect::<Vec<_>>().join(", ")
+            }
+            Reply::Lost(name) => format!("lost {}", show_name(&name)),
             Reply::Decided { id: Some(id) } => format!("done as {id}"),
             Reply::Decided { id: None } => "done without an entry".to_owned(),
             Reply::Repeated { id, result } => {
                 format!("as before, {id}: {}", String::from_utf8_lossy(&result))
             }
             Reply::Refused(refusal) => format!("refused, {refusal:?}"),
-            other => format!("{other:?}"),
+            Reply::Unknown => "Unknown".to_owned(),
         }
     }
 
@@ -462,9 +580,13 @@ impl Cluster {
             effects: &mut effects,
         };
         let changes = vec![merge(key, ops)];
-        let appended = member
-            .replica
-            .append(|_| stamp, None, Bytes::new(), changes, &mut step);
+        let appended = member.replica.append(
+            |_| stamp,
+            None,
+            Outcome::Applied.encode(),
+            changes,
+            &mut step,
+        );
         appended.unwrap();
         for effect in effects {
             self.perform(node, effect);

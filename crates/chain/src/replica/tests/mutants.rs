@@ -44,7 +44,9 @@ fn done_is_said_when_what_was_filled_is_durable() {
         flush
         deliver 2 1
         deliver 2 1
+        deliver 2 1
         flush
+        deliver 1 2
         deliver 1 2
         deliver 1 2
         flush

@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! start 1 2 3                       restart with what the disk holds, or begin
-//! configure 1 star 1 2 3 [to=1,2]   epoch, wiring, seats in order (`3s` is syncing), who hears it
+//! configure 1 star 1 2 3 [to=1,2]
+//!                                   epoch, wiring, seats in order (`3s` is syncing), who hears it
 //! lease 1 2 3                       they may serve for the next 1000 ms
-//! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add
-//! read 1 11 k [level=2v|100ms]      also readall
+//! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add, remove,
+//!                                   putadd, puts; [barrier] settles what is tentative first
+//! put 1 10 k a w=2 [sloppy] [session=s]     the same as an eventual write; also the others
+//! read 1 11 k [level=2v|100ms|e2|e1s|barrier] [session=s]     also readall
+//! outcome 1 12 7/1                  how an eventual write ended
 //! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
 //! load 1 200 9000                   so many registers of so many bytes are put at member 1
 //! lose 3                            member 3 crashes and its disk is empty
@@ -13,7 +17,7 @@
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! run                               disks and links work until nothing is left to do
-//! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · state
+//! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · skew 1 600 · state · held
 //! ```
 
 use std::error::Error;
@@ -22,7 +26,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use goldenscript::{Command as Line, Context, Runner};
 
-use super::cluster::{Cluster, Command, LOADING};
+use super::cluster::{Cluster, Command, LOADING, show_name, show_stamp};
+use super::words::{Options, parse_command, parse_id, parse_level, parse_name};
 use crate::*;
 
 #[derive(Default)]
@@ -35,14 +40,13 @@ pub(super) fn shown_without(guards: Guards, lines: &str) -> String {
     script.0.guards = guards;
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
         let mut words: Vec<&str> = line.split_whitespace().collect();
-        let mut argument = |key: &str| {
-            let at = words.iter().position(|word| word.starts_with(key))?;
-            words.remove(at).strip_prefix(key)
-        };
-        let arguments = (argument("name="), argument("to="), argument("level="));
-        let (name, to, level) = arguments;
+        let options = Options::take(|key| {
+            let is_it = |word: &&str| word.split_once('=').is_some_and(|(it, _)| it == key);
+            let word = words.remove(words.iter().position(is_it)?);
+            word.split_once('=').map(|(_, value)| value)
+        });
         script
-            .perform(words[0], &words[1..], name, to, level)
+            .perform(words[0], &words[1..], &options.unwrap())
             .unwrap();
     }
     script.0.events.join("\n")
@@ -63,15 +67,13 @@ impl Runner for Script {
 
     fn run(&mut self, line: &Line, _context: &Context) -> Result<String, Box<dyn Error>> {
         let mut args = line.consume_args();
-        let name = args.take_key("name");
-        let to = args.take_key("to");
-        let level = args.take_key("level");
         let mut words = Vec::new();
+        let options = Options::take(|key| args.take_key(key))?;
         while let Some(word) = args.next_pos() {
             words.push(word);
         }
         args.reject_next()?;
-        self.perform(&line.name, &words, name, to, level)?;
+        self.perform(&line.name, &words, &options)?;
         let events = std::mem::take(&mut self.0.events);
         Ok(events.iter().map(|event| format!("{event}\n")).collect())
     }
@@ -82,9 +84,7 @@ impl Script {
         &mut self,
         command: &str,
         words: &[&str],
-        name: Option<&str>,
-        to: Option<&str>,
-        level: Option<&str>,
+        options: &Options<'_>,
     ) -> Result<(), Box<dyn Error>> {
         let cluster = &mut self.0;
         let number = |at: usize| -> Result<u32, Box<dyn Error>> { Ok(words[at].parse()?) };
@@ -98,9 +98,14 @@ impl Script {
                 let until = cluster.now.monotonic + 1_000;
                 each(words, |node| cluster.step(node, Input::Lease { until }))?;
             }
-            "configure" => self.configure(words, to)?,
-            "put" | "del" | "cas" | "move" | "add" => self.submit(command, words, name)?,
-            "read" | "readall" => self.read(command, words, level)?,
+            "configure" => self.configure(words, options)?,
+            "read" | "readall" => self.read(command, words, options)?,
+            "outcome" => {
+                let token = Token(number(1)?.into());
+                let names = words[2..].iter().map(|name| parse_name(name));
+                let names = names.collect::<Result<_, _>>()?;
+                cluster.step(number(0)?, Input::Outcome { token, names });
+            }
             "run" => cluster.run(),
             "flush" => cluster.flush(),
             "deliver" => {
@@ -110,6 +115,10 @@ impl Script {
                 }
             }
             "drop" => drop(cluster.links.remove(&(number(0)?, number(1)?))),
+            "skew" => {
+                let member = cluster.members.get_mut(&number(0)?);
+                member.ok_or("no such member")?.skew = words[1].parse()?;
+            }
             "tick" => {
                 cluster.now.monotonic += u64::from(number(0)?);
                 cluster.now.wall += u64::from(number(0)?);
@@ -137,12 +146,13 @@ impl Script {
             }
             "marks" => self.marks(number(0)?)?,
             "links" => self.links(),
-            other => return Err(format!("no command {other}").into()),
+            "held" => self.held(),
+            _ => self.submit(command, words, options)?,
         }
         Ok(())
     }
 
-    fn configure(&mut self, words: &[&str], to: Option<&str>) -> Result<(), Box<dyn Error>> {
+    fn configure(&mut self, words: &[&str], options: &Options<'_>) -> Result<(), Box<dyn Error>> {
         let wiring = match words[1] {
             "star" => Wiring::Star,
             "chain" => Wiring::Chain,
@@ -176,7 +186,7 @@ impl Script {
             seats,
             floor: self.0.floor,
         };
-        let hearers: Vec<u32> = match to {
+        let hearers: Vec<u32> = match options.to {
             Some(to) => to.split(',').map(str::parse).collect::<Result<_, _>>()?,
             None => self.0.members.keys().copied().collect(),
         };
@@ -188,42 +198,34 @@ impl Script {
         &mut self,
         command: &str,
         words: &[&str],
-        name: Option<&str>,
+        options: &Options<'_>,
     ) -> Result<(), Box<dyn Error>> {
-        let bytes = |at: usize| Bytes::copy_from_slice(words[at].as_bytes());
+        let sloppy = words.last() == Some(&"sloppy");
+        let barrier = words.last() == Some(&"barrier");
+        let words = &words[..words.len() - usize::from(sloppy || barrier)];
         let node: u32 = words[0].parse()?;
         let token = Token(words[1].parse()?);
-        let request = match command {
-            "put" => Command::Put {
-                key: bytes(2),
-                value: bytes(3),
+        let command = parse_command(command, &words[2..])?;
+        let member = self.0.members.get_mut(&node).ok_or("no such member")?;
+        member.host.requests.borrow_mut().insert(token, command);
+        let key = Bytes::copy_from_slice(words[2].as_bytes());
+        let session = self.ask(token, options.session, Scope::Keys(vec![key.clone()]));
+        let request = options.name;
+        let input = match options.w {
+            Some(w) => Input::Write {
+                token,
+                request,
+                w,
+                sloppy,
+                session,
             },
-            "add" => Command::Add {
-                key: bytes(2),
-                value: bytes(3),
-            },
-            "del" => Command::Delete { key: bytes(2) },
-            "cas" => Command::Cas {
-                key: bytes(2),
-                old: bytes(3),
-                value: bytes(4),
-            },
-            _ => Command::Move {
-                from: bytes(2),
-                to: bytes(3),
+            None => Input::Submit {
+                token,
+                request,
+                barrier: barrier.then_some(key).into_iter().collect(),
             },
         };
-        let name = name.map(parse_name).transpose()?;
-        let member = self.0.members.get_mut(&node).ok_or("no such member")?;
-        member.host.requests.borrow_mut().insert(token, request);
-        self.0.step(
-            node,
-            Input::Submit {
-                token,
-                request: name,
-                barrier: Vec::new(),
-            },
-        );
+        self.0.step(node, input);
         Ok(())
     }
 
@@ -301,34 +303,59 @@ impl Script {
         Ok(())
     }
 
+    /// The request of `token` is about `scope`; gives what its session has seen.
+    fn ask(&mut self, token: Token, session: Option<&str>, scope: Scope) -> Session {
+        let name = session.map(str::to_owned);
+        self.0.asked.insert(token, (name, scope));
+        let seen = session.and_then(|name| self.0.sessions.get(name));
+        seen.cloned().unwrap_or_default()
+    }
+
     fn read(
         &mut self,
         command: &str,
         words: &[&str],
-        level: Option<&str>,
+        options: &Options<'_>,
     ) -> Result<(), Box<dyn Error>> {
-        let level = match level {
-            None => Level::Strong,
-            Some(level) => match (level.strip_suffix("ms"), level.strip_suffix('v')) {
-                (Some(bound), _) => Level::BoundMillis(bound.parse()?),
-                (_, Some(bound)) => Level::BoundVersions(bound.parse()?),
-                _ => return Err(format!("no level {level}").into()),
-            },
-        };
+        let level = options.level.map_or(Ok(Level::Strong), parse_level)?;
         let scope = match command {
             "readall" => Scope::All,
-            _ => Scope::Keys(vec![Bytes::copy_from_slice(words[2].as_bytes())]),
+            _ => {
+                let keys = words[2..].iter();
+                let keys = keys.map(|key| Bytes::copy_from_slice(key.as_bytes()));
+                Scope::Keys(keys.collect())
+            }
         };
+        let token = Token(words[1].parse()?);
+        let session = self.ask(token, options.session, scope.clone());
         self.0.step(
             words[0].parse()?,
             Input::Read {
-                token: Token(words[1].parse()?),
+                token,
                 scope,
                 level,
-                session: Session::default(),
+                session,
             },
         );
         Ok(())
+    }
+
+    fn held(&mut self) {
+        for (node, member) in &self.0.members {
+            let operations = member.replica.operations_within(b"a", b"z");
+            let operations = operations.map(|operation| {
+                let (name, stamp) = (show_name(&operation.name), show_stamp(operation.stamp));
+                format!("{name} is {stamp} with {}", operation.ops.len())
+            });
+            let held: Vec<String> = operations.collect();
+            let counts = member.replica.eventual_counts();
+            let quarantined = match counts.quarantined {
+                0 => String::new(),
+                count => format!(", {count} quarantined"),
+            };
+            let held = format!("n{node} holds {}{quarantined}", held.join(", "));
+            self.0.events.push(held);
+        }
     }
 
     fn state(&mut self) {
@@ -354,18 +381,4 @@ fn each(words: &[&str], mut act: impl FnMut(u32)) -> Result<(), Box<dyn Error>> 
         act(word.parse()?);
     }
     Ok(())
-}
-
-fn parse_id(id: &str) -> Result<EntryId, Box<dyn Error>> {
-    let (epoch, index) = id.split_once('.').ok_or("an id is epoch.index")?;
-    Ok(EntryId::new(epoch.parse()?, index.parse()?))
-}
-
-fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
-    let (client, seq) = name.split_once('/').ok_or("a name is client/seq")?;
-    Ok(RequestId {
-        client: client.parse()?,
-        seq: seq.parse()?,
-        part: 0,
-    })
 }

@@ -1,0 +1,215 @@
+//! Barriers: a read or conditional operation that takes note of everything tentative (BR).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::config::NodeId;
+use crate::entry::RequestId;
+use crate::guard::Guard;
+use crate::host::{Refusal, Token};
+use crate::message::{Message, Scope};
+use crate::operation::Operation;
+use crate::replica::{Replica, Reply, Step};
+use crate::stamp::{EntryId, Stamp};
+use crate::view::ViewError;
+
+/// What is done behind a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Act {
+    Decide(Option<RequestId>),
+    Read,
+}
+
+/// A barrier that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Barrier {
+    pub(super) token: Token,
+    act: Act,
+    scope: Scope,
+    asked_at: u64,
+    /// Who has answered in this epoch.
+    answered: BTreeSet<NodeId>,
+    /// What they named, oldest stamp first.
+    named: BTreeMap<(Stamp, RequestId), Arc<Operation>>,
+    /// Of a read: the last entry there was when everything was settled.
+    shows: Option<EntryId>,
+}
+
+impl Barrier {
+    pub(super) fn on_epoch(&mut self) {
+        self.answered.clear();
+        self.named.clear();
+        self.shows = None;
+    }
+}
+
+impl Replica {
+    /// BR-1, for a conditional operation; this member is the head.
+    pub(in crate::replica) fn begin_barrier(
+        &mut self,
+        token: Token,
+        request: Option<RequestId>,
+        keys: Vec<Bytes>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        self.gather(token, Act::Decide(request), Scope::Keys(keys), step)
+    }
+
+    /// BR-1, for a read.
+    pub(in crate::replica) fn begin_barrier_read(
+        &mut self,
+        token: Token,
+        scope: Scope,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if !self.is_ready() || !self.is_head() {
+            let refusal = match self.is_ready() {
+                true => Refusal::NotHead,
+                false => Refusal::NotServing,
+            };
+            step.refuse(token, refusal);
+            return Ok(());
+        }
+        self.gather(token, Act::Read, scope, step)
+    }
+
+    fn gather(
+        &mut self,
+        token: Token,
+        act: Act,
+        scope: Scope,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let number = self.eventual.next_number();
+        let barrier = Barrier {
+            token,
+            act,
+            scope,
+            asked_at: step.now.monotonic,
+            answered: BTreeSet::new(),
+            named: BTreeMap::new(),
+            shows: None,
+        };
+        self.eventual.barriers.insert(number, barrier);
+        self.ask_to_gather(number, step);
+        self.try_barrier(number, step)
+    }
+
+    fn ask_to_gather(&mut self, number: u64, step: &mut Step<'_>) {
+        let others = self.others();
+        let Some(barrier) = self.eventual.barriers.get_mut(&number) else {
+            return;
+        };
+        barrier.asked_at = step.now.monotonic;
+        let silent = others.iter().filter(|it| !barrier.answered.contains(it));
+        let silent: Vec<NodeId> = silent.copied().collect();
+        let scope = barrier.scope.clone();
+        for node in silent {
+            let scope = scope.clone();
+            self.send(node, Message::Gather { number, scope }, step);
+        }
+    }
+
+    /// BR-2.
+    pub(super) fn on_gather(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
+        let operations = self.eventual.overlay.of(scope);
+        self.send(from, Message::Gathered { number, operations }, step);
+    }
+
+    pub(super) fn on_gathered(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        operations: Vec<Arc<Operation>>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let Some(barrier) = self.eventual.barriers.get_mut(&number) else {
+            return Ok(());
+        };
+        barrier.answered.insert(from);
+        let named = operations.into_iter().map(|it| ((it.stamp, it.name), it));
+        barrier.named.extend(named);
+        self.try_barrier(number, step)
+    }
+
+    /// BR-3, BR-4: when all have answered, settles what they named and what is held here; then
+    /// decides, or waits for the commit of what was there to be read.
+    fn try_barrier(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let others = self.others();
+        let Some(barrier) = self.eventual.barriers.get_mut(&number) else {
+            return Ok(());
+        };
+        let is_answered = others.iter().all(|other| barrier.answered.contains(other));
+        let waits = !is_answered && self.guards.has(Guard::BarrierAll);
+        if waits || barrier.shows.is_some() {
+            return Ok(());
+        }
+        let mut named = std::mem::take(&mut barrier.named);
+        let (token, act) = (barrier.token, barrier.act);
+        let held = self.eventual.overlay.of(&barrier.scope).into_iter();
+        named.extend(held.map(|it| ((it.stamp, it.name), it)));
+        if self.guards.has(Guard::BarrierSettles) {
+            for operation in named.values() {
+                self.settle(operation, step)?;
+            }
+        }
+        match act {
+            Act::Decide(request) => {
+                self.eventual.barriers.remove(&number);
+                self.decide(token, request, step)
+            }
+            Act::Read => {
+                let last = self.log.last();
+                if let Some(barrier) = self.eventual.barriers.get_mut(&number) {
+                    barrier.shows = Some(last);
+                }
+                self.answer_barriers(step);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads behind a barrier whose last entry is in the engine.
+    pub(super) fn answer_barriers(&mut self, step: &mut Step<'_>) {
+        let at = self.log.applied();
+        let is_due = |barrier: &Barrier| barrier.shows.is_some_and(|shows| shows <= at);
+        let mut due = Vec::new();
+        self.eventual.barriers.retain(|_, barrier| {
+            let is_due = is_due(barrier);
+            due.extend(is_due.then_some(barrier.token));
+            !is_due
+        });
+        for token in due {
+            step.reply(token, Reply::Show { at });
+        }
+    }
+
+    /// A new epoch: its head asks anew; another member has done nothing yet.
+    pub(super) fn begin_barriers_anew(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if !self.is_head() {
+            for barrier in std::mem::take(&mut self.eventual.barriers).into_values() {
+                step.refuse(barrier.token, Refusal::NotHead);
+            }
+            return Ok(());
+        }
+        let numbers: Vec<u64> = self.eventual.barriers.keys().copied().collect();
+        for number in numbers {
+            self.ask_to_gather(number, step);
+            self.try_barrier(number, step)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn retry_barriers(&mut self, step: &mut Step<'_>) {
+        let now = step.now.monotonic;
+        let retry_ms = self.tuning.retry_ms;
+        let barriers = self.eventual.barriers.iter();
+        let late = barriers.filter(|(_, barrier)| barrier.asked_at + retry_ms <= now);
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        for number in late {
+            self.ask_to_gather(number, step);
+        }
+    }
+}

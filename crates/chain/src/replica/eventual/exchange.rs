@@ -1,0 +1,143 @@
+//! Quorums across epochs: exchanging overlays when members may have gone (EX-1), and acknowledging
+//! with every quorum that may still be claimed when members may have come (EX-2).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::{Configuration, NodeId};
+use crate::guard::Guard;
+use crate::message::Message;
+use crate::operation::Operation;
+use crate::replica::{Replica, Step};
+use crate::stamp::EntryId;
+use crate::view::ViewError;
+
+/// What is known of the others' adoption of this epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Exchange {
+    /// Whose overlay was merged in this epoch, and the commit id it came with.
+    merged: BTreeMap<NodeId, EntryId>,
+    /// When the others were last asked for theirs.
+    said_at: Option<u64>,
+    /// Who is known to have adopted this epoch.
+    adopted: BTreeSet<NodeId>,
+    /// Earlier configurations in which a member may still be.
+    earlier: Vec<Configuration>,
+    /// Whether those are all.
+    knows_earlier: bool,
+}
+
+impl Exchange {
+    pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
+        self.merged.clear();
+        self.said_at = None;
+        let adopted = std::mem::take(&mut self.adopted);
+        match previous {
+            // Nobody can be in an epoch before the first.
+            None => self.knows_earlier = next.epoch == 1,
+            Some(previous) => {
+                let others = previous.seats.len() - 1;
+                if others <= adopted.len() {
+                    self.earlier.clear();
+                    self.knows_earlier = true;
+                }
+                self.earlier.push(previous.clone());
+                self.knows_earlier &= next.epoch == previous.epoch + 1;
+            }
+        }
+    }
+
+    pub(super) fn on_heard(&mut self, from: NodeId) {
+        self.adopted.insert(from);
+    }
+
+    /// Whether `held`, of which there are `w` at least, meet min(w, N) members of every
+    /// configuration that a member of `adopted` may still be in.
+    pub(super) fn is_joint(
+        &self,
+        adopted: &Configuration,
+        me: NodeId,
+        held: &BTreeSet<NodeId>,
+        w: usize,
+    ) -> bool {
+        let is_adopted_by_all = adopted
+            .others(me)
+            .all(|other| self.adopted.contains(&other));
+        let meets = |earlier: &Configuration| {
+            let seats = earlier.seats.iter();
+            let holders = seats.filter(|seat| held.contains(&seat.node)).count();
+            w.min(earlier.size()) <= holders
+        };
+        is_adopted_by_all || (self.knows_earlier && self.earlier.iter().all(meets))
+    }
+}
+
+impl Replica {
+    /// EX-1: whether this member may claim a quorum: it has what any member of this epoch held
+    /// when it became ready, as an operation or as committed state.
+    pub(super) fn has_exchanged(&self) -> bool {
+        let merged = &self.eventual.exchange.merged;
+        let is_merged = !self.guards.has(Guard::Exchange)
+            || self.others().iter().all(|other| merged.contains_key(other));
+        let commit = merged.values().max().copied().unwrap_or_default();
+        is_merged && (commit <= self.log.applied() || !self.guards.has(Guard::ExchangeCommit))
+    }
+
+    /// Says to all what the overlay holds, and asks for theirs until it has them.
+    pub(super) fn flush_exchange(&mut self, step: &mut Step<'_>) {
+        let now = step.now.monotonic;
+        let exchange = &mut self.eventual.exchange;
+        let is_fresh = |at: u64| now < at + self.tuning.retry_ms;
+        if exchange.said_at.is_some_and(is_fresh) {
+            return;
+        }
+        let is_first = exchange.said_at.replace(now).is_none();
+        if is_first && self.is_head() {
+            // Nobody else is ready yet, and whoever becomes ready asks.
+            return;
+        }
+        let mut lacking = self.others();
+        lacking.retain(|node| !self.eventual.exchange.merged.contains_key(node));
+        for node in lacking {
+            self.send_overlay_to(node, true, step);
+        }
+    }
+
+    fn send_overlay_to(&self, node: NodeId, asks: bool, step: &mut Step<'_>) {
+        let held = self.eventual.overlay.all();
+        let bounded = held.filter(|held| {
+            let stamp = held.operation.stamp;
+            stamp.node != self.me.node.0
+                || self.eventual.clock.covers(stamp.clock)
+                || !self.guards.has(Guard::ClockBound)
+        });
+        let overlay = Message::Overlay {
+            asks,
+            commit: self.commit,
+            clock: step.now.wall,
+            operations: bounded.map(|held| held.operation.clone()).collect(),
+        };
+        self.send(node, overlay, step);
+    }
+
+    /// Another member's overlay. Its commit id is waited for and not taken over: this member would
+    /// know of a commit before the commit point does.
+    pub(super) fn on_overlay(
+        &mut self,
+        from: NodeId,
+        asks: bool,
+        commit: EntryId,
+        operations: Vec<Arc<Operation>>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        for operation in operations {
+            self.take_operation(operation, step)?;
+        }
+        let merged = self.eventual.exchange.merged.entry(from);
+        merged.or_insert(commit);
+        if asks {
+            self.send_overlay_to(from, false, step);
+        }
+        self.retry_eventual_reads(step)
+    }
+}

@@ -1,0 +1,123 @@
+//! What a member held before this life: shown to nobody until it is judged (JN-7, D8).
+
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::overlay::committed_register;
+use crate::guard::Guard;
+use crate::keys;
+use crate::operation::Operation;
+use crate::record::{Durable, Lsn, Record};
+use crate::replica::{Replica, Step, collect};
+use crate::results::{self, Known};
+use crate::stamp::EntryId;
+use crate::view::{View, ViewError};
+
+impl Replica {
+    /// What the disk holds. What was settled has a result in the engine: it left with the
+    /// settlement, in the engine's own atomic write (I22).
+    pub(in crate::replica) fn recover_eventual(
+        &mut self,
+        durable: Durable,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let bound = match self.guards.has(Guard::ClockBound) {
+            true => durable.clock_bound,
+            false => 0,
+        };
+        self.eventual.clock = Clock::after(bound);
+        for (name, operation) in durable.operations {
+            if results::is_settled(&name, step.host.committed())? {
+                continue;
+            }
+            match self.guards.has(Guard::Quarantine) {
+                true => drop(self.eventual.quarantine.insert(name, operation)),
+                false => self.enter(operation, Lsn(0), step)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// JN-7: the gap is closed and the state has reached the greeter's. What came meanwhile is
+    /// compared with the state; what was held before is judged, and the rest of it handed on.
+    pub(in crate::replica) fn on_caught_up_eventual(
+        &mut self,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        self.sweep_overlay(step)?;
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        let floor = floor.unwrap_or_default();
+        let committed = step.host.committed();
+        let mut forgotten = Vec::new();
+        for (name, operation) in &self.eventual.quarantine {
+            let is_kept = self.guards.has(Guard::JoinKeepsOverlay);
+            if !is_kept || self.is_forgotten(operation, floor, committed)? {
+                forgotten.push(*name);
+            }
+        }
+        for name in &forgotten {
+            self.eventual.quarantine.remove(name);
+        }
+        self.eventual.counts.forgotten += forgotten.len() as u64;
+        if !forgotten.is_empty() {
+            self.persist(Record::Forgotten(forgotten), step);
+        }
+        self.release_quarantine(step)
+    }
+
+    /// Whether the operation of a returning member may have been settled as another attempt (D17),
+    /// or turned away by a mark that is collected (GC-5).
+    fn is_forgotten(
+        &self,
+        operation: &Operation,
+        floor: EntryId,
+        committed: &dyn View,
+    ) -> Result<bool, ViewError> {
+        let name = &operation.name;
+        if operation.accept < floor && self.guards.has(Guard::RejoinFilter) {
+            let is_known = committed.get(&keys::client_key(name.client))?.is_some();
+            let is_old = results::known(name, committed)? == Some(Known::TooOld);
+            if !is_known || is_old {
+                return Ok(true);
+            }
+        }
+        let register = committed_register(committed, &operation.key)?;
+        Ok(collect::is_forgotten(
+            operation,
+            &register,
+            floor,
+            &self.guards,
+        ))
+    }
+
+    /// What is left of the quarantine becomes the overlay, is offered and promoted.
+    pub(super) fn release_quarantine(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        for (name, operation) in std::mem::take(&mut self.eventual.quarantine) {
+            if results::is_settled(&name, step.host.committed())? {
+                continue;
+            }
+            let operation: Arc<Operation> = self.pruned(operation, step)?;
+            self.enter(operation, Lsn(0), step)?;
+            self.offer(name, None);
+        }
+        Ok(())
+    }
+
+    /// PR-5, PR-6 for what was taken while the engine stood for no state.
+    fn sweep_overlay(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let held = self.eventual.overlay.all();
+        let held: Vec<Arc<Operation>> = held.map(|held| held.operation.clone()).collect();
+        let committed = step.host.committed();
+        for operation in held {
+            let (name, key) = (&operation.name, &operation.key);
+            if results::is_settled(name, committed)? {
+                self.eventual.overlay.remove(name);
+                self.eventual.offerings.remove(name);
+            } else {
+                let register = committed_register(committed, key)?;
+                self.eventual.overlay.prune(key, &register);
+            }
+        }
+        Ok(())
+    }
+}

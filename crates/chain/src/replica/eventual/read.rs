@@ -1,0 +1,288 @@
+//! Eventual reads: what this member shows, or the join of what R members show (ER).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Shown;
+use super::overlay::{Tentative, is_tentative};
+use super::session::Seen;
+use crate::config::{NodeId, Role};
+use crate::entry::RequestId;
+use crate::guard::Guard;
+use crate::host::{Refusal, Token};
+use crate::message::{Message, Scope};
+use crate::operation::Operation;
+use crate::register::Register;
+use crate::replica::{Replica, Reply, Session, Step};
+use crate::stamp::EntryId;
+use crate::view::{View, ViewError};
+
+/// What one member shows: its committed register, its operations on it, and as of which commit.
+type Part = (Option<Register>, Vec<Arc<Operation>>, EntryId);
+
+/// A read that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Waiting {
+    pub(super) token: Token,
+    scope: Scope,
+    r: usize,
+    sloppy: bool,
+    session: Session,
+    /// When members were asked last, if they were.
+    asked_at: Option<u64>,
+    /// What others show.
+    parts: BTreeMap<NodeId, Part>,
+}
+
+impl Waiting {
+    pub(super) fn on_epoch(&mut self) {
+        self.asked_at = None;
+        self.parts.clear();
+    }
+}
+
+impl Replica {
+    /// The committed state at the engine's id with the overlay's operations merged into its
+    /// registers: what an answer `ShowTentative` is read from, until the next step.
+    pub fn tentative_view<'a>(&'a self, committed: &'a dyn View) -> Box<dyn View + 'a> {
+        Box::new(Tentative {
+            committed,
+            overlay: &self.eventual.overlay,
+        })
+    }
+
+    /// The overlay's operations on registers in `start..end`: what a query lays over the committed
+    /// state, with what derives from it (SDB-6.7).
+    pub fn operations_within<'a>(
+        &'a self,
+        start: &[u8],
+        end: &[u8],
+    ) -> impl Iterator<Item = &'a Arc<Operation>> {
+        self.eventual.overlay.within(start, end)
+    }
+
+    pub(in crate::replica) fn begin_eventual_read(
+        &mut self,
+        token: Token,
+        (scope, session): (Scope, Session),
+        (r, sloppy): (usize, bool),
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let is_single = matches!(&scope, Scope::Keys(keys) if keys.len() == 1);
+        let size = self.adopted().map_or(usize::MAX, |adopted| adopted.size());
+        if !(1..=size).contains(&r) || (1 < r && !is_single) {
+            step.refuse(token, Refusal::Quorum);
+            return Ok(());
+        }
+        let number = self.eventual.next_number();
+        let waiting = Waiting {
+            token,
+            scope,
+            r,
+            sloppy,
+            session,
+            asked_at: None,
+            parts: BTreeMap::new(),
+        };
+        self.eventual.reads.insert(number, waiting);
+        self.try_eventual_read(number, step)
+    }
+
+    /// ER-1: whether this member may show what it holds.
+    fn may_show(&self) -> bool {
+        let role = self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingSilent);
+        self.is_ready() && role && !self.joining.is_open()
+    }
+
+    pub(super) fn retry_eventual_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let numbers: Vec<u64> = self.eventual.reads.keys().copied().collect();
+        numbers
+            .into_iter()
+            .try_for_each(|number| self.try_eventual_read(number, step))
+    }
+
+    /// Answers the read, or asks, or leaves it waiting.
+    fn try_eventual_read(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let Some(waiting) = self.eventual.reads.get(&number) else {
+            return Ok(());
+        };
+        let is_claim = !waiting.sloppy;
+        if !self.may_show() || (is_claim && !self.may_serve(step.now)) {
+            self.answer_read(number, Reply::Refused(Refusal::NotServing), step);
+            return Ok(());
+        }
+        let (scope, session) = (waiting.scope.clone(), waiting.session.clone());
+        match self.has_seen(&session, &scope, step)? {
+            Seen::All => {}
+            Seen::Wait => return Ok(()),
+            Seen::Lost(name) => {
+                self.answer_read(number, Reply::Lost(name), step);
+                return Ok(());
+            }
+        }
+        // ER-2: who may meet a quorum of an older epoch has what that quorum held.
+        if is_claim && !self.has_exchanged() {
+            return Ok(());
+        }
+        let waiting = &self.eventual.reads[&number];
+        let at = self.log.applied();
+        if waiting.r == 1 {
+            self.answer_read(number, Reply::ShowTentative { at }, step);
+        } else if waiting.r <= waiting.parts.len() + 1 {
+            self.join_parts(number, step)?;
+        } else {
+            self.ask_to_show(number, step);
+        }
+        Ok(())
+    }
+
+    fn answer_read(&mut self, number: u64, reply: Reply, step: &mut Step<'_>) {
+        if let Some(waiting) = self.eventual.reads.remove(&number) {
+            step.reply(waiting.token, reply);
+        }
+    }
+
+    /// Asks R - 1 others, and all others when they keep silent.
+    fn ask_to_show(&mut self, number: u64, step: &mut Step<'_>) {
+        let now = step.now.monotonic;
+        let serving = self.other_serving();
+        let retry_ms = self.tuning.retry_ms;
+        let Some(waiting) = self.eventual.reads.get_mut(&number) else {
+            return;
+        };
+        let Scope::Keys(keys) = &waiting.scope else {
+            return;
+        };
+        let count = match waiting.asked_at {
+            None => waiting.r - 1,
+            Some(at) if at + retry_ms <= now => serving.len(),
+            Some(_) => return,
+        };
+        waiting.asked_at = Some(now);
+        let key = keys[0].clone();
+        let silent = serving.iter().filter(|it| !waiting.parts.contains_key(it));
+        let asked: Vec<NodeId> = silent.take(count).copied().collect();
+        for node in asked {
+            let key = key.clone();
+            self.send(node, Message::Show { number, key }, step);
+        }
+    }
+
+    /// ER-1: another member asks.
+    pub(super) fn on_show(
+        &self,
+        from: NodeId,
+        number: u64,
+        key: &Bytes,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if !self.may_show() {
+            return Ok(());
+        }
+        let (register, operations, commit) = self.part(key, step)?;
+        let shown = Message::Shown {
+            number,
+            register,
+            operations,
+            commit,
+        };
+        self.send(from, shown, step);
+        Ok(())
+    }
+
+    fn part(&self, key: &Bytes, step: &Step<'_>) -> Result<Part, ViewError> {
+        let stored = step.host.committed().get(key)?;
+        let register = stored.map(Register::decode).transpose()?;
+        let operations = self.eventual.overlay.on(key).cloned().collect();
+        Ok((register, operations, self.log.applied()))
+    }
+
+    /// A member shows what it holds.
+    pub(super) fn on_shown(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        part: Part,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if let Some(waiting) = self.eventual.reads.get_mut(&number) {
+            waiting.parts.insert(from, part);
+            return self.try_eventual_read(number, step);
+        }
+        let (_, operations, commit) = part;
+        self.on_probed(from, number, operations, commit, step)
+    }
+
+    /// The answer of R members, and the repair of those that lacked something (ER-4).
+    fn join_parts(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let Some(mut waiting) = self.eventual.reads.remove(&number) else {
+            return Ok(());
+        };
+        let Scope::Keys(keys) = &waiting.scope else {
+            return Ok(());
+        };
+        let own = self.part(&keys[0], step)?;
+        waiting.parts.insert(self.me.node, own);
+        let mut committed = Register::default();
+        let mut commit = EntryId::ZERO;
+        let mut operations: BTreeMap<RequestId, Arc<Operation>> = BTreeMap::new();
+        for (register, held, at) in waiting.parts.values() {
+            register
+                .iter()
+                .for_each(|register| committed.join(register));
+            commit = commit.max(*at);
+            // The attempt with the most elements: others were pruned by state that is joined too.
+            for operation in held {
+                let known = operations
+                    .entry(operation.name)
+                    .or_insert(operation.clone());
+                if known.ops.len() < operation.ops.len() {
+                    *known = operation.clone();
+                }
+            }
+        }
+        let mut register = committed.clone();
+        for (_, held, _) in waiting.parts.values() {
+            let held = held.iter();
+            held.for_each(|operation| register.merge(&operation.ops, operation.stamp));
+        }
+        self.repair(&waiting.parts, &operations, step)?;
+        let shown = Shown {
+            tentative: is_tentative(&committed, &register),
+            register,
+            operations: operations.into_values().collect(),
+            commit,
+        };
+        step.reply(waiting.token, Reply::ShowRegister(shown));
+        Ok(())
+    }
+
+    /// ER-4: operations are offered to those that lacked them; committed state travels by the log
+    /// alone (I15).
+    fn repair(
+        &mut self,
+        parts: &BTreeMap<NodeId, Part>,
+        operations: &BTreeMap<RequestId, Arc<Operation>>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        for (node, (_, held, _)) in parts {
+            let lacking = operations
+                .values()
+                .filter(|operation| !held.iter().any(|held| held.name == operation.name));
+            let operations: Vec<Arc<Operation>> = lacking.cloned().collect();
+            if operations.is_empty() {
+                continue;
+            }
+            if *node == self.me.node {
+                for operation in operations {
+                    self.take_operation(operation, step)?;
+                }
+            } else {
+                self.send(*node, Message::Offer { operations }, step);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! Sessions: what a token asks of a member, and what a reply adds to it (semantics.md, section 7).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Fate, Receipt};
+use crate::config::NodeId;
+use crate::entry::RequestId;
+use crate::message::{Message, Scope};
+use crate::operation::{Operation, Outcome};
+use crate::replica::{Level, Replica, Reply, Session, Step};
+use crate::results::{self, Known};
+use crate::stamp::{EntryId, Stamp};
+use crate::view::{View, ViewError};
+
+/// Tentative operations that a token names at most.
+const TENTATIVE_MAX: usize = 32;
+/// An operation this much older than the clock is settled or lost for certain.
+const FORGOTTEN_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// What became of a tentative operation, as this member knows it.
+enum State {
+    Settled(Option<(EntryId, Outcome)>),
+    Held,
+    Missing,
+}
+
+/// Whether a member shows everything that a session has seen.
+pub(in crate::replica) enum Seen {
+    All,
+    Wait,
+    Lost(RequestId),
+}
+
+/// The search for an operation that a session saw and this member does not hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Probe {
+    key: Bytes,
+    number: u64,
+    asked_at: u64,
+    /// When a reader last looked.
+    wanted_at: u64,
+    /// Who has shown the register since, and the commit id it was shown at.
+    answers: BTreeMap<NodeId, EntryId>,
+}
+
+impl Session {
+    /// How many operations a write of `count` registers leaves no room for: the oldest.
+    pub(super) fn crowded_out_by(&self, count: usize) -> Vec<RequestId> {
+        let over = (self.tentative.len() + count).saturating_sub(TENTATIVE_MAX);
+        let oldest = self.tentative.iter().take(over);
+        oldest.map(|(_, _, name)| *name).collect()
+    }
+
+    fn saw_committed(&mut self, id: EntryId) {
+        self.committed = self.committed.max(id);
+    }
+
+    fn saw_operation(&mut self, key: &Bytes, stamp: Stamp, name: RequestId) {
+        if !self.tentative.iter().any(|(_, _, known)| *known == name) {
+            self.tentative.push((key.clone(), stamp, name));
+        }
+    }
+
+    fn saw_receipt(&mut self, receipt: &Receipt) {
+        for written in &receipt.writes {
+            match written.fate {
+                Fate::Tentative(stamp) => self.saw_operation(&written.key, stamp, written.name),
+                Fate::Settled(id, _) => self.saw_committed(id),
+            }
+        }
+    }
+
+    fn saw_operations<'a>(&mut self, operations: impl Iterator<Item = &'a Arc<Operation>>) {
+        operations.for_each(|it| self.saw_operation(&it.key, it.stamp, it.name));
+    }
+
+    fn of<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a (Bytes, Stamp, RequestId)> {
+        self.tentative
+            .iter()
+            .filter(move |(key, _, _)| match scope {
+                Scope::Keys(keys) => keys.contains(key),
+                Scope::All => true,
+            })
+    }
+}
+
+impl Replica {
+    /// The session after `reply`, which was an answer about `scope`, and how those of its earlier
+    /// writes ended that it had not been told of. `committed` is the engine's state; to be called
+    /// in the step of the reply.
+    ///
+    /// # Errors
+    /// [`ViewError`] when the store fails.
+    pub fn next_session(
+        &self,
+        mut session: Session,
+        scope: &Scope,
+        reply: &Reply,
+        committed: &dyn View,
+    ) -> Result<(Session, Vec<(RequestId, Outcome)>), ViewError> {
+        let mut told = Vec::new();
+        let mut known = Vec::with_capacity(session.tentative.len());
+        for pair in std::mem::take(&mut session.tentative) {
+            match self.tentative_state(&pair, u64::MIN, committed)? {
+                State::Settled(Some((id, outcome))) => {
+                    session.saw_committed(id);
+                    if outcome != Outcome::Applied {
+                        told.push((pair.2, outcome));
+                    }
+                }
+                State::Settled(None) => {}
+                State::Held | State::Missing => known.push(pair),
+            }
+        }
+        session.tentative = known;
+        match reply {
+            Reply::Decided { id: Some(id) }
+            | Reply::Repeated { id, .. }
+            | Reply::Show { at: id } => {
+                session.saw_committed(*id);
+            }
+            Reply::ShowTentative { at } => {
+                session.saw_committed(*at);
+                session.saw_operations(self.eventual.overlay.of(scope).iter());
+            }
+            Reply::ShowRegister(shown) => {
+                session.saw_committed(shown.commit);
+                session.saw_operations(shown.operations.iter());
+            }
+            Reply::Held(receipt) => session.saw_receipt(receipt),
+            Reply::Outcomes(outcomes) => {
+                outcomes
+                    .iter()
+                    .for_each(|(id, _)| session.saw_committed(*id));
+            }
+            Reply::Lost(lost) => session.tentative.retain(|(_, _, name)| name != lost),
+            Reply::Decided { id: None } | Reply::Refused(_) | Reply::Unknown => {}
+        }
+        // A query may show more than a token names; of those the oldest, which settle first, go.
+        let over = session.tentative.len().saturating_sub(TENTATIVE_MAX);
+        session.tentative.drain(..over);
+        Ok((session, told))
+    }
+
+    fn tentative_state(
+        &self,
+        (_, stamp, name): &(Bytes, Stamp, RequestId),
+        wall: u64,
+        committed: &dyn View,
+    ) -> Result<State, ViewError> {
+        match results::known(name, committed)? {
+            Some(Known::Settled { id, result }) => {
+                let outcome = Outcome::decode(result)?;
+                return Ok(State::Settled(Some((id, outcome))));
+            }
+            Some(Known::TooOld) => return Ok(State::Settled(None)),
+            Some(Known::Logged(_)) | None => {}
+        }
+        if self.eventual.overlay.holds(name) {
+            return Ok(State::Held);
+        }
+        match stamp.clock.saturating_add(FORGOTTEN_AFTER_MS) < wall {
+            true => Ok(State::Settled(None)),
+            false => Ok(State::Missing),
+        }
+    }
+
+    /// For reads that show the overlay: whether all that the session saw of `scope` is here.
+    pub(super) fn has_seen(
+        &mut self,
+        session: &Session,
+        scope: &Scope,
+        step: &mut Step<'_>,
+    ) -> Result<Seen, ViewError> {
+        if self.log.applied() < session.committed {
+            return Ok(Seen::Wait);
+        }
+        self.look_for(session, scope, false, step)
+    }
+
+    /// For a strong read: whether all that the session saw of `scope` is settled and committed.
+    /// For a bounded one: that, and the committed id.
+    pub(in crate::replica) fn has_settled(
+        &mut self,
+        session: &Session,
+        scope: &Scope,
+        level: Level,
+        step: &mut Step<'_>,
+    ) -> Result<Seen, ViewError> {
+        if level != Level::Strong && self.commit < session.committed {
+            return Ok(Seen::Wait);
+        }
+        self.look_for(session, scope, true, step)
+    }
+
+    fn look_for(
+        &mut self,
+        session: &Session,
+        scope: &Scope,
+        must_settle: bool,
+        step: &mut Step<'_>,
+    ) -> Result<Seen, ViewError> {
+        let mut seen = Seen::All;
+        for pair in session.of(scope) {
+            match self.tentative_state(pair, step.now.wall, step.host.committed())? {
+                State::Settled(_) => {}
+                State::Held if !must_settle => {}
+                State::Held => seen = Seen::Wait,
+                State::Missing => {
+                    if self.is_lost(pair, step) {
+                        return Ok(Seen::Lost(pair.2));
+                    }
+                    seen = Seen::Wait;
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// ?17: an operation is lost if, after the exchange of overlays, every serving member has shown
+    /// the register without it, and no result came with the greatest commit id among them. Whoever
+    /// stamped it in this epoch would hold it; what was stamped before was exchanged.
+    fn is_lost(&mut self, (key, _, name): &(Bytes, Stamp, RequestId), step: &mut Step<'_>) -> bool {
+        let now = step.now.monotonic;
+        if !self.has_exchanged() {
+            return false;
+        }
+        let applied = self.log.applied();
+        let serving = self.other_serving();
+        if let Some(probe) = self.eventual.probes.get_mut(name) {
+            probe.wanted_at = now;
+            let is_answered = |node| probe.answers.get(node).is_some_and(|at| *at <= applied);
+            return serving.iter().all(is_answered);
+        }
+        let probe = Probe {
+            key: key.clone(),
+            number: self.eventual.next_number(),
+            asked_at: now,
+            wanted_at: now,
+            answers: BTreeMap::new(),
+        };
+        let number = probe.number;
+        self.eventual.probes.insert(*name, probe);
+        for node in &serving {
+            let key = key.clone();
+            self.send(*node, Message::Show { number, key }, step);
+        }
+        serving.is_empty()
+    }
+
+    /// The other members that answer clients.
+    pub(super) fn other_serving(&self) -> Vec<NodeId> {
+        let adopted = self.adopted();
+        adopted.map_or(Vec::new(), |adopted| {
+            let serving = adopted.serving();
+            serving.filter(|node| *node != self.me.node).collect()
+        })
+    }
+
+    /// A member shows a register that a session is missing something of.
+    pub(super) fn on_probed(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        operations: Vec<Arc<Operation>>,
+        commit: EntryId,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let mut probes = self.eventual.probes.values_mut();
+        let Some(probe) = probes.find(|probe| probe.number == number) else {
+            return Ok(());
+        };
+        probe.answers.insert(from, commit);
+        for operation in operations {
+            self.take_operation(operation, step)?;
+        }
+        self.retry_reads(step)?;
+        self.retry_eventual_reads(step)
+    }
+
+    pub(super) fn retry_probes(&mut self, step: &mut Step<'_>) {
+        let now = step.now.monotonic;
+        let retry_ms = self.tuning.retry_ms;
+        let is_late = |at: u64| at + retry_ms <= now;
+        let serving = self.other_serving();
+        let mut sends = Vec::new();
+        self.eventual.probes.retain(|_, probe| {
+            if is_late(probe.wanted_at) && is_late(probe.asked_at) {
+                return false;
+            }
+            if is_late(probe.asked_at) {
+                probe.asked_at = now;
+                let silent = serving.iter().filter(|it| !probe.answers.contains_key(it));
+                sends.extend(silent.map(|node| (*node, probe.number, probe.key.clone())));
+            }
+            true
+        });
+        for (node, number, key) in sends {
+            self.send(node, Message::Show { number, key }, step);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Accepting eventual writes, stamping them, and acknowledging them when W members hold them
+//! (EV-1, EV-2, EV-4; semantics.md, section 3).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::overlay::{Tentative, committed_register};
+use super::{Fate, Receipt, Written};
+use crate::config::{NodeId, Role};
+use crate::entry::RequestId;
+use crate::guard::Guard;
+use crate::host::{Accepted, Refusal, Token};
+use crate::operation::{Operation, Outcome};
+use crate::record::Record;
+use crate::replica::{Now, Replica, Reply, Session, Step};
+use crate::results::{self, Known};
+use crate::stamp::Stamp;
+use crate::view::ViewError;
+
+/// A write that is not acknowledged yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Request {
+    pub(super) token: Token,
+    w: usize,
+    sloppy: bool,
+    detached: bool,
+    writes: Vec<Written>,
+    /// What the session's next token has no room for, and which is therefore settled first.
+    crowded_out: Vec<RequestId>,
+}
+
+impl Replica {
+    /// EV-1, EV-2.
+    pub(in crate::replica) fn on_write(
+        &mut self,
+        token: Token,
+        request: Option<RequestId>,
+        (w, sloppy): (usize, bool),
+        session: &Session,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if let Some(refusal) = self.refuses_write(w, sloppy, step.now) {
+            step.refuse(token, refusal);
+            return Ok(());
+        }
+        if let Some(name) = request
+            && self.guards.has(Guard::WindowRefuses)
+            && results::known(&name, step.host.committed())? == Some(Known::TooOld)
+        {
+            step.refuse(token, Refusal::TooOld(name));
+            return Ok(());
+        }
+        let tentative = Tentative {
+            committed: step.host.committed(),
+            overlay: &self.eventual.overlay,
+        };
+        let Some(accepted) = step.host.accept(token, &tentative)? else {
+            step.refuse(token, Refusal::Denied);
+            return Ok(());
+        };
+        let name = request.unwrap_or_else(|| self.name_unnamed());
+        let number = self.eventual.next_number();
+        let mut writes = Vec::with_capacity(accepted.len());
+        for (part, accepted) in accepted.into_iter().enumerate() {
+            let part = match self.guards.has(Guard::NamePart) {
+                true => u32::try_from(part).expect("a request names fewer registers"),
+                false => 0,
+            };
+            let name = RequestId { part, ..name };
+            writes.push(self.attempt(name, accepted, (number, session), step)?);
+        }
+        let request = Request {
+            token,
+            w,
+            sloppy,
+            detached: !self.is_attached(step.now),
+            crowded_out: session.crowded_out_by(writes.len()),
+            writes,
+        };
+        self.eventual.requests.insert(number, request);
+        self.settle_owed(step)?;
+        self.acknowledge(number, step)
+    }
+
+    fn refuses_write(&self, w: usize, sloppy: bool, now: Now) -> Option<Refusal> {
+        let is_serving =
+            self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingNoStamp);
+        let is_leased = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseStamp);
+        let drifts = self.eventual.clock.drifts(now, self.tuning.max_drift_ms);
+        let size = self.adopted().map_or(0, |adopted| adopted.size());
+        let is_whole = self.is_ready() && is_serving && !self.joining.is_open();
+        if !is_whole || drifts || (!is_leased && !sloppy) {
+            Some(Refusal::NotServing)
+        } else if !(1..=size).contains(&w) {
+            Some(Refusal::Quorum)
+        } else if self.tuning.own_operations_max <= self.eventual.offerings.len()
+            || self.tuning.overlay_bytes_max <= self.eventual.overlay.bytes()
+        {
+            Some(Refusal::Overloaded)
+        } else {
+            None
+        }
+    }
+
+    /// XO-1: a name of this life for a request that has none.
+    fn name_unnamed(&mut self) -> RequestId {
+        self.eventual.unnamed += 1;
+        RequestId {
+            client: self.me.incarnation.0,
+            seq: self.eventual.unnamed,
+            part: 0,
+        }
+    }
+
+    /// One operation: found under its name, or stamped and held.
+    fn attempt(
+        &mut self,
+        name: RequestId,
+        accepted: Accepted,
+        (number, session): (u64, &Session),
+        step: &mut Step<'_>,
+    ) -> Result<Written, ViewError> {
+        let Accepted { key, ops } = accepted;
+        let held = self.eventual.overlay.get(&name);
+        let found = held.map(|held| (held.operation.stamp, held.lsn));
+        let fate = match self.settled(&name, step)? {
+            Some(settled) => settled,
+            None => {
+                let (stamp, lsn) = match found.filter(|_| self.guards.has(Guard::EventualDedupe)) {
+                    Some(found) => found,
+                    None => {
+                        let operation = Arc::new(Operation {
+                            name,
+                            stamp: self.stamp(&key, session, step)?,
+                            accept: self.log.last(),
+                            key: key.clone(),
+                            ops,
+                        });
+                        let stamp = operation.stamp;
+                        (stamp, self.hold(operation, step)?)
+                    }
+                };
+                self.eventual.owed.insert((lsn, self.me.node, name));
+                self.offer(name, Some(number));
+                Fate::Tentative(stamp)
+            }
+        };
+        Ok(Written { name, key, fate })
+    }
+
+    /// What the committed state says of a name.
+    fn settled(&self, name: &RequestId, step: &Step<'_>) -> Result<Option<Fate>, ViewError> {
+        if !self.guards.has(Guard::EventualDedupe) {
+            return Ok(None);
+        }
+        match results::known(name, step.host.committed())? {
+            Some(Known::Settled { id, result }) => {
+                Ok(Some(Fate::Settled(id, Outcome::decode(result)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// D5: above everything that this member, and the session, can have seen of the register.
+    fn stamp(
+        &mut self,
+        key: &Bytes,
+        session: &Session,
+        step: &mut Step<'_>,
+    ) -> Result<Stamp, ViewError> {
+        let committed = step.host.committed();
+        let register = match self.guards.has(Guard::BaseDirty) {
+            true => committed_register(&self.log.newest(committed), key)?,
+            false => committed_register(committed, key)?,
+        };
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        let floor = floor.filter(|_| self.guards.has(Guard::BaseFloor));
+        let held = self.eventual.overlay.on(key).map(|held| held.stamp);
+        let held = held.filter(|_| self.guards.has(Guard::BaseOverlay));
+        let seen = session.tentative.iter().filter(|(seen, _, _)| seen == key);
+        let seen = seen.map(|(_, stamp, _)| *stamp);
+        let seen = seen.filter(|_| self.guards.has(Guard::BaseToken));
+        let others: Vec<Stamp> = held.chain(seen).collect();
+        let bases = others.iter().map(|stamp| stamp.base);
+        let base = bases
+            .chain([register.version, floor.unwrap_or_default()])
+            .fold(Default::default(), Ord::max);
+        let same = others.iter().filter(|stamp| stamp.base == base);
+        let above = same.map(|stamp| stamp.clock).max().unwrap_or_default();
+        let (clock, counter) = self.eventual.clock.next(step.now, above);
+        self.reserve_clock(step);
+        Ok(Stamp {
+            base,
+            clock,
+            node: self.me.node.0,
+            counter,
+        })
+    }
+
+    /// I18: the bound is reserved well ahead, so that few writes wait for it.
+    fn reserve_clock(&mut self, step: &mut Step<'_>) {
+        if !self.guards.has(Guard::ClockBound) {
+            return;
+        }
+        // After a restart the clock goes on from the bound, which must not look like drift.
+        let reserve = self.tuning.max_drift_ms / 2;
+        if let Some(bound) = self.eventual.clock.bound_due(reserve) {
+            let lsn = self.persist(Record::ClockBound(bound), step);
+            self.eventual.clock.reserve(bound, lsn);
+        }
+    }
+
+    /// D13: whether what is acknowledged now may be called attached.
+    fn is_attached(&self, now: Now) -> bool {
+        self.role() == Some(Role::Serving)
+            && !self.joining.is_open()
+            && now.monotonic < self.lease_until
+    }
+
+    /// EV-4: tells the client, if W members hold everything, in this epoch.
+    pub(super) fn acknowledge(
+        &mut self,
+        number: u64,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        if !self.is_ready() {
+            return Ok(());
+        }
+        let Some(request) = self.eventual.requests.get(&number) else {
+            return Ok(());
+        };
+        let is_attached = self.is_attached(step.now) || !self.guards.has(Guard::AckAttached);
+        if !is_attached && !request.detached && !request.sloppy {
+            return Ok(());
+        }
+        let mut fates = Vec::with_capacity(request.writes.len());
+        for written in &request.writes {
+            let fate = match self.settled(&written.name, step)? {
+                Some(settled) => settled,
+                None if self.is_held_by(&written.name, request.w) => written.fate.clone(),
+                None => return Ok(()),
+            };
+            fates.push(fate);
+        }
+        for name in &request.crowded_out {
+            if self.settled(name, step)?.is_none() {
+                return Ok(());
+            }
+        }
+        let request = self.eventual.requests.remove(&number);
+        let request = request.expect("it was just looked at");
+        let writes = request.writes.into_iter().zip(fates);
+        let receipt = Receipt {
+            writes: writes
+                .map(|(written, fate)| Written { fate, ..written })
+                .collect(),
+            detached: request.detached || !is_attached,
+        };
+        step.reply(request.token, Reply::Held(receipt));
+        Ok(())
+    }
+
+    fn is_held_by(&self, name: &RequestId, w: usize) -> bool {
+        let Some(offering) = self.eventual.offerings.get(name) else {
+            return false;
+        };
+        w <= offering.held.len() && self.is_joint(&offering.held, w)
+    }
+
+    /// EX-2: whether the holders meet every quorum that may still be claimed in an older epoch.
+    fn is_joint(&self, held: &BTreeSet<NodeId>, w: usize) -> bool {
+        let adopted = self.configuration.as_ref().expect("a ready member has one");
+        !self.guards.has(Guard::JointW)
+            || self
+                .eventual
+                .exchange
+                .is_joint(adopted, self.me.node, held, w)
+    }
+
+    pub(super) fn acknowledge_all(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let numbers: Vec<u64> = self.eventual.requests.keys().copied().collect();
+        numbers
+            .into_iter()
+            .try_for_each(|number| self.acknowledge(number, step))
+    }
+
+    /// PR-7: who asked how writes ended.
+    pub(in crate::replica) fn on_outcome(
+        &mut self,
+        token: Token,
+        names: Vec<RequestId>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        self.eventual.outcomes.push((token, names));
+        self.answer_outcomes(step)
+    }
+
+    pub(super) fn answer_outcomes(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let waiting = std::mem::take(&mut self.eventual.outcomes);
+        for (token, names) in waiting {
+            let fates = names.iter().map(|name| self.settled(name, step));
+            let settled = fates.map(|fate| match fate? {
+                Some(Fate::Settled(id, outcome)) => Ok(Some((id, outcome))),
+                _ => Ok(None),
+            });
+            match settled.collect::<Result<Option<Vec<_>>, ViewError>>()? {
+                Some(outcomes) => step.reply(token, Reply::Outcomes(outcomes)),
+                None => self.eventual.outcomes.push((token, names)),
+            }
+        }
+        Ok(())
+    }
+}

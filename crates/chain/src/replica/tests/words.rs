@@ -1,0 +1,102 @@
+//! What the words of a script's line mean.
+
+use std::error::Error;
+
+use bytes::Bytes;
+
+use super::cluster::Command;
+use crate::*;
+
+/// What a line says beside its words.
+pub(super) struct Options<'a> {
+    pub(super) name: Option<RequestId>,
+    pub(super) to: Option<&'a str>,
+    pub(super) level: Option<&'a str>,
+    pub(super) w: Option<usize>,
+    pub(super) session: Option<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn take(
+        mut value_of: impl FnMut(&str) -> Option<&'a str>,
+    ) -> Result<Self, Box<dyn Error>> {
+        Ok(Options {
+            name: value_of("name").map(parse_name).transpose()?,
+            to: value_of("to"),
+            level: value_of("level"),
+            w: value_of("w").map(str::parse).transpose()?,
+            session: value_of("session"),
+        })
+    }
+}
+
+pub(super) fn parse_command(command: &str, words: &[&str]) -> Result<Command, Box<dyn Error>> {
+    let bytes = |at: usize| Bytes::copy_from_slice(words[at].as_bytes());
+    Ok(match command {
+        "put" => Command::Put {
+            key: bytes(0),
+            value: bytes(1),
+        },
+        "add" => Command::Add {
+            key: bytes(0),
+            value: bytes(1),
+        },
+        "del" => Command::Delete { key: bytes(0) },
+        "remove" => Command::Remove {
+            key: bytes(0),
+            value: bytes(1),
+        },
+        "putadd" => Command::PutAdd {
+            key: bytes(0),
+            value: bytes(1),
+            other: bytes(2),
+        },
+        "puts" => {
+            let pairs = words.chunks(2);
+            let owned = |word: &str| Bytes::copy_from_slice(word.as_bytes());
+            let pairs = pairs.map(|pair| (owned(pair[0]), owned(pair[1])));
+            Command::Puts(pairs.collect())
+        }
+        "cas" => Command::Cas {
+            key: bytes(0),
+            old: bytes(1),
+            value: bytes(2),
+        },
+        "move" => Command::Move {
+            from: bytes(0),
+            to: bytes(1),
+        },
+        other => return Err(format!("no command {other}").into()),
+    })
+}
+
+pub(super) fn parse_level(level: &str) -> Result<Level, Box<dyn Error>> {
+    if level == "barrier" {
+        return Ok(Level::Barrier);
+    }
+    if let Some(r) = level.strip_prefix('e') {
+        return Ok(Level::Eventual {
+            r: r.trim_end_matches('s').parse()?,
+            sloppy: r.ends_with('s'),
+        });
+    }
+    match (level.strip_suffix("ms"), level.strip_suffix('v')) {
+        (Some(bound), _) => Ok(Level::BoundMillis(bound.parse()?)),
+        (_, Some(bound)) => Ok(Level::BoundVersions(bound.parse()?)),
+        _ => Err(format!("no level {level}").into()),
+    }
+}
+
+pub(super) fn parse_id(id: &str) -> Result<EntryId, Box<dyn Error>> {
+    let (epoch, index) = id.split_once('.').ok_or("an id is epoch.index")?;
+    Ok(EntryId::new(epoch.parse()?, index.parse()?))
+}
+
+pub(super) fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
+    let (client, seq) = name.split_once('/').ok_or("a name is client/seq")?;
+    Ok(RequestId {
+        client: client.parse()?,
+        seq: seq.parse()?,
+        part: 0,
+    })
+}
