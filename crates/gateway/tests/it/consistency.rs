@@ -106,6 +106,7 @@ async fn what_does_not_go_together_is_refused_and_not_done() {
         (PUT, &[("x-fader-consistency", "eventual")]),
         (PUT, &[("x-fader-consistency", "eventual; bound=1v")]),
         (SELECT, &[("x-fader-consistency", "eventual; r=2")]),
+        (SELECT, &[("x-fader-consistency", "barrier")]),
         (&create, &[("x-fader-consistency", "eventual")]),
         (&delete, &[("x-fader-consistency", "eventual")]),
         (GET, &[("x-fader-collection-mode", "mixed")]),
