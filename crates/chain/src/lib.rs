@@ -19,6 +19,7 @@ mod register;
 mod replica;
 mod results;
 mod runs;
+mod session;
 pub mod solo;
 mod stamp;
 mod view;
