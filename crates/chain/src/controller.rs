@@ -125,7 +125,7 @@ pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
     remove(&mut draft, facts);
     restart(&mut draft, facts);
     if let Some(wanted) = facts.shift {
-        shift(&mut draft, wanted);
+        shift(&mut draft, wanted, facts);
     }
     join(&mut draft, facts);
     draft.wiring = facts.wiring;
@@ -196,9 +196,13 @@ fn restart(draft: &mut Configuration, facts: &Facts) {
     }
 }
 
-fn shift(draft: &mut Configuration, wanted: Shift) {
+/// RM-3: among live members; what serves after a change serves alive.
+fn shift(draft: &mut Configuration, wanted: Shift, facts: &Facts) {
     let (Shift::Head(node) | Shift::Back(node) | Shift::Demote(node)) = wanted;
     let serving = draft.serving().count();
+    if !draft.seats.iter().all(|seat| is_live(seat, facts)) {
+        return;
+    }
     let Some(position) = draft.position(node) else {
         return;
     };

@@ -69,9 +69,12 @@ fn after(current: &Configuration, facts: &Facts) -> String {
     next.map_or("-".to_string(), |next| seats_of(&next))
 }
 
+/// A configuration, the lives that have sessions, and what follows.
+type Case = (&'static str, &'static [(u32, u128)], &'static str);
+
 #[test]
 fn members_go_with_their_sessions_and_others_take_their_place() {
-    let cases: [(&str, &[(u32, u128)], &str); 9] = [
+    let cases: [Case; 9] = [
         ("1 2 3", &[(1, 1), (2, 1), (3, 1)], "-"),
         ("1 2 3", &[(2, 1), (3, 1)], "2 3"),
         ("1 2 3", &[(3, 1)], "3"),

@@ -3,6 +3,7 @@
 mod cluster;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod random;
 mod script;
 mod words;
 

@@ -452,12 +452,31 @@ impl Replica {
             };
             step.reply(token, reply);
         }
+        self.release();
+        self.on_applied_reads(step)
+    }
+
+    /// LT-1, and what a joining member was told that it would be sent stays until it has it. Those
+    /// that serve have everything that is committed.
+    fn release(&mut self) {
         let keep = match self.is_alone() {
             true => 0,
             false => self.tuning.window_entries,
         };
-        self.log.release(self.log.applied(), keep);
-        self.on_applied_reads(step)
+        let joining = self.adopted().and_then(|adopted| {
+            let node = adopted.syncing()?;
+            (adopted.source(node) == Some(self.me.node)).then_some(node)
+        });
+        let applied = self.log.applied();
+        let held = joining.map(|node| {
+            self.writes
+                .confirmed
+                .get(&node)
+                .copied()
+                .unwrap_or_default()
+        });
+        self.log
+            .release(held.map_or(applied, |held| held.min(applied)), keep);
     }
 
     pub(super) fn abandon_write(&mut self, token: Token) {

@@ -288,6 +288,16 @@ pub(super) struct Member {
     pub(super) lives: u128,
     /// Milliseconds by which its wall clock is ahead.
     pub(super) skew: i64,
+    /// How many disks it has lost.
+    pub(super) losses: u128,
+}
+
+fn identity(node: u32, lives: u128, losses: u128) -> Identity {
+    Identity {
+        node: NodeId(node),
+        incarnation: Incarnation(100 * u128::from(node) + lives),
+        disk: DiskId(u128::from(node) + (losses << 32)),
+    }
 }
 
 /// Tokens from here on are those of many writes whose answers nobody wants to see.
@@ -309,6 +319,7 @@ pub(super) struct Cluster {
     pub(super) sessions: BTreeMap<String, Session>,
     /// The session and scope of each request.
     pub(super) asked: BTreeMap<Token, (Option<String>, Scope)>,
+    pub(super) reports: controller::Reports,
     /// What happened that a script wants to see.
     pub(super) events: Vec<String>,
     #[cfg(feature = "mutants")]
@@ -316,19 +327,24 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn identity(node: u32, life: u128) -> Identity {
-        Identity {
-            node: NodeId(node),
-            incarnation: Incarnation(100 * u128::from(node) + life),
-            disk: DiskId(u128::from(node)),
-        }
+    pub(super) fn identity(&self, node: u32) -> Identity {
+        let member = &self.members[&node];
+        identity(node, member.lives, member.losses)
     }
 
     /// Starts `node`, anew or with what its disk holds.
     pub(super) fn start(&mut self, node: u32) {
-        let (durable, store, lives, skew) = match self.members.remove(&node) {
-            Some(it) => (it.durable, it.host.store, it.lives + 1, it.skew),
-            None => (Vec::new(), Store::default(), 1, 0),
+        let (durable, store, lives, losses, skew) = match self.members.remove(&node) {
+            Some(it) => {
+                let Member {
+                    lives,
+                    losses,
+                    skew,
+                    ..
+                } = it;
+                (it.durable, it.host.store, lives + 1, losses, skew)
+            }
+            None => (Vec::new(), Store::default(), 1, 0, 0),
         };
         let mut folded = Durable::default();
         durable
@@ -336,7 +352,7 @@ impl Cluster {
             .cloned()
             .for_each(|record| folded.take(record));
         let (applied, filling) = (store.applied, store.filling);
-        let replica = Replica::new(Self::identity(node, lives), self.tuning);
+        let replica = Replica::new(identity(node, lives, losses), self.tuning);
         #[cfg(feature = "mutants")]
         let replica = replica.with_guards(self.guards.clone());
         let member = Member {
@@ -352,6 +368,7 @@ impl Cluster {
             is_up: true,
             lives,
             skew,
+            losses,
         };
         self.members.insert(node, member);
         self.step(
@@ -438,6 +455,7 @@ impl Cluster {
                 self.events.extend(told);
             }
             Effect::Coordinator(report) => {
+                self.reports.note(NodeId(node), report);
                 if !matches!(report, Report::Floor { .. }) || self.shows_floors {
                     self.events.push(format!("n{node} reports {report:?}"));
                 }
@@ -553,6 +571,7 @@ impl Cluster {
     pub(super) fn lose(&mut self, node: u32) {
         self.crash(node);
         let member = self.members.get_mut(&node).unwrap();
+        member.losses += 1;
         member.durable.clear();
         member.host.store = Store::default();
     }
@@ -633,7 +652,7 @@ impl Cluster {
                 return;
             }
         }
-        panic!("it does not come to rest: {:?}", self.links);
+        panic!("it does not come to rest");
     }
 
     /// A configuration reaches those members.

@@ -161,12 +161,11 @@ impl Script {
         let mut seats = Vec::new();
         for word in &words[2..] {
             let node: u32 = word.trim_end_matches('s').parse()?;
-            let lives = self.0.members[&node].lives;
             let Identity {
                 node,
                 incarnation,
                 disk,
-            } = Cluster::identity(node, lives);
+            } = self.0.identity(node);
             let role = match word.ends_with('s') {
                 true => Role::Syncing,
                 false => Role::Serving,

@@ -1,0 +1,278 @@
+//! Members that crash, lose disks, join and lead at random, until the faults stop.
+//!
+//! Checked at the end: the chain is whole again (I20), whatever was acknowledged is there (I6), and
+//! all members have the same (I19).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::super::Phase;
+use super::cluster::{Cluster, Command};
+use crate::controller::{self, Facts, Shift};
+use crate::*;
+
+const NODES: u32 = 3;
+/// Large, so that a fill takes several parts.
+const VALUE_SIZE: usize = 300_000;
+const LARGE_KEYS: u64 = 10;
+
+/// What may happen; the numbers are taken modulo what there is.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Put { key: u64 },
+    Delete { key: u64 },
+    Large { key: u64 },
+    Flush,
+    Deliver { link: usize },
+    Drop { link: usize },
+    Sync { node: u32 },
+    Hold { node: u32 },
+    Take { node: u32 },
+    Tick,
+    Crash { node: u32 },
+    Lose { node: u32 },
+    Start { node: u32 },
+    Decide { shift: u8, hearers: u8 },
+    Run,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let node = 1..=NODES;
+    prop_oneof![
+        6 => (0..4_u64).prop_map(|key| Event::Put { key }),
+        2 => (0..4_u64).prop_map(|key| Event::Delete { key }),
+        2 => (0..LARGE_KEYS).prop_map(|key| Event::Large { key }),
+        12 => Just(Event::Flush),
+        24 => any::<usize>().prop_map(|link| Event::Deliver { link }),
+        3 => any::<usize>().prop_map(|link| Event::Drop { link }),
+        12 => node.clone().prop_map(|node| Event::Sync { node }),
+        1 => node.clone().prop_map(|node| Event::Hold { node }),
+        2 => node.clone().prop_map(|node| Event::Take { node }),
+        4 => Just(Event::Tick),
+        1 => node.clone().prop_map(|node| Event::Crash { node }),
+        1 => node.clone().prop_map(|node| Event::Lose { node }),
+        3 => node.prop_map(|node| Event::Start { node }),
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(shift, hearers)| Event::Decide {
+            shift,
+            hearers,
+        }),
+        2 => Just(Event::Run),
+    ]
+}
+
+/// A chain with its controller.
+struct World {
+    cluster: Cluster,
+    current: Arc<Configuration>,
+    wiring: Wiring,
+    tokens: u64,
+    /// Those that put a key of their own, which stays.
+    lasting: BTreeSet<u64>,
+}
+
+impl World {
+    fn new(wiring: Wiring, window_entries: usize) -> Self {
+        let mut cluster = Cluster::default();
+        cluster.tuning.window_entries = window_entries;
+        (1..=NODES).for_each(|node| cluster.start(node));
+        let identities: Vec<_> = (1..=NODES).map(|node| cluster.identity(node)).collect();
+        let current = Arc::new(controller::first(&identities, wiring));
+        World {
+            cluster,
+            current,
+            wiring,
+            tokens: 0,
+            lasting: BTreeSet::new(),
+        }
+    }
+
+    fn is_up(&self, node: u32) -> bool {
+        self.cluster.members[&node].is_up
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Put { key } => self.submit(key, b"v"),
+            Event::Large { key } => self.submit(100 + key, &vec![key as u8; VALUE_SIZE]),
+            Event::Delete { key } => {
+                let key = Bytes::from(format!("k{key}"));
+                self.request(Command::Delete { key });
+            }
+            Event::Flush => self.cluster.flush(),
+            Event::Deliver { link } => {
+                if let Some((from, to)) = self.link(link) {
+                    self.cluster.deliver(from, to);
+                }
+            }
+            Event::Drop { link } => {
+                let link = self.link(link);
+                link.map(|link| {
+                    self.cluster
+                        .links
+                        .get_mut(&link)
+                        .map(|link| link.pop_front())
+                });
+            }
+            Event::Sync { node } if self.is_up(node) => drop(self.cluster.sync(node)),
+            Event::Hold { node } if self.is_up(node) => {
+                self.cluster.take(node);
+                self.cluster.hold(node);
+            }
+            Event::Take { node } if self.is_up(node) => self.cluster.take(node),
+            Event::Tick => self.tick(),
+            Event::Crash { node } if self.is_up(node) => self.cluster.crash(node),
+            Event::Lose { node } if self.may_lose(node) => self.cluster.lose(node),
+            Event::Start { node } if !self.is_up(node) => self.cluster.start(node),
+            Event::Decide { shift, hearers } => self.decide(shift, hearers),
+            Event::Run => self.cluster.run(),
+            _ => {}
+        }
+    }
+
+    fn submit(&mut self, key: u64, value: &[u8]) {
+        let (key, value) = (
+            Bytes::from(format!("k{key}")),
+            Bytes::copy_from_slice(value),
+        );
+        self.request(Command::Put { key, value });
+        self.lasting.insert(self.tokens + 1);
+        self.request(Command::Add {
+            key: Bytes::from(format!("t{}", self.tokens + 1)),
+            value: Bytes::from_static(b"v"),
+        });
+    }
+
+    fn request(&mut self, command: Command) {
+        let head = self.current.head().0;
+        self.tokens += 1;
+        let token = Token(self.tokens);
+        let member = self.cluster.members.get_mut(&head).unwrap();
+        member.host.requests.get_mut().insert(token, command);
+        let input = Input::Submit {
+            token,
+            request: None,
+            barrier: Vec::new(),
+        };
+        self.cluster.step(head, input);
+    }
+
+    fn link(&self, link: usize) -> Option<(u32, u32)> {
+        let links = self.cluster.links.iter();
+        let links: Vec<_> = links.filter(|(_, messages)| !messages.is_empty()).collect();
+        let at = link.checked_rem(links.len())?;
+        Some(*links[at].0)
+    }
+
+    fn tick(&mut self) {
+        self.cluster.now.monotonic += 100;
+        (1..=NODES).for_each(|node| self.cluster.step(node, Input::Tick));
+    }
+
+    /// Somebody else who served last has its disk.
+    fn may_lose(&self, node: u32) -> bool {
+        self.current
+            .last_serving
+            .iter()
+            .any(|(other, disk)| other.0 != node && self.cluster.identity(other.0).disk == *disk)
+    }
+
+    fn decide(&mut self, shift: u8, hearers: u8) {
+        let node = NodeId(u32::from(shift) / 16 % NODES + 1);
+        let shift = match shift % 16 {
+            0 => Some(Shift::Head(node)),
+            1 => Some(Shift::Back(node)),
+            2 => Some(Shift::Demote(node)),
+            _ => None,
+        };
+        let up = (1..=NODES).filter(|node| self.is_up(*node));
+        let facts = Facts {
+            sessions: up.map(|node| self.cluster.identity(node)).collect(),
+            reports: self.cluster.reports.clone(),
+            size: NODES as usize,
+            wiring: self.wiring,
+            shift,
+            raise_floor: hearers & 16 != 0,
+        };
+        if let Some(next) = controller::next(&self.current, &facts) {
+            self.current = Arc::new(next);
+        }
+        let hears = |node: &u32| hearers >> node & 1 == 1;
+        let nodes: Vec<u32> = (1..=NODES).filter(hears).collect();
+        let current = self.current.clone();
+        self.cluster.configure(&current, &nodes);
+    }
+
+    fn is_whole(&self) -> bool {
+        let is_synced = |node: u32| {
+            let replica = &self.cluster.members[&node].replica;
+            replica.is_ready() && replica.epoch() == self.current.epoch
+        };
+        self.current.serving().count() == NODES as usize && (1..=NODES).all(is_synced)
+    }
+
+    fn recover(&mut self) {
+        for _ in 0..40 {
+            for node in 1..=NODES {
+                // I24: who was left out of a configuration comes back in another life.
+                let has_left = self.cluster.members[&node].replica.phase == Phase::Halted;
+                if has_left {
+                    self.cluster.crash(node);
+                }
+                if !self.is_up(node) {
+                    self.cluster.start(node);
+                }
+                self.cluster.take(node);
+            }
+            self.decide(255, 0b1110);
+            self.tick();
+            self.tick();
+            self.cluster.run();
+            if self.is_whole() {
+                self.tick();
+                self.tick();
+                self.cluster.run();
+                return;
+            }
+        }
+        panic!("the chain is not whole: {:?}", self.current);
+    }
+
+    fn check(&self) {
+        let store = |node: u32| &self.cluster.members[&node].host.store;
+        for node in 2..=NODES {
+            let differences = self.cluster.differences(1, node);
+            assert!(differences.is_empty(), "n1 and n{node}: {differences:?}");
+            assert_eq!(store(1).applied, store(node).applied);
+        }
+        for event in &self.cluster.events {
+            let answer = event.split_once(" answers ").map(|(_, answer)| answer);
+            let done = answer.and_then(|answer| answer.split_once(": done"));
+            let token = done.and_then(|(token, _)| token.parse().ok());
+            if token.is_some_and(|token| self.lasting.contains(&token)) {
+                let key = Bytes::from(format!("t{}", token.unwrap_or_default()));
+                assert!(store(1).rows.contains_key(&key), "{token:?} is lost");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_chain_becomes_whole_and_has_all_that_was_acknowledged(
+        events in prop::collection::vec(event(), 0..400),
+        is_star in any::<bool>(),
+        window_entries in prop_oneof![Just(0), Just(3), Just(1_000)],
+    ) {
+        let wiring = if is_star { Wiring::Star } else { Wiring::Chain };
+        let mut world = World::new(wiring, window_entries);
+        world.decide(255, 0b1110);
+        events.into_iter().for_each(|event| world.happen(event));
+        world.recover();
+        world.check();
+    }
+}
