@@ -10,6 +10,7 @@
 //! | [`decisions`] | I11: outcomes are what the log before them gives; replies are true |
 //! | [`ledger`] | I6: what was acknowledged is in every later log |
 //! | [`linear`] | G1, G6: the log is an order of all strong operations |
+//! | [`search`] | G1, as clients alone see it; not linear, and apart from [`all`] |
 //! | [`stamps`] | G2, I14, I17: stamps agree with real time and grow along the log |
 //! | [`rest`] | G3: all members are the join of all operations |
 //! | [`quorums`] | G4: quorum reads cover acknowledged writes |
@@ -18,7 +19,7 @@
 //! | [`sessions`] | what tokens promise |
 //! | [`bounds`] | bounded staleness |
 //!
-//! They take linear time, or nearly, and look at what no client can see.
+//! All but the search take linear time, or nearly, and look at what no client can see.
 
 mod barriers;
 mod bounds;
@@ -32,6 +33,7 @@ mod names;
 mod quorums;
 mod replay;
 mod rest;
+mod search;
 mod sessions;
 mod stamps;
 mod written;
@@ -46,6 +48,7 @@ pub use linear::linear;
 pub use names::names;
 pub use quorums::quorums;
 pub use rest::rest;
+pub use search::{Searched, search};
 pub use sessions::sessions;
 pub use stamps::stamps;
 
@@ -55,7 +58,7 @@ use crate::service::Service;
 /// How many claims a check found true, or the first that is not.
 pub type Verdict = Result<usize, Violation>;
 
-/// Every check, with how many claims each found true.
+/// Every check but the search, with how many claims each found true.
 ///
 /// # Errors
 /// The first violation, those that explain others first.

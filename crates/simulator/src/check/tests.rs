@@ -3,7 +3,7 @@
 
 mod eventual;
 mod sessions;
-mod story;
+pub(super) mod story;
 mod strong;
 
 use super::*;

@@ -12,31 +12,31 @@ use fader_chain::{
 use crate::history::*;
 use crate::service::{PAIRS, Service, State, pairs_value};
 
-pub(super) const SERVICE: Service = Service { pairs_max: 3 };
+pub(crate) const SERVICE: Service = Service { pairs_max: 3 };
 
-pub(super) fn id(epoch: u64, index: u64) -> EntryId {
+pub(crate) fn id(epoch: u64, index: u64) -> EntryId {
     EntryId::new(epoch, index)
 }
 
-pub(super) fn add(value: &str) -> ElementOp {
+pub(crate) fn add(value: &str) -> ElementOp {
     ElementOp::Add {
         group: "a".into(),
         value: Bytes::copy_from_slice(value.as_bytes()),
     }
 }
 
-pub(super) fn remove(value: &str) -> ElementOp {
+pub(crate) fn remove(value: &str) -> ElementOp {
     ElementOp::Remove {
         group: "a".into(),
         value: Bytes::copy_from_slice(value.as_bytes()),
     }
 }
 
-pub(super) fn clear() -> ElementOp {
+pub(crate) fn clear() -> ElementOp {
     ElementOp::Clear { group: "a".into() }
 }
 
-pub(super) fn put(key: &str, ops: &[ElementOp]) -> Request {
+pub(crate) fn put(key: &str, ops: &[ElementOp]) -> Request {
     Request {
         writes: vec![Write {
             key: Bytes::copy_from_slice(key.as_bytes()),
@@ -46,14 +46,14 @@ pub(super) fn put(key: &str, ops: &[ElementOp]) -> Request {
     }
 }
 
-pub(super) fn get(key: &str) -> Request {
+pub(crate) fn get(key: &str) -> Request {
     Request {
         reads: vec![Bytes::copy_from_slice(key.as_bytes())],
         ..Request::default()
     }
 }
 
-pub(super) fn eventual(quorum: usize) -> Level {
+pub(crate) fn eventual(quorum: usize) -> Level {
     Level::Eventual {
         quorum,
         sloppy: false,
@@ -78,10 +78,10 @@ impl State for Memory {
 }
 
 /// A history with the log as it grows.
-pub(super) struct Story {
-    pub(super) history: History,
-    pub(super) epoch: u64,
-    pub(super) floor: EntryId,
+pub(crate) struct Story {
+    pub(crate) history: History,
+    pub(crate) epoch: u64,
+    pub(crate) floor: EntryId,
     seats: Vec<(u32, u128, Role)>,
     log: Vec<Arc<Entry>>,
     step: u64,
@@ -89,7 +89,7 @@ pub(super) struct Story {
 
 impl Story {
     /// Members 1, 2 and 3, in epoch 1.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut story = Story {
             history: History::default(),
             epoch: 0,
@@ -103,7 +103,7 @@ impl Story {
     }
 
     /// The next moment, a millisecond later.
-    pub(super) fn tick(&mut self) -> Moment {
+    pub(crate) fn tick(&mut self) -> Moment {
         self.step += 1;
         Moment {
             micros: self.step * 1000,
@@ -111,13 +111,13 @@ impl Story {
         }
     }
 
-    pub(super) fn fact(&mut self, fact: Fact) {
+    pub(crate) fn fact(&mut self, fact: Fact) {
         let at = self.tick();
         self.history.events.push(Event { at, fact });
     }
 
     /// The next epoch: serving members, each with its life.
-    pub(super) fn publish(&mut self, members: &[(u32, u128)]) {
+    pub(crate) fn publish(&mut self, members: &[(u32, u128)]) {
         self.seats = members
             .iter()
             .map(|(node, life)| (*node, *life, Role::Serving))
@@ -140,7 +140,7 @@ impl Story {
     }
 
     /// A client asks member `node`; every call has a name.
-    pub(super) fn ask(&mut self, node: u32, level: Level, request: Request) -> usize {
+    pub(crate) fn ask(&mut self, node: u32, level: Level, request: Request) -> usize {
         let invoked = self.tick();
         let call = self.history.calls.len();
         self.history.calls.push(Call {
@@ -160,23 +160,23 @@ impl Story {
         call
     }
 
-    pub(super) fn in_session(&mut self, session: u32, call: usize) -> usize {
+    pub(crate) fn in_session(&mut self, session: u32, call: usize) -> usize {
         self.history.calls[call].session = Some(session);
         call
     }
 
-    pub(super) fn end(&mut self, call: usize, outcome: Outcome) {
+    pub(crate) fn end(&mut self, call: usize, outcome: Outcome) {
         let at = self.tick();
         self.history.calls[call].end = Some((at, outcome));
     }
 
-    pub(super) fn name(&self, call: usize) -> RequestId {
+    pub(crate) fn name(&self, call: usize) -> RequestId {
         self.history.calls[call]
             .name
             .expect("every call has a name")
     }
 
-    pub(super) fn last(&self) -> EntryId {
+    pub(crate) fn last(&self) -> EntryId {
         self.log.last().map_or(EntryId::ZERO, |entry| entry.id)
     }
 
@@ -189,13 +189,13 @@ impl Story {
         memory
     }
 
-    pub(super) fn register(&self, key: &str, at: EntryId) -> Register {
+    pub(crate) fn register(&self, key: &str, at: EntryId) -> Register {
         self.memory(at)
             .register(&Bytes::copy_from_slice(key.as_bytes()))
     }
 
     /// Appends and commits an entry of the current epoch.
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         stamp: Option<Stamp>,
         request: Option<RequestId>,
@@ -240,7 +240,7 @@ impl Story {
     }
 
     /// Decides and commits a strong call.
-    pub(super) fn commit(&mut self, call: usize) -> EntryId {
+    pub(crate) fn commit(&mut self, call: usize) -> EntryId {
         let request = self.history.calls[call].request.clone();
         let decision = SERVICE.decide(&request, &self.memory(self.last()));
         let name = self.name(call);
@@ -248,14 +248,14 @@ impl Story {
     }
 
     /// Answers a strong call by its entry.
-    pub(super) fn answer(&mut self, call: usize, entry: EntryId) {
+    pub(crate) fn answer(&mut self, call: usize, entry: EntryId) {
         let known = self.log.iter().find(|known| known.id == entry);
         let result = known.map_or_else(Bytes::new, |known| known.result.clone());
         self.end(call, Outcome::Done(Reply::Decided { entry, result }));
     }
 
     /// A strong write from beginning to end.
-    pub(super) fn write(&mut self, key: &str, ops: &[ElementOp]) -> EntryId {
+    pub(crate) fn write(&mut self, key: &str, ops: &[ElementOp]) -> EntryId {
         let call = self.ask(1, Level::Strong, put(key, ops));
         let entry = self.commit(call);
         self.answer(call, entry);
@@ -263,7 +263,7 @@ impl Story {
     }
 
     /// Answers a read with the state at `commit`, and these operations above it.
-    pub(super) fn show(&mut self, call: usize, commit: EntryId, above: &[(Stamp, ElementOp)]) {
+    pub(crate) fn show(&mut self, call: usize, commit: EntryId, above: &[(Stamp, ElementOp)]) {
         let key = self.history.calls[call].request.reads[0].clone();
         let mut register = self.memory(commit).register(&key);
         for (stamp, op) in above {
@@ -284,7 +284,7 @@ impl Story {
     }
 
     /// A read from beginning to end.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         level: Level,
         key: &str,
@@ -297,7 +297,7 @@ impl Story {
     }
 
     /// Member `node` stamps an eventual call and holds it.
-    pub(super) fn stamp(&mut self, call: usize, node: u32, base: EntryId, clock: u64) -> Stamp {
+    pub(crate) fn stamp(&mut self, call: usize, node: u32, base: EntryId, clock: u64) -> Stamp {
         let stamp = Stamp {
             base,
             clock,
@@ -319,14 +319,14 @@ impl Story {
         stamp
     }
 
-    pub(super) fn hold(&mut self, call: usize, node: u32) {
+    pub(crate) fn hold(&mut self, call: usize, node: u32) {
         let name = self.name(call);
         let node = NodeId(node);
         self.fact(Fact::Held { node, name });
     }
 
     /// Member `node` acknowledges an eventual call as attached, and the client hears of it.
-    pub(super) fn accept(&mut self, call: usize, node: u32, stamp: Stamp) {
+    pub(crate) fn accept(&mut self, call: usize, node: u32, stamp: Stamp) {
         let Level::Eventual { quorum, .. } = self.history.calls[call].level else {
             panic!("only eventual calls are accepted");
         };
@@ -347,7 +347,7 @@ impl Story {
     }
 
     /// An eventual write from beginning to acknowledgement: stamped by the first of `holders`.
-    pub(super) fn put_eventually(
+    pub(crate) fn put_eventually(
         &mut self,
         key: &str,
         ops: &[ElementOp],
@@ -364,7 +364,7 @@ impl Story {
     }
 
     /// Settles an eventual call by what survives on the log.
-    pub(super) fn settle(&mut self, call: usize, stamp: Stamp) -> EntryId {
+    pub(crate) fn settle(&mut self, call: usize, stamp: Stamp) -> EntryId {
         let write = self.history.calls[call].request.writes[0].clone();
         let memory = self.memory(self.last());
         let ops = memory.register(&write.key).survivors(&write.ops, stamp);
@@ -377,7 +377,7 @@ impl Story {
         self.settle_as(call, stamp, ops, fate)
     }
 
-    pub(super) fn settle_as(
+    pub(crate) fn settle_as(
         &mut self,
         call: usize,
         stamp: Stamp,
@@ -396,7 +396,7 @@ impl Story {
     }
 
     /// Nothing is left to happen: every member has applied the log.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         let memory = self.memory(self.last());
         let members = self.seats.iter().map(|(node, ..)| MemberState {
             node: NodeId(*node),
@@ -411,7 +411,7 @@ impl Story {
 
     /// How many claims the check of this name found true.
     #[track_caller]
-    pub(super) fn holds(&self, check: &str) -> usize {
+    pub(crate) fn holds(&self, check: &str) -> usize {
         match super::all(&self.history, SERVICE) {
             Ok(claims) => {
                 let known = claims.iter().find(|(name, _)| *name == check);
@@ -423,7 +423,7 @@ impl Story {
 
     /// The run breaks this guarantee, and no other first.
     #[track_caller]
-    pub(super) fn violates(&self, guarantee: &str) -> String {
+    pub(crate) fn violates(&self, guarantee: &str) -> String {
         match super::all(&self.history, SERVICE) {
             Ok(claims) => panic!("{guarantee} seems to hold: {claims:?}"),
             Err(violation) => {

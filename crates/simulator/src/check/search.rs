@@ -1,0 +1,124 @@
+//! G1 as clients see it: is there any order of the strong operations that explains every answer?
+//!
+//! A search after Wing and Gong with Lowe's memory: an operation may be next if none that is left
+//! ended before it was invoked; what was reached before with the same answers given is not searched
+//! again. It looks at calls alone, knows neither entries nor stamps, and so catches what the checks
+//! of the log would miss by being wrong as the log is.
+//!
+//! *The model* (semantics.md, sections 4 and 6) of a register is the set of its pairs.
+//! - A strong operation acts at one place between invocation and end, on all its registers. Where
+//!   its outcome is unknown it acts as a whole, at any place after its invocation, or never.
+//! - An eventual operation has no end, and acts at one place or never. Which of its elements are
+//!   superseded depends on stamps, which no client sees: there it may put any of the values it
+//!   adds, and remove any of those it clears.
+//!
+//! Registers are independent but for operations on several: each connected component is searched
+//! alone. An eventual operation is tried only where an answer needs it, which loses nothing: no
+//! other operation overwrites an element between its place and the first answer that shows the
+//! element, so it may as well act just before that answer; and what was overwritten it need not do.
+//!
+//! Bounded: at most `effort` states per component, then it gives up and says so.
+
+mod build;
+mod explore;
+mod model;
+
+use explore::{Explorer, Verdict};
+use model::Component;
+
+use super::Violation;
+use crate::history::{History, Moment};
+use crate::service::Service;
+
+/// What a search has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Operations in components for which an order was found.
+    pub ordered: usize,
+    /// Operations in components that were too much.
+    pub given_up: usize,
+}
+
+/// Looks for an order of the strong operations, with at most `effort` states per component.
+///
+/// # Errors
+/// G1, with the answers that no order explains.
+pub fn search(history: &History, service: Service, effort: usize) -> Result<Searched, Violation> {
+    let mut searched = Searched::default();
+    for component in build::components(history, service) {
+        let component = match component {
+            Ok(component) => component,
+            Err(calls) => {
+                searched.given_up += calls;
+                continue;
+            }
+        };
+        let count = component.operations.len();
+        match Explorer::new(&component, effort).run() {
+            Verdict::Ordered => searched.ordered += count,
+            Verdict::GaveUp => searched.given_up += count,
+            Verdict::Impossible(_) => return Err(violation(history, component, effort)),
+        }
+    }
+    Ok(searched)
+}
+
+/// The shortest part of the run that no order explains, without reads that do not matter.
+fn violation(history: &History, mut component: Component, effort: usize) -> Violation {
+    component = shortest(component, effort);
+    let mut at = component.operations.len();
+    while at > 0 {
+        at -= 1;
+        if component.operations[at].is_read() {
+            let mut less = component.clone();
+            less.operations.remove(at);
+            if is_impossible(&less, effort) {
+                component = less;
+            }
+        }
+    }
+    let Verdict::Impossible(stuck) = Explorer::new(&component, effort).run() else {
+        unreachable!("what was found impossible with this effort is so again");
+    };
+    let text = format!(
+        "after {} answers none of the others can be next",
+        stuck.answered
+    );
+    let text = format!("{text}, with {{{}}}", component.shown(&stuck.state));
+    let involved = component
+        .operations
+        .iter()
+        .enumerate()
+        .filter(|(at, operation)| {
+            stuck.left.contains(at) || operation.is_read() || !operation.is_required()
+        });
+    let calls = involved.flat_map(|(_, operation)| operation.calls.clone());
+    calls.fold(Violation::new("G1 (search)", text), |violation, call| {
+        violation.call(history, call)
+    })
+}
+
+fn is_impossible(component: &Component, effort: usize) -> bool {
+    matches!(
+        Explorer::new(component, effort).run(),
+        Verdict::Impossible(_)
+    )
+}
+
+/// The run up to the end of the first operation that cannot be explained any more.
+fn shortest(component: Component, effort: usize) -> Component {
+    let mut ends: Vec<Moment> = component
+        .operations
+        .iter()
+        .filter_map(|one| one.ended)
+        .collect();
+    ends.sort_unstable();
+    let first = ends.partition_point(|end| !is_impossible(&component.until(*end), effort));
+    match ends.get(first) {
+        Some(end) => component.until(*end),
+        None => component,
+    }
+}
+
+#[cfg(test)]
+mod tests;
