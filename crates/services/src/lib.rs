@@ -25,8 +25,8 @@ use fader_chain::Change;
 
 /// What a decision came to: the outcome for the client, and what changes if it is made durable.
 ///
-/// A refusal has no changes; it was still decided on the newest state, so it is answered only when
-/// all that state is committed.
+/// A refusal has no changes. One that depends on the state is an entry all the same
+/// ([`simpledb::depends_on_state`]), and answered at that entry's commit (CO-4).
 #[derive(Debug)]
 pub struct Decision<O> {
     /// The reply or the refusal.

@@ -5,11 +5,10 @@
 //! (`settle`), and a refusal speaks for this attempt only, since nothing was stamped
 //! (docs/protocol/simpledb.md, section 4).
 
-use bytes::Bytes;
-use fader_chain::{ElementOp, Stamp};
+use fader_chain::{Accepted, ElementOp, Stamp};
 
 use crate::simpledb::pairs::{sorted_pairs, stored_register};
-use crate::simpledb::permits::permits_eventual_write;
+use crate::simpledb::permits::takes_eventual;
 use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, Error, Reply, Request, delete, put, validate,
@@ -27,19 +26,11 @@ pub struct Acceptance {
     pub answered: Answered,
     /// One operation for each item. In a batch they are its parts, from 1, in the order in which
     /// the request first names their items.
-    pub writes: Vec<ItemWrite>,
+    pub writes: Vec<Accepted>,
 }
 
-/// What an eventual write does to one item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemWrite {
-    /// The item's register.
-    pub key: Bytes,
-    /// In the order of the request.
-    pub ops: Vec<ElementOp>,
-}
-
-/// Decides an eventual write on what this member shows.
+/// Decides an eventual write on what this member shows. That it has no condition is `permits`'s to
+/// see to.
 ///
 /// # Errors
 /// [`Error`] for the request as a whole, before anything is stamped.
@@ -49,10 +40,10 @@ pub fn accept(
     request: &Request,
 ) -> Result<Acceptance, Error> {
     let (items, box_usage) = parse(context, request)?;
-    permits_eventual_write(context.mode, request)?;
     let collection = context.collection.ok_or_else(Error::no_such_domain)?;
     let tally = Tally::new(view, context.limits, collection, Basis::Committed)?;
     let mut tally = tally.ok_or_else(Error::no_such_domain)?;
+    takes_eventual(context.mode)?;
     let mut writes = Vec::with_capacity(items.len());
     for (item, ops) in items {
         let key = item_key(collection, item.as_bytes());
@@ -69,7 +60,7 @@ pub fn accept(
         register.merge(&ops, Stamp::MAX);
         let new = sorted_pairs(&register);
         tally.count(item.as_bytes(), &old, &new, |_, _| {})?;
-        writes.push(ItemWrite { key, ops });
+        writes.push(Accepted { key, ops });
     }
     if let Some(code) = tally.finish()? {
         return Err(Error::limit(code));
@@ -118,3 +109,6 @@ fn parse<'a>(context: &Context<'_>, request: &'a Request) -> Result<(Items<'a>, 
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

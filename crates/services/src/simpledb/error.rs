@@ -77,7 +77,7 @@ impl Code {
     }
 
     /// Whether a write that is refused with it was refused because of the state it found.
-    pub fn rests_on_state(self) -> bool {
+    pub fn depends_on_state(self) -> bool {
         OF_DECISIONS.contains(&self)
     }
 

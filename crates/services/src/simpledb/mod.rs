@@ -24,7 +24,7 @@ mod token;
 mod validate;
 mod write;
 
-pub use accept::{Acceptance, ItemWrite, accept};
+pub use accept::{Acceptance, accept};
 pub use box_usage::BoxUsage;
 pub use domains::created_mode;
 pub use error::{Code, Error};
@@ -35,10 +35,10 @@ pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
 };
-pub use result::{Ended, decode_outcome, encode_outcome, encode_settlement};
+pub use result::{Ended, decode_outcome, depends_on_state, encode_outcome, encode_settlement};
 pub use settle::{Settled, settle};
 pub use sweep::sweep;
-pub use tentative::{Mutations, Tentative, Unsettled};
+pub use tentative::{Tentative, Unsettled};
 
 use crate::catalog::AccountId;
 use crate::{CollectionId, Decision, Mode, Pace, View};

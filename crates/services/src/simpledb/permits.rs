@@ -14,10 +14,13 @@ use crate::simpledb::{Code, Error, Request};
 /// the preference of its access key counts, then that of its collection, then what the mode says. A
 /// preference that does not go with the request or the mode is passed over.
 ///
+/// `mode` is that of the request's collection; `None` where this member knows none, so that whoever
+/// carries the request out refuses it as `NoSuchDomain` (SDB-7.4).
+///
 /// # Errors
 /// `InvalidParameterCombination` when level, mode and request do not go together.
 pub fn permits(
-    mode: Mode,
+    mode: Option<Mode>,
     of_collection: Option<Preference>,
     demand: &Demand,
     request: &Request,
@@ -39,7 +42,7 @@ pub fn permits(
     Ok((by_default(mode, kind)?, None))
 }
 
-fn at_level(mode: Mode, kind: Kind, level: Level) -> Result<Level, Error> {
+fn at_level(mode: Option<Mode>, kind: Kind, level: Level) -> Result<Level, Error> {
     match level {
         Level::Default => by_default(mode, kind),
         Level::Strong => strong(mode, kind),
@@ -128,10 +131,10 @@ impl Kind {
     }
 }
 
-fn by_default(mode: Mode, kind: Kind) -> Result<Level, Error> {
+fn by_default(mode: Option<Mode>, kind: Kind) -> Result<Level, Error> {
     let is_eventual = match kind {
         Kind::Domain | Kind::Conditional => false,
-        Kind::Write => !mode.takes_strong(),
+        Kind::Write => mode.is_some_and(|mode| !mode.takes_strong()),
         Kind::Item { consistent } | Kind::Query { consistent } => !consistent,
     };
     if is_eventual {
@@ -140,8 +143,9 @@ fn by_default(mode: Mode, kind: Kind) -> Result<Level, Error> {
     strong(mode, kind)
 }
 
-fn strong(mode: Mode, kind: Kind) -> Result<Level, Error> {
-    if matches!(kind, Kind::Write | Kind::Conditional) && !mode.takes_strong() {
+fn strong(mode: Option<Mode>, kind: Kind) -> Result<Level, Error> {
+    let is_item_write = matches!(kind, Kind::Write | Kind::Conditional);
+    if is_item_write && mode.is_some_and(|mode| !mode.takes_strong()) {
         return refuse("The domain takes eventual writes only.");
     }
     Ok(Level::Strong)
@@ -149,7 +153,7 @@ fn strong(mode: Mode, kind: Kind) -> Result<Level, Error> {
 
 /// Of an unconditional write a barrier asks nothing that a strong one does not do: it is above all
 /// that was acknowledged (G2).
-fn barrier(mode: Mode, kind: Kind) -> Result<Level, Error> {
+fn barrier(mode: Option<Mode>, kind: Kind) -> Result<Level, Error> {
     match kind {
         Kind::Domain => refuse("Domains have no barrier: they are created and deleted strongly."),
         Kind::Query { .. } => refuse("A barrier is about single items: a query cannot have one."),
@@ -159,26 +163,29 @@ fn barrier(mode: Mode, kind: Kind) -> Result<Level, Error> {
     }
 }
 
-fn eventual(mode: Mode, kind: Kind, r: u8) -> Result<(), Error> {
+fn eventual(mode: Option<Mode>, kind: Kind, r: u8) -> Result<(), Error> {
     match kind {
         Kind::Domain => refuse("Domains are created and deleted strongly only."),
         Kind::Conditional => refuse("A conditional write cannot be eventual."),
         Kind::Item { consistent: true } | Kind::Query { consistent: true } => {
             refuse("ConsistentRead=true and eventual consistency cannot be specified together.")
         }
-        Kind::Write if !mode.takes_eventual() => refuse(format!(
-            "The domain takes no eventual writes: its mode is ({mode})."
-        )),
+        Kind::Write => mode.map_or(Ok(()), takes_eventual),
         Kind::Query { .. } if 1 < r => {
             refuse("Only GetAttributes can ask several members: r must be 1.")
         }
-        Kind::Write | Kind::Item { .. } | Kind::Query { .. } => Ok(()),
+        Kind::Item { .. } | Kind::Query { .. } => Ok(()),
     }
 }
 
-/// Whether an eventual write like `request` is taken at all, whoever asks at which level.
-pub(crate) fn permits_eventual_write(mode: Mode, request: &Request) -> Result<(), Error> {
-    eventual(mode, Kind::of(request), 1)
+/// Whether a collection of this mode takes eventual writes.
+pub(crate) fn takes_eventual(mode: Mode) -> Result<(), Error> {
+    if mode.takes_eventual() {
+        return Ok(());
+    }
+    refuse(format!(
+        "The domain takes no eventual writes: its mode is ({mode})."
+    ))
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T, Error> {

@@ -33,9 +33,20 @@ pub enum Ended {
     Settled(Outcome),
 }
 
-/// What is kept of the outcome of a strong write, and `None` if nothing is: a refusal that rests on
-/// the request alone, or a failure of the store, is no entry (D12).
+/// Whether the outcome of a strong write depends on the state it was decided on: then it is an
+/// entry (D12). A refusal that rests on the request alone is none, nor is a failure of the store.
+pub fn depends_on_state(outcome: &Result<Answered, Error>) -> bool {
+    match outcome {
+        Ok(_) => true,
+        Err(error) => error.code.depends_on_state(),
+    }
+}
+
+/// What is kept of the outcome of a named strong write, and `None` if it is no entry.
 pub fn encode_outcome(outcome: &Result<Answered, Error>) -> Option<Bytes> {
+    if !depends_on_state(outcome) {
+        return None;
+    }
     let mut out = vec![VERSION];
     match outcome {
         Ok(answered) => {
@@ -43,9 +54,6 @@ pub fn encode_outcome(outcome: &Result<Answered, Error>) -> Option<Bytes> {
             put_varint(&mut out, answered.box_usage.0);
         }
         Err(error) => {
-            if !error.code.rests_on_state() {
-                return None;
-            }
             out.push(REFUSED);
             put_varint(&mut out, error.box_usage.0);
             put_bytes(&mut out, error.code.name().as_bytes());

@@ -11,13 +11,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, Stamp};
+use fader_chain::{ElementOp, Mutations, Stamp};
 
 use crate::simpledb::pairs::{differences, sorted_pairs, stored_register};
 use crate::{CollectionId, View, ViewError, index_key, split_item_key};
-
-/// What lies over a committed view: the new value of each key, `None` where it is removed.
-pub type Mutations = BTreeMap<Bytes, Option<Bytes>>;
 
 /// An unsettled operation on a register, as far as no committed state covers it.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +79,7 @@ impl Tentative {
         Ok(())
     }
 
-    /// What to lay over the committed view.
+    /// What to lay over the committed view ([`fader_chain::Layered`]).
     pub fn mutations(&self) -> &Mutations {
         &self.mutations
     }

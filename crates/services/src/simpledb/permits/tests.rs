@@ -47,7 +47,7 @@ fn check(mode: Mode, request: &Request, [asked, key, collection]: [&str; 3], exp
         preference: preference(key),
         ..asked.parse().unwrap()
     };
-    let comes_to = match permits(mode, preference(collection), &demand, request) {
+    let comes_to = match permits(Some(mode), preference(collection), &demand, request) {
         Ok((level, bound)) => Preference { level, bound }.to_string(),
         Err(error) => error.code.name(),
     };
@@ -121,4 +121,47 @@ fn a_preference_that_is_not_permitted_is_passed_over() {
         ["strong", "", ""],
         "InvalidParameterCombination",
     );
+}
+
+#[test]
+fn a_domain_that_is_not_known_is_refused_by_whoever_looks_for_it() {
+    for level in [Level::Strong, Level::EVENTUAL] {
+        let demand = Demand {
+            level,
+            ..Demand::default()
+        };
+        let permitted = permits(None, None, &demand, &put(vec![]));
+        assert_eq!(permitted, Ok((level, None)));
+    }
+}
+
+#[test]
+fn a_quorum_has_no_more_members_than_there_are() {
+    let eventual = |r, w| Level::Eventual {
+        r,
+        w,
+        sloppy: false,
+    };
+    for (level, size) in [
+        (eventual(3, 3), 3),
+        (eventual(1, 1), 1),
+        (Level::Strong, 1),
+        (Level::Barrier, 1),
+    ] {
+        assert_eq!(permits_quorum(level, size), Ok(()));
+    }
+    for (level, message) in [
+        (
+            eventual(4, 1),
+            "Value (4) for parameter r is invalid. r must be between 1 and 3.",
+        ),
+        (
+            eventual(1, 255),
+            "Value (255) for parameter w is invalid. w must be between 1 and 3.",
+        ),
+    ] {
+        let error = permits_quorum(level, 3).unwrap_err();
+        let expected = (Code::InvalidParameterValue, message);
+        assert_eq!((error.code, &*error.message), expected);
+    }
 }

@@ -10,7 +10,7 @@ use fader_chain::{RequestId, Stamp};
 use super::super::*;
 use super::world::{Operation, World};
 
-type Pairs = BTreeSet<(String, String)>;
+pub(super) type Pairs = BTreeSet<(String, String)>;
 
 /// `texts` are a domain, an item, and writes such as `put a=1`. A line for each choice of which are
 /// eventual: in how many orders they were carried out, and in which states that ended.
@@ -65,6 +65,7 @@ fn carry_out(
         seq: at as u64,
         part: 0,
     };
+    let mut expected = pairs(&world, key);
     let mut operations: BTreeMap<usize, Operation> = BTreeMap::new();
     let mut stamped: Vec<(Stamp, usize)> = Vec::new();
     for at in (0..writes.len()).filter(|at| is_eventual(*at)) {
@@ -96,7 +97,6 @@ fn carry_out(
     }
     let end = pairs(&world, key);
     stamped.sort();
-    let mut expected = Pairs::from([("a".to_owned(), "0".to_owned())]);
     stamped
         .iter()
         .for_each(|(_, at)| one_after_the_other(&mut expected, &writes[*at]));
@@ -104,7 +104,7 @@ fn carry_out(
     end
 }
 
-fn pairs(world: &World, key: &Bytes) -> Pairs {
+pub(super) fn pairs(world: &World, key: &Bytes) -> Pairs {
     let register = super::world::register(&world.newest, key);
     let pairs = register.pairs();
     pairs
@@ -113,7 +113,7 @@ fn pairs(world: &World, key: &Bytes) -> Pairs {
 }
 
 /// What the write would do alone.
-fn one_after_the_other(pairs: &mut Pairs, write: &Request) {
+pub(super) fn one_after_the_other(pairs: &mut Pairs, write: &Request) {
     match write {
         Request::PutAttributes { put, .. } => {
             for attribute in put.attributes.iter().filter(|attribute| attribute.replace) {
