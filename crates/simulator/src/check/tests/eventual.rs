@@ -255,6 +255,23 @@ fn an_absence_above_the_stamp_covers() {
     read_at(id(1, 2), &[older]).violates("G4");
 }
 
+/// ER-1: a member shows at least what is committed there.
+#[test]
+fn an_eventual_read_shows_what_is_committed() {
+    let mut story = Story::new();
+    let first = story.write("x", &[add("1")]);
+    let second = story.write("x", &[clear(), add("2")]);
+    let call = story.read(R1, "x", second, &[]);
+    assert_eq!(story.holds("linear"), 2);
+    let stale = story.register("x", first);
+    if let Some((_, Outcome::Done(Reply::Shown { registers, .. }))) =
+        &mut story.history.calls[call].end
+    {
+        registers[0].register = stale;
+    }
+    story.violates("ER-1");
+}
+
 /// I9: an eventual read shows what nobody wrote, or nobody has committed.
 #[test]
 fn an_eventual_read_invents() {
