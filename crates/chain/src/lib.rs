@@ -20,7 +20,6 @@ mod replica;
 mod results;
 mod runs;
 mod session;
-pub mod solo;
 mod stamp;
 mod view;
 
@@ -40,7 +39,7 @@ pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{
     Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, Receipt, Replica, Reply,
-    Report, Session, Shown, Tuning, Written,
+    Report, Session, Shown, Tuning, Written, compute,
 };
 pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};

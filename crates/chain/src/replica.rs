@@ -45,6 +45,7 @@ pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Se
 use joining::Joining;
 use read::Reads;
 use write::Writes;
+pub use write::compute;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Phase {

@@ -1,47 +1,54 @@
-//! The thread that drives the chain: it alone decides, logs and applies.
+//! The thread that drives the chain: it alone steps the replica, writes the log and brings the
+//! engine forward.
 //!
-//! One turn: take what is queued, decide each on the newest state, write all entries in one go,
-//! sync once, apply once, answer all. Nothing else touches the log, so the latency of a lone write
-//! is one wake-up, one write and one sync.
+//! One turn: take what is queued, step the replica with each, send what it says to others, write
+//! all records in one go, sync once, apply once, answer all. Nothing else touches the log, so the
+//! latency of a lone write is one wake-up, one write and one sync.
 //!
 //! Invariants:
-//! - T1 a job is answered once: as decided, or that its outcome is unknown.
+//! - T1 see `desk`.
 //! - T2 a reader who got an answer sees what it says: replies leave after the engine has it.
 //! - T3 the log lets go of nothing that the engine has not made durable.
+//! - T4 between two turns, all records are written and all that is committed is applied.
 //!
-//! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s.
+//! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s. What is due beside
+//! requests is in `upkeep`.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
-use bytes::Bytes;
-use fader_chain::solo::{Effect, Input, Replica};
-use fader_chain::{Change, ElementOp, Entry, EntryId, Token};
-use fader_services::catalog::{self, AccountId, Refusal};
+use fader_chain::{
+    Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
+    Mutation, Record, Refusal, Replica, Reply, Report, RequestId, Scope, Session, Token, Tuning,
+};
+use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
-use fader_services::simpledb::{self, Answered, Code, Context, Error, Request};
-use fader_services::{Table, Unhurried, ViewError};
+use fader_services::simpledb::Request;
+use fader_services::{KeyBuilder, Table, ViewError, item_key};
 use tokio::sync::oneshot;
 
-use crate::engine::EngineError;
+use crate::clock;
+use crate::cluster::Links;
+use crate::desk::{
+    Answer, CatalogAnswer, Desk, Showing, SimpleDbAnswer, Work, catalog_unavailable, reads_keys,
+    unavailable,
+};
+use crate::engine::{EngineError, Mutations};
 use crate::keys;
-use crate::log::{Log, LogError};
-use crate::node::{Shared, check_level, placed};
-use crate::pending::Pending;
-use crate::settings::{Durability, Settings};
-use crate::status::Health;
-use crate::sweep::Sweep;
+use crate::log::{self, Log};
+use crate::member::Shared;
+use crate::settings::Settings;
 
 /// How often the thread looks after itself when nobody asks for anything.
 const TICK: Duration = Duration::from_millis(100);
-/// Entries in one group commit.
-const BATCH_ENTRIES: usize = 512;
-/// Bytes of changes in one group commit, beyond which no further job is taken.
+/// The same for a member of a chain of several, which may have to say something again.
+const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
+/// Jobs in one turn.
+const BATCH_JOBS: usize = 512;
+/// Bytes of records in one turn, beyond which no further job is taken.
 const BATCH_BYTES: usize = 4 << 20;
-/// Bytes of log that a start may have to apply again.
-const CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// What the thread is asked to do.
 pub(crate) enum Job {
@@ -50,444 +57,509 @@ pub(crate) enum Job {
         account: AccountId,
         request: Request,
         demand: Demand,
-        reply: oneshot::Sender<Result<Answered, Error>>,
+        reply: oneshot::Sender<SimpleDbAnswer>,
     },
     /// A catalog command.
     Catalog {
         command: catalog::Command,
-        reply: oneshot::Sender<Result<(), Refusal>>,
+        reply: oneshot::Sender<CatalogAnswer>,
     },
+    /// A request that changes nothing.
+    Read {
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        level: Level,
+        reply: oneshot::Sender<Answer<Showing>>,
+    },
+    /// Another member says something.
+    Message(Envelope),
+    /// The coordinator published a configuration.
+    Configuration(Arc<Configuration>),
+    /// The lease holds until then.
+    Lease(u64),
+    /// The life is over; another begins.
+    Live(Identity),
     /// Finish, make everything durable, and end.
     Close,
+    /// End at once, as a process that is killed.
+    Kill,
 }
 
-/// A decision whose answer waits for its commit.
-enum Waiting {
-    SimpleDb(
-        Result<Answered, Error>,
-        oneshot::Sender<Result<Answered, Error>>,
-    ),
-    Catalog(Result<(), Refusal>, oneshot::Sender<Result<(), Refusal>>),
-    Sweep,
+/// What a member of a chain of several has beside itself.
+pub(crate) struct Company {
+    /// The way to the others.
+    pub(crate) links: Arc<Links>,
+    /// The way to the coordinator.
+    pub(crate) notices: Sender<Notice>,
 }
 
-impl Waiting {
-    /// Whoever asked may have gone away; then nobody needs the answer.
-    fn reply(self) {
-        match self {
-            Waiting::SimpleDb(outcome, reply) => drop(reply.send(outcome)),
-            Waiting::Catalog(outcome, reply) => drop(reply.send(outcome)),
-            Waiting::Sweep => {}
-        }
-    }
-
-    fn fail(self, reason: &str) {
-        match self {
-            Waiting::SimpleDb(_, reply) => drop(reply.send(Err(unavailable(reason)))),
-            Waiting::Catalog(_, reply) => drop(reply.send(Err(catalog_unavailable(reason)))),
-            Waiting::Sweep => {}
-        }
-    }
-}
-
-/// The refusal while the node takes no writes.
-pub(crate) fn unavailable(reason: &str) -> Error {
-    Error {
-        code: Code::ServiceUnavailable,
-        message: format!(
-            "Service AmazonSimpleDB is currently unavailable. Please try again later ({reason})"
-        ),
-        box_usage: simpledb::BoxUsage::default(),
-    }
-}
-
-/// The same for the catalog.
-pub(crate) fn catalog_unavailable(reason: &str) -> Refusal {
-    Refusal::View(ViewError(reason.to_owned()))
+/// What a member says to whoever keeps its session.
+pub(crate) enum Notice {
+    /// For the coordinator.
+    Report(Report),
+    /// This life is over, and the disk takes writes: another may begin.
+    LifeOver,
 }
 
 /// The thread's state.
 pub(crate) struct ChainThread {
-    jobs: Receiver<Job>,
-    settings: Settings,
-    shared: Arc<Shared>,
-    replica: Replica,
-    log: Log,
-    pending: Pending,
-    batch: Vec<Entry>,
-    batch_bytes: usize,
-    waiting: BTreeMap<Token, Waiting>,
-    next_token: u64,
-    sweep: Sweep,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) settings: Settings,
+    pub(super) shared: Arc<Shared>,
+    pub(super) company: Option<Company>,
+    pub(super) replica: Replica,
+    pub(super) desk: Desk,
+    pub(super) log: Log,
+    /// The greatest epoch adopted on this disk.
+    pub(super) epoch: u64,
+    /// Whether the engine stands for nothing, since it is being filled.
+    pub(super) is_filling: bool,
+    /// Records to write, with the place of the last.
+    records: Vec<Record>,
+    records_last: Lsn,
+    records_bytes: usize,
+    /// What is to be done to the engine, in order.
+    applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
+    fills: VecDeque<Fill>,
+    /// Reads that wait until the engine has an entry.
+    showing: Vec<(EntryId, Token)>,
+    effects: Vec<Effect>,
+    /// When the replica was told the time last.
+    ticked_at: u64,
     /// The log's bytes when the last checkpoint began.
-    checkpoint_at: u64,
+    pub(super) checkpoint_at: u64,
     /// Why the log takes nothing, while it has no room.
-    log_full: Option<String>,
+    pub(super) log_full: Option<String>,
     /// Why the engine makes nothing durable, while it has no room.
-    engine_full: Option<String>,
+    pub(super) engine_full: Option<String>,
 }
 
 impl ChainThread {
-    /// A thread's state after recovery: `epoch` and `last` are what the log knows. The next epoch
-    /// is durable when this returns.
+    /// A thread's state after recovery: the engine has everything up to `applied`; `epoch` is the
+    /// greatest one adopted. A new segment of the log is begun.
     pub(crate) fn new(
         jobs: Receiver<Job>,
         settings: Settings,
         shared: Arc<Shared>,
         log: Log,
-        (epoch, last): (u64, EntryId),
+        (applied, epoch): (EntryId, u64),
+        me: Identity,
+        company: Option<Company>,
     ) -> Self {
+        let committed = shared.engine.snapshot();
+        let limits = settings.limits.clone();
+        let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,
             settings,
-            replica: Replica::new(),
+            company,
+            replica: Replica::new(me, Tuning::default()),
+            desk: Desk::new(limits, committed, applied),
             log,
-            pending: Pending::new(shared.engine.snapshot()),
-            batch: Vec::new(),
-            batch_bytes: 0,
-            waiting: BTreeMap::new(),
-            next_token: 0,
-            sweep: Sweep::new(),
+            epoch,
+            is_filling,
+            records: Vec::new(),
+            records_last: Lsn::default(),
+            records_bytes: 0,
+            applies: Vec::new(),
+            fills: VecDeque::new(),
+            showing: Vec::new(),
+            effects: Vec::new(),
+            ticked_at: 0,
             checkpoint_at: 0,
             log_full: None,
             engine_full: None,
             shared,
         };
-        thread.step(Input::Recovered { epoch, last });
+        match thread.log.begin(false) {
+            Ok(()) => thread.live(me),
+            Err(error) => thread.on_log_error(&error),
+        }
         thread.publish();
         thread
     }
 
-    /// Serves until it is told to close, or until nobody is left who could ask.
+    /// Serves until it is told to end, or until nobody is left who could ask.
     pub(crate) fn run(mut self) {
         let _failed_if_it_panics = FailOnPanic(self.shared.clone());
-        let mut is_closing = false;
-        while !is_closing {
-            let patience = if self.sweep.is_due() {
-                Duration::ZERO
-            } else {
-                TICK
+        loop {
+            let patience = self.patience();
+            self.shared.gate.pass();
+            let flow = match self.jobs.recv_timeout(patience) {
+                Ok(job) => self.turn(job),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.on_idle();
+                    Flow::On
+                }
+                Err(RecvTimeoutError::Disconnected) => Flow::Close,
             };
-            match self.jobs.recv_timeout(patience) {
-                Ok(job) => is_closing = self.take_batch(job),
-                Err(RecvTimeoutError::Timeout) => self.on_idle(),
-                Err(RecvTimeoutError::Disconnected) => break,
+            match flow {
+                Flow::On => {}
+                Flow::Close => break,
+                Flow::Kill => return,
             }
+            self.tick_if_due();
             self.maintain();
             self.publish();
         }
         self.finish();
     }
 
-    /// Decides what is queued and makes it durable. Says so if the last of it was `Close`.
-    fn take_batch(&mut self, first: Job) -> bool {
+    fn patience(&mut self) -> Duration {
+        let sweeps = self.desk.sweep().is_due() && self.is_sweeper();
+        match (sweeps, &self.company) {
+            (true, _) => Duration::ZERO,
+            (false, None) => TICK,
+            (false, Some(_)) => TICK_IN_COMPANY,
+        }
+    }
+
+    /// Steps with what is queued and makes it durable.
+    fn turn(&mut self, first: Job) -> Flow {
         let mut next = Some(first);
-        let mut is_closing = false;
+        let mut flow = Flow::On;
+        let mut jobs = 0;
         while let Some(job) = next {
-            self.shared.on_dequeued();
             match job {
-                Job::SimpleDb {
-                    account,
-                    request,
-                    demand,
-                    reply,
-                } => {
-                    self.decide_simpledb(&account, &request, &demand, reply);
-                }
-                Job::Catalog { command, reply } => self.decide_catalog(&command, reply),
-                Job::Close => {
-                    is_closing = true;
-                    break;
-                }
+                Job::Close => flow = Flow::Close,
+                Job::Kill => return Flow::Kill,
+                job => self.take(job),
             }
-            let has_room = self.batch.len() < BATCH_ENTRIES && self.batch_bytes < BATCH_BYTES;
-            next = if has_room {
-                self.jobs.try_recv().ok()
-            } else {
-                None
+            jobs += 1;
+            let has_room = jobs < BATCH_JOBS && self.records_bytes < BATCH_BYTES;
+            next = match flow {
+                Flow::On if has_room => self.jobs.try_recv().ok(),
+                _ => None,
             };
         }
         self.flush();
-        is_closing
+        flow
     }
 
-    fn decide_simpledb(
-        &mut self,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-        reply: oneshot::Sender<Result<Answered, Error>>,
-    ) {
-        if let Some(reason) = self.shared.refusal() {
-            return drop(reply.send(Err(unavailable(&reason))));
-        }
-        let domain = request
-            .domain()
-            .map(|name| catalog::domain(&self.pending, account, name));
-        let (collection, mode) = match domain.transpose() {
-            Ok(entry) => {
-                let entry = entry.flatten();
-                if let Err(refusal) = check_level(entry.as_ref(), demand, request) {
-                    return drop(reply.send(Err(refusal)));
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::SimpleDb {
+                account,
+                request,
+                demand,
+                reply,
+            } => {
+                self.shared.on_dequeued();
+                if let Some(reason) = self.shared.refusal() {
+                    return drop(reply.send(Ok(Err(unavailable(&reason)))));
                 }
-                placed(entry)
+                let name = demand.request;
+                let work = Work::SimpleDb {
+                    account,
+                    request,
+                    demand,
+                    outcome: None,
+                    reply,
+                };
+                self.submit(work, name);
             }
-            Err(error) => return drop(reply.send(Err(error.into()))),
-        };
-        let limits = &self.settings.limits;
-        let context = Context {
-            account,
-            collection,
-            mode,
-            unsettled_items: 0,
-            now_ms: now_ms(),
-            limits,
-            pace: &Unhurried,
-        };
-        let decision = simpledb::decide(&self.pending, &context, request);
-        self.submit(decision.changes, Waiting::SimpleDb(decision.outcome, reply));
-    }
-
-    fn decide_catalog(
-        &mut self,
-        command: &catalog::Command,
-        reply: oneshot::Sender<Result<(), Refusal>>,
-    ) {
-        if let Some(reason) = self.shared.refusal() {
-            return drop(reply.send(Err(catalog_unavailable(&reason))));
+            Job::Catalog { command, reply } => {
+                self.shared.on_dequeued();
+                if let Some(reason) = self.shared.refusal() {
+                    return drop(reply.send(Ok(Err(catalog_unavailable(&reason)))));
+                }
+                let work = Work::Catalog {
+                    command,
+                    outcome: None,
+                    reply,
+                };
+                self.submit(work, None);
+            }
+            Job::Read {
+                account,
+                request,
+                demand,
+                level,
+                reply,
+            } => {
+                self.shared.on_dequeued();
+                self.read(account, (request, demand), level, reply);
+            }
+            Job::Message(envelope) => self.step(Input::Message(envelope)),
+            Job::Configuration(configuration) => self.on_configuration(configuration),
+            Job::Lease(until) => self.step(Input::Lease { until }),
+            Job::Live(me) => self.live_again(me),
+            Job::Close | Job::Kill => {}
         }
-        let decision = catalog::decide(&self.pending, command);
-        self.submit(decision.changes, Waiting::Catalog(decision.outcome, reply));
     }
 
-    fn submit(&mut self, changes: Vec<Change>, waiting: Waiting) {
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        self.waiting.insert(token, waiting);
-        if changes.is_empty() {
-            self.step(Input::Refused { token });
-        } else {
-            self.batch_bytes += changes.iter().map(size_of).sum::<usize>();
-            self.step(Input::Submit {
-                token,
-                request: None,
-                result: Bytes::new(),
-                changes,
+    pub(super) fn submit(&mut self, work: Work, request: Option<RequestId>) {
+        let token = self.desk.put(work);
+        self.step(Input::Submit {
+            token,
+            request,
+            barrier: Vec::new(),
+        });
+    }
+
+    fn read(
+        &mut self,
+        account: AccountId,
+        (request, demand): (Request, Demand),
+        level: Level,
+        reply: oneshot::Sender<Answer<Showing>>,
+    ) {
+        let scope = match self.scope(&account, &request) {
+            Ok(scope) => scope,
+            Err(error) => {
+                let applied = self.desk.applied();
+                return drop(reply.send(Ok(Showing::Answered(Err(error.into()), applied))));
+            }
+        };
+        let token = self.desk.put(Work::Read {
+            account,
+            request,
+            demand,
+            reply,
+        });
+        self.step(Input::Read {
+            token,
+            scope,
+            level,
+            session: Session::default(),
+        });
+    }
+
+    /// What a request looks at. With the domain's entry in the catalog: where that is clean, the
+    /// collection is the same before and after all that is not committed.
+    fn scope(&self, account: &AccountId, request: &Request) -> Result<Scope, ViewError> {
+        let Some(name) = request.domain().filter(|_| reads_keys(request)) else {
+            return Ok(Scope::All);
+        };
+        let mut keys = vec![catalog::domain_key(account, name)];
+        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
+        if let Some(collection) = domain.map(|domain| domain.collection) {
+            keys.push(match request {
+                Request::GetAttributes { item, .. } => item_key(collection, item.as_bytes()),
+                _ => KeyBuilder::new(collection, Table::Metadata).build(),
             });
         }
+        Ok(Scope::Keys(keys))
     }
 
-    /// Writes the batch, syncs, applies, answers.
-    fn flush(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
-        self.batch_bytes = 0;
-        let Some(last) = batch.last().map(|entry| entry.id) else {
-            return;
-        };
+    /// Says what has gathered, writes, syncs, applies, answers, until there is nothing left.
+    pub(super) fn flush(&mut self) {
+        self.step(Input::Flush);
+        let mut has_worked = false;
+        while self.work_once() {
+            has_worked = true;
+        }
+        if has_worked && self.company.is_some() {
+            self.step(Input::Flush);
+            while self.work_once() {}
+        }
+    }
+
+    /// One step on the disk, if any is due.
+    fn work_once(&mut self) -> bool {
+        if !self.records.is_empty() {
+            self.write_records();
+        } else if !self.applies.is_empty() {
+            self.apply();
+        } else if let Some(fill) = self.fills.pop_front() {
+            self.fill(fill);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn write_records(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        self.records_bytes = 0;
         if self.shared.failure().is_some() {
             return self.step(Input::PersistFailed);
         }
-        match self.log.append(&batch) {
-            Ok(()) => self.step(Input::Persisted(last)),
+        match self.log.append(&records) {
+            Ok(()) => self.step(Input::Persisted(self.records_last)),
             Err(error) => self.on_log_error(&error),
         }
     }
 
-    fn step(&mut self, input: Input) {
-        let mut effects = Vec::new();
-        self.replica.step(input, &mut effects);
-        effects.into_iter().for_each(|effect| self.perform(effect));
-    }
-
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::PersistEpoch { epoch, prev } => {
-                match self.log.begin_epoch(epoch, prev, self.log_full.is_some()) {
-                    Ok(()) => self.step(Input::EpochPersisted(epoch)),
-                    Err(error) => self.on_log_error(&error),
-                }
-            }
-            Effect::Persist(entry) => {
-                if let Err(error) = self.pending.apply(&entry.under(), &entry.changes) {
-                    self.fail(&format!("the store is damaged: {error}"));
-                }
-                self.batch.push(entry);
-            }
-            Effect::Commit(last) => self.apply(last),
-            Effect::Reply(token) => {
-                let waiting = self
-                    .waiting
-                    .remove(&token)
-                    .expect("T1: a token is answered once");
-                match self.shared.failure() {
-                    None => waiting.reply(),
-                    Some(reason) => waiting.fail(&unknown(&reason)),
-                }
-            }
-            Effect::Fail(token) => {
-                let waiting = self
-                    .waiting
-                    .remove(&token)
-                    .expect("T1: a token is answered once");
-                waiting.fail(&unknown(&self.shared.refusal().unwrap_or_default()));
-            }
+    /// Brings the engine forward, before anyone is answered.
+    fn apply(&mut self) {
+        let applies = std::mem::take(&mut self.applies);
+        let last = applies.last().expect("there is something to apply").0;
+        let mut mutations = Mutations::new();
+        for (_, entry) in &applies {
+            let entry = entry.iter();
+            mutations.extend(entry.map(|mutation| (mutation.key.clone(), mutation.value.clone())));
         }
-    }
-
-    /// Brings the engine to the entry `last`, before anyone is answered.
-    fn apply(&mut self, last: EntryId) {
-        assert_eq!(
-            self.pending.last(),
-            last,
-            "what is committed is what is pending"
-        );
-        let mutations = self.pending.mutations();
-        match self.shared.engine.commit(mutations, last) {
+        match self.shared.engine.commit(&mutations, last) {
             Ok(()) => {
-                self.shared.keys.on_applied(mutations);
-                if keys::touches(mutations, Table::Garbage) {
-                    self.sweep.on_garbage();
+                self.shared.keys.on_applied(&mutations);
+                if keys::touches(&mutations, Table::Garbage) {
+                    self.desk.sweep().on_garbage();
                 }
-                self.pending = Pending::new(self.shared.engine.snapshot());
+                self.on_applied(last);
+                self.step(Input::Applied(last));
             }
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
-    fn on_log_error(&mut self, error: &LogError) {
-        if error.is_full() {
-            if self.log_full.is_none() {
-                tracing::warn!(%error, "no room for the log: writes are refused until there is");
-            }
-            self.log_full = Some(error.to_string());
-        } else {
-            self.fail(&error.to_string());
+    fn on_applied(&mut self, last: EntryId) {
+        log::release(self.log.kept_mut(), last);
+        self.desk.on_applied(self.shared.engine.snapshot(), last);
+        let due = |(at, _): &mut (EntryId, Token)| *at <= last;
+        for (at, token) in self.showing.extract_if(.., due).collect::<Vec<_>>() {
+            self.show(token, at);
         }
-        self.refresh_health();
-        self.pending = Pending::new(self.shared.engine.snapshot());
-        // Its last step may never have happened.
-        self.sweep = Sweep::new();
-        self.step(Input::PersistFailed);
     }
 
-    fn on_engine_error(&mut self, error: &EngineError) {
-        if !error.is_full {
-            return self.fail(&error.to_string());
+    fn fill(&mut self, fill: Fill) {
+        let engine = self.shared.engine.clone();
+        let filled = match &fill {
+            Fill::Begin => engine.begin_fill(),
+            Fill::Range(content) => engine.fill(content),
+            Fill::End { at } => engine.end_fill(*at),
+        };
+        match (filled, fill) {
+            (Err(error), _) => self.fail(&error.to_string()),
+            (Ok(()), Fill::Begin) => self.is_filling = true,
+            (Ok(()), Fill::Range(_)) => {}
+            (Ok(()), Fill::End { at }) => {
+                self.is_filling = false;
+                self.shared.keys.clear();
+                self.on_applied(at);
+                self.step(Input::Filled(at));
+            }
         }
+    }
+
+    pub(super) fn step(&mut self, input: Input) {
+        let mut effects = std::mem::take(&mut self.effects);
+        let stepped = self
+            .replica
+            .step(clock::now(), input, &mut self.desk, &mut effects);
+        if let Err(error) = stepped {
+            self.fail(&format!("the store is damaged: {error}"));
+        }
+        effects.drain(..).for_each(|effect| self.perform(effect));
+        if self.effects.capacity() < effects.capacity() {
+            self.effects = effects;
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Persist { lsn, record } => {
+                if let Record::Entry(entry) = &record {
+                    self.records_bytes += entry.changes.iter().map(size_of).sum::<usize>();
+                }
+                self.records.push(record);
+                self.records_last = lsn;
+            }
+            Effect::Send { to, envelope } => {
+                if let Some(company) = &self.company {
+                    company.links.send(to, envelope);
+                }
+            }
+            Effect::Apply { id, mutations } => self.applies.push((id, mutations)),
+            Effect::Fill(fill) => self.fills.push_back(fill),
+            Effect::Reply { token, reply } => self.reply(token, reply),
+            Effect::Coordinator(report) => self.notify(Notice::Report(report)),
+        }
+    }
+
+    pub(super) fn notify(&self, notice: Notice) {
+        if let Some(company) = &self.company {
+            // Whoever keeps the session is gone only when the node is closing.
+            drop(company.notices.send(notice));
+        }
+    }
+
+    fn reply(&mut self, token: Token, reply: Reply) {
+        match reply {
+            Reply::Decided { id } => {
+                let work = self.desk.take(token);
+                match self.shared.failure() {
+                    None => work.reply(id),
+                    Some(reason) => work.fail(&unknown(&reason)),
+                }
+            }
+            Reply::Show { at } if self.desk.applied() < at && self.desk.is_scan(token) => {
+                self.showing.push((at, token));
+            }
+            Reply::Show { at } => self.show(token, at),
+            Reply::Refused(refusal) => self.desk.take(token).refuse(refusal),
+            Reply::Unknown => {
+                let reason = self
+                    .shared
+                    .refusal()
+                    .unwrap_or_else(|| LIFE_OVER.to_owned());
+                self.desk.take(token).fail(&unknown(&reason));
+            }
+            Reply::Repeated { id, result } => self.desk.take(token).repeat(id, result),
+            Reply::ShowRegister(_)
+            | Reply::ShowTentative { .. }
+            | Reply::Held(_)
+            | Reply::Outcomes(_)
+            | Reply::Lost(_) => self.desk.take(token).refuse(Refusal::NotServing),
+        }
+    }
+
+    /// Answers a read with the state at the commit id `at`.
+    fn show(&mut self, token: Token, at: EntryId) {
+        let Work::Read {
+            account,
+            request,
+            demand,
+            reply,
+        } = self.desk.take(token)
+        else {
+            return;
+        };
+        let showing = match at <= self.desk.applied() {
+            true => Showing::Snapshot(self.desk.snapshot().clone(), self.desk.applied()),
+            false => {
+                let view = self.replica.view_at(at, &**self.desk.snapshot());
+                Showing::Answered(self.desk.answer(&*view, &account, &request, &demand), at)
+            }
+        };
+        drop(reply.send(Ok(showing)));
+    }
+
+    fn tick_if_due(&mut self) {
+        let now = clock::monotonic_ms();
+        if self.company.is_none() || now < self.ticked_at + TICK_IN_COMPANY.as_millis() as u64 {
+            return;
+        }
+        self.ticked_at = now;
+        self.step(Input::Tick);
+        self.flush();
+    }
+
+    /// What is waiting for the disk is forgotten: it was never said to be durable.
+    pub(super) fn drop_work(&mut self) {
+        self.records.clear();
+        self.records_bytes = 0;
+        self.applies.clear();
+        self.fills.clear();
+    }
+
+    pub(super) fn on_full(&mut self, error: &EngineError) {
         if self.engine_full.is_none() {
             tracing::warn!(%error, "no room for the engine: writes are refused until there is");
         }
         self.engine_full = Some(error.to_string());
-        self.refresh_health();
     }
+}
 
-    fn fail(&mut self, reason: &str) {
-        tracing::error!(reason, "the node failed: restart it when the cause is gone");
-        self.shared.set_health(Health::Failed(reason.to_owned()));
-    }
+const LIFE_OVER: &str = "the member left its chain";
 
-    fn refresh_health(&self) {
-        let reason = self.log_full.as_ref().or(self.engine_full.as_ref());
-        self.shared
-            .set_health(reason.map_or(Health::Serving, |reason| Health::ReadOnly(reason.clone())));
-    }
-
-    fn on_idle(&mut self) {
-        if self.shared.failure().is_some() {
-            return;
-        }
-        if self.log_full.is_some() {
-            self.try_to_resume();
-        } else if let Err(error) = self.log.mark() {
-            self.on_log_error(&error);
-        }
-    }
-
-    /// Goes on after the disk was full, in a new epoch, if there is room again.
-    fn try_to_resume(&mut self) {
-        let full = self.log_full.clone();
-        self.step(Input::Resumed);
-        if self.log_full == full && self.log.is_open() {
-            tracing::info!("there is room for the log again: writes are taken");
-            self.log_full = None;
-            self.refresh_health();
-        }
-    }
-
-    /// What is due between two batches: a step of the sweep, checkpoints, and the log's end.
-    fn maintain(&mut self) {
-        if self.shared.refusal().is_some() && self.engine_full.is_none() {
-            return;
-        }
-        if self.engine_full.is_none() && self.sweep.is_due() {
-            match self.sweep.step(&self.pending) {
-                Ok(changes) if changes.is_empty() => {}
-                Ok(changes) => self.submit(changes, Waiting::Sweep),
-                Err(error) => return self.fail(&format!("the store is damaged: {error}")),
-            }
-            self.flush();
-        }
-        if let Err(error) = self.checkpoint_if_due() {
-            self.on_engine_error(&error);
-        }
-        match self.shared.engine.durable() {
-            Ok(durable) => self.cut_log(durable),
-            Err(error) => self.on_engine_error(&error),
-        }
-    }
-
-    fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
-        let logged = self.log.stats().bytes;
-        let is_due = CHECKPOINT_BYTES <= logged - self.checkpoint_at;
-        if !is_due && !self.shared.engine.wants_checkpoint() {
-            return Ok(());
-        }
-        self.checkpoint_at = logged;
-        self.checkpoint()
-    }
-
-    fn checkpoint(&mut self) -> Result<(), EngineError> {
-        // The engine may never be ahead of what a crash leaves of the log.
-        if self.settings.durability == Durability::Os
-            && let Err(error) = self.log.sync()
-        {
-            self.on_log_error(&error);
-            return Ok(());
-        }
-        self.shared.engine.checkpoint()
-    }
-
-    fn cut_log(&mut self, durable: EntryId) {
-        if self.engine_full.take().is_some() {
-            tracing::info!("there is room for the engine again: writes are taken");
-            self.refresh_health();
-        }
-        if let Err(error) = self
-            .log
-            .remove_through(durable, self.settings.log_retain_bytes)
-        {
-            tracing::warn!(%error, "an old segment of the log stays");
-        }
-    }
-
-    fn finish(&mut self) {
-        if self.shared.refusal().is_none() {
-            if let Err(error) = self.log.mark() {
-                self.on_log_error(&error);
-            } else if let Err(error) = self.checkpoint() {
-                self.on_engine_error(&error);
-            }
-        }
-        self.shared.engine.close();
-        self.publish();
-    }
-
-    fn publish(&self) {
-        let epoch = self.replica.epoch();
-        let committed = self.replica.committed().index;
-        self.shared
-            .publish(self.log.stats(), self.log.disk_bytes(), epoch, committed);
-    }
+/// What comes after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    On,
+    Close,
+    Kill,
 }
 
 /// Leaves the node failed if the thread ends by a broken invariant.
@@ -497,12 +569,12 @@ impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let reason = "an invariant of the chain was broken; see the log".to_owned();
-            self.0.set_health(Health::Failed(reason));
+            self.0.set_health(crate::status::Health::Failed(reason));
         }
     }
 }
 
-fn unknown(reason: &str) -> String {
+pub(super) fn unknown(reason: &str) -> String {
     format!("{reason}; it is not known whether the write took effect")
 }
 
@@ -522,10 +594,4 @@ fn size_of_op(op: &ElementOp) -> usize {
             group.len() + value.len()
         }
     }
-}
-
-/// Milliseconds since 1970; 0 before.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }

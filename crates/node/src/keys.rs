@@ -50,10 +50,15 @@ impl KeyCache {
     /// Forgets everything if the mutations touch an access key.
     pub(crate) fn on_applied(&self, mutations: &Mutations) {
         if touches(mutations, Table::AccessKeys) {
-            let mut state = self.state.write();
-            state.generation += 1;
-            state.open.clear();
+            self.clear();
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.write();
+        state.generation += 1;
+        state.open.clear();
     }
 }
 

@@ -4,19 +4,29 @@
 //! numbers the entry -> log (group commit) -> applied -> reply. A read is answered on the caller's
 //! thread from a snapshot of what is applied.
 
+#![allow(
+    dead_code,
+    reason = "what a member of a chain of several needs comes with the cluster"
+)]
+
 mod chain_thread;
+mod clock;
+mod cluster;
+mod configuration;
+mod desk;
 pub mod disk;
 pub mod engine;
 mod keys;
 mod lock;
 mod log;
+mod member;
 mod node;
-mod pending;
 mod recovery;
 mod seal;
 mod settings;
 mod status;
 mod sweep;
+mod upkeep;
 
 pub use node::Node;
 pub use seal::{OpenKey, Secret};

@@ -1,21 +1,47 @@
-//! From what a crash left to a state that serves: the log's entries, applied again where a tree of
-//! the engine lacks them.
+//! From what a crash left to a state that a replica can go on from: the log's records, folded, and
+//! the engine, brought to where every tree holds the same.
+//!
+//! What an engine holds was committed, and so was everything before it. What the log holds beyond
+//! is for the replica to say, but for a member that is alone: there, to be durable is to be
+//! committed (WR-5), and the entries are applied as they are read, so that a long log is no matter
+//! of memory.
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use fader_chain::{Change, Entry, EntryId};
+use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, compute};
 
-use crate::engine::{Engine, EngineError, Tree};
-use crate::log::{Log, Replayed};
-use crate::pending::Pending;
+use crate::engine::{Engine, EngineError, Snapshot, Tree};
+use crate::log::{Log, Replayed, release};
 use crate::status::OpenError;
 
 /// Entries applied to the engine in one step.
 const ENTRIES_PER_COMMIT: u64 = 256;
 
-/// Applies again what the engine lost. Says what the log held and how many entries were applied.
-pub(crate) fn replay(log: &mut Log, engine: &dyn Engine) -> Result<(Replayed, u64), OpenError> {
+/// What was found.
+pub(crate) struct Recovered {
+    /// What the log held.
+    pub(crate) replayed: Replayed,
+    /// The entry up to which the engine holds everything.
+    pub(crate) applied: EntryId,
+    /// The greatest epoch that was adopted.
+    pub(crate) epoch: u64,
+    /// Entries that were applied again.
+    pub(crate) entries_replayed: u64,
+}
+
+/// Whether the log is that of a member which is its chain's whole write path.
+pub(crate) fn is_alone(kept: &Durable, disk: DiskId) -> bool {
+    kept.configuration
+        .as_ref()
+        .is_none_or(|adopted| matches!(&adopted.seats[..], [seat] if seat.disk == disk))
+}
+
+/// Reads the log of the member on `disk`, and applies again what the engine lost.
+pub(crate) fn recover(
+    log: &mut Log,
+    engine: &dyn Engine,
+    disk: DiskId,
+) -> Result<Recovered, OpenError> {
     let applied: BTreeMap<Tree, EntryId> = Tree::ALL
         .into_iter()
         .map(|tree| (tree, engine.applied(tree)))
@@ -31,56 +57,106 @@ pub(crate) fn replay(log: &mut Log, engine: &dyn Engine) -> Result<(Replayed, u6
     let mut replay = Replay {
         engine,
         applied,
-        pending: Pending::new(engine.snapshot()),
+        below: engine.snapshot(),
+        mutations: Mutations::new(),
+        last: EntryId::ZERO,
         uncommitted: 0,
         count: 0,
     };
-    let replayed = log.replay(oldest, |entry| replay.take(&entry))?;
+    let is_filling = engine.is_filling();
+    let mut check_order = true;
+    let replayed = log.replay(oldest, |record, kept| {
+        let is_lone = is_alone(kept, disk) && !is_filling;
+        check_order &= is_lone;
+        if let (true, Record::Entry(entry)) = (is_lone, &record) {
+            replay.check(entry)?;
+        }
+        kept.take(record);
+        if is_alone(kept, disk) && !is_filling {
+            replay.take_through(kept, kept.last())?;
+        } else {
+            release(kept, oldest);
+        }
+        Ok(())
+    })?;
+    if !is_filling {
+        replay.take_through(log.kept_mut(), newest)?;
+    }
     replay.commit()?;
-    if replayed.last < newest {
+    if check_order && replayed.last < newest {
         return Err(OpenError::Damaged(format!(
             "the log ends at entry {}, but the engine holds entries up to {newest}: acknowledged \
              writes may be lost. Restore the data folder from a copy",
             replayed.last
         )));
     }
-    Ok((replayed, replay.count))
+    let adopted = log.kept().configuration.as_ref();
+    Ok(Recovered {
+        applied: newest.max(replay.last),
+        epoch: adopted
+            .map_or(0, |adopted| adopted.epoch)
+            .max(replayed.epoch),
+        entries_replayed: replay.count,
+        replayed,
+    })
 }
 
 struct Replay<'a> {
     engine: &'a dyn Engine,
     applied: BTreeMap<Tree, EntryId>,
-    pending: Pending,
+    below: Snapshot,
+    mutations: Mutations,
+    last: EntryId,
     uncommitted: u64,
     count: u64,
 }
 
 impl Replay<'_> {
-    fn take(&mut self, entry: &Entry) -> Result<(), OpenError> {
+    /// A log without gaps and cuts names every entry that the engine holds.
+    fn check(&self, entry: &Entry) -> Result<(), OpenError> {
         let id = entry.id;
-        let ahead = self
-            .applied
-            .values()
-            .find(|ahead| ahead.index == id.index && **ahead != id);
-        if let Some(ahead) = ahead {
-            return Err(OpenError::Damaged(format!(
+        let mut ahead = self.applied.values();
+        match ahead.find(|ahead| ahead.index == id.index && **ahead != id) {
+            None => Ok(()),
+            Some(ahead) => Err(OpenError::Damaged(format!(
                 "the log's entry {id} is not the {ahead} that the engine holds: the folder mixes \
                  two nodes. Restore it from a copy"
-            )));
+            ))),
         }
-        let lacks = |key: &Bytes| self.applied[&Tree::of(key)] < id;
-        let lacking: Vec<&Change> = entry
-            .changes
-            .iter()
-            .filter(|change| lacks(change.key()))
-            .collect();
+    }
+
+    /// Applies the kept entries up to `last`, and lets go of them.
+    fn take_through(&mut self, kept: &mut Durable, last: EntryId) -> Result<(), OpenError> {
+        for entry in kept.entries.iter().take_while(|entry| entry.id <= last) {
+            self.take(entry)?;
+        }
+        release(kept, last);
+        Ok(())
+    }
+
+    fn take(&mut self, entry: &Entry) -> Result<(), OpenError> {
+        let id = entry.id;
         if self.applied.values().all(|applied| id <= *applied) {
             return Ok(());
         }
-        let taken = self.pending.apply(&entry.under(), lacking);
-        taken.map_err(|error| {
+        let lacks = |key: &[u8]| self.applied[&Tree::of(key)] < id;
+        let lacking = |change: &&Change| lacks(change.key());
+        let changes = entry.changes.iter().filter(lacking).cloned().collect();
+        let entry = Entry {
+            changes,
+            ..entry.clone()
+        };
+        let view = Layered::new(&*self.below, &self.mutations);
+        let mutations = compute(&entry, &view).map_err(|error| {
             OpenError::Damaged(format!("the engine cannot take entry {id}: {error}"))
         })?;
+        let mutations = mutations
+            .into_iter()
+            .filter(|mutation| lacks(&mutation.key))
+            .map(|mutation| (mutation.key, mutation.value))
+            .collect::<Vec<_>>();
+        self.mutations.extend(mutations);
+        self.last = id;
         self.count += 1;
         self.uncommitted += 1;
         if self.uncommitted == ENTRIES_PER_COMMIT {
@@ -95,12 +171,13 @@ impl Replay<'_> {
             return Ok(());
         }
         self.engine
-            .commit(self.pending.mutations(), self.pending.last())
+            .commit(&self.mutations, self.last)
             .map_err(stopped)?;
         if self.engine.wants_checkpoint() {
             self.engine.checkpoint().map_err(stopped)?;
         }
-        self.pending = Pending::new(self.engine.snapshot());
+        self.below = self.engine.snapshot();
+        self.mutations.clear();
         self.uncommitted = 0;
         Ok(())
     }

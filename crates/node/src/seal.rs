@@ -187,8 +187,8 @@ pub(crate) fn random_secret() -> Result<Secret, SealError> {
     Ok(Secret::new(letters.collect()))
 }
 
-/// A random identity for a new log.
-pub(crate) fn random_chain() -> Result<u64, SealError> {
+/// A random number.
+pub(crate) fn random_number() -> Result<u64, SealError> {
     Ok(SysRng.try_next_u64()?)
 }
 

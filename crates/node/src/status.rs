@@ -28,6 +28,9 @@ pub enum OpenError {
     /// The data is damaged; the message says which file and where.
     #[error("{0}")]
     Damaged(String),
+    /// The folder belongs to a member of a chain of several.
+    #[error("{0}")]
+    InCompany(String),
     /// The operating system refused.
     #[error("{context}: {source}")]
     Io {

@@ -31,6 +31,11 @@ impl Sweep {
         self.is_due
     }
 
+    /// What it did last may not have happened: it looks again.
+    pub(crate) fn restart(&mut self) {
+        *self = Sweep::new();
+    }
+
     /// A domain was deleted, or a deleted one is done with.
     pub(crate) fn on_garbage(&mut self) {
         self.is_due = true;

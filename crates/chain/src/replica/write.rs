@@ -485,7 +485,10 @@ impl Replica {
 }
 
 /// What an entry does to the state `newest`, with what is kept of its name.
-pub(super) fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewError> {
+///
+/// # Errors
+/// [`ViewError`] when the state cannot be read, or is not one that the entry could follow.
+pub fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewError> {
     let under = Under {
         id: entry.id,
         stamp: entry.stamp,

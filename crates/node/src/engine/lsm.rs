@@ -12,6 +12,7 @@
 //! Deliberately absent: compression; commits from more than one thread.
 
 mod files;
+mod marker;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,20 +23,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, EntryId, Reader, put_varint};
+use fader_chain::{EntryId, RangeContent};
 use fader_services::{Direction, Scan, View, ViewError};
 use lsm_tree::config::{FilterPolicy, FilterPolicyEntry};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, IterGuardImpl};
 use lsm_tree::{SeqNo, SequenceNumberCounter, Slice};
 use parking_lot::{Condvar, Mutex};
 
-use super::{Engine, EngineError, Mutations, Snapshot, Tree};
+use marker::Marker;
+
+use super::{Engine, EngineError, Mutations, Snapshot, Tree, difference};
 use crate::log::is_full;
 use crate::status::OpenError;
 
-/// Where a tree keeps the id of the last entry it holds: behind all keys, outside of any scan.
+/// Where a tree keeps the id of the last entry it holds: no key of the map, hidden from scans.
 const MARKER: &[u8] = &[0xff];
-const MARKER_VERSION: u8 = 1;
 /// Bytes of tables in memory at which a checkpoint is due. Twice as much, and commits wait for it.
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
@@ -55,6 +57,8 @@ struct Snapshots {
 struct State {
     /// The entry up to which each tree holds everything, in memory or not.
     applied: BTreeMap<Tree, EntryId>,
+    /// Whether it is being filled, and stands for nothing.
+    is_filling: bool,
     /// Bytes committed since the last checkpoint began.
     memory: u64,
     durable: EntryId,
@@ -92,6 +96,7 @@ struct Core {
 pub struct LsmEngine {
     core: Arc<Core>,
     opened: BTreeMap<Tree, EntryId>,
+    was_filling: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -108,6 +113,7 @@ impl LsmEngine {
         let files = Arc::new(DescriptorTable::new(FILES_MAX));
         let mut trees = BTreeMap::new();
         let mut opened = BTreeMap::new();
+        let mut was_filling = false;
         for tree in Tree::ALL {
             let path = folder.join(name(tree));
             files::check(&path).map_err(|reason| damaged(folder, &reason))?;
@@ -118,11 +124,10 @@ impl LsmEngine {
             let opening = configure(config, tree).open().map_err(failed)?;
             seqno.fetch_max(opening.get_highest_seqno().map_or(1, |highest| highest + 1));
             let marker = opening.get(MARKER, SeqNo::MAX).map_err(failed)?;
-            let applied = marker.map_or(Ok(EntryId::ZERO), |bytes| decode_marker(bytes.into()));
-            opened.insert(
-                tree,
-                applied.map_err(|error| damaged(folder, &error.to_string()))?,
-            );
+            let marker = marker.map_or(Ok(Marker::default()), |bytes| Marker::decode(bytes.into()));
+            let marker = marker.map_err(|error| damaged(folder, &error.to_string()))?;
+            was_filling |= marker.is_filling;
+            opened.insert(tree, marker.applied);
             trees.insert(tree, opening);
         }
         let published = seqno.get();
@@ -135,6 +140,7 @@ impl LsmEngine {
             }),
             state: Mutex::new(State {
                 applied: opened.clone(),
+                is_filling: was_filling,
                 memory: 0,
                 durable: opened.values().min().copied().unwrap_or_default(),
                 writing: None,
@@ -155,6 +161,7 @@ impl LsmEngine {
         Ok(LsmEngine {
             core,
             opened,
+            was_filling,
             threads: Mutex::new(threads),
         })
     }
@@ -242,7 +249,11 @@ impl Engine for LsmEngine {
         }
         let seqno = core.seqno.next();
         for (name, tree) in &core.trees {
-            tree.insert(MARKER, encode_marker(state.applied[name]), seqno);
+            let marker = Marker {
+                applied: state.applied[name],
+                is_filling: state.is_filling,
+            };
+            tree.insert(MARKER, marker.encode(), seqno);
             tree.rotate_memtable();
         }
         core.publish(seqno);
@@ -255,6 +266,32 @@ impl Engine for LsmEngine {
     fn durable(&self) -> Result<EntryId, EngineError> {
         let state = self.core.state.lock();
         state.error().cloned().map_or(Ok(state.durable), Err)
+    }
+
+    fn is_filling(&self) -> bool {
+        self.was_filling
+    }
+
+    fn begin_fill(&self) -> Result<(), EngineError> {
+        self.core.state.lock().is_filling = true;
+        self.checkpoint_and_wait()
+    }
+
+    fn fill(&self, content: &RangeContent) -> Result<(), EngineError> {
+        if self.wants_checkpoint() {
+            self.checkpoint()?;
+        }
+        let mutations = difference(&*self.snapshot(), content)?;
+        self.commit(&mutations, EntryId::ZERO)
+    }
+
+    fn end_fill(&self, at: EntryId) -> Result<(), EngineError> {
+        let mut state = self.core.state.lock();
+        state.is_filling = false;
+        let applied = state.applied.values_mut();
+        applied.for_each(|applied| *applied = at);
+        drop(state);
+        self.checkpoint_and_wait()
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -272,6 +309,15 @@ impl Engine for LsmEngine {
 }
 
 impl LsmEngine {
+    fn checkpoint_and_wait(&self) -> Result<(), EngineError> {
+        self.checkpoint()?;
+        let mut state = self.core.state.lock();
+        while state.writing.is_some() && state.error().is_none() {
+            self.core.changed.wait(&mut state);
+        }
+        state.error().cloned().map_or(Ok(()), Err)
+    }
+
     fn end_threads(&self) {
         self.core.state.lock().is_closing = true;
         self.core.changed.notify_all();
@@ -440,12 +486,20 @@ impl View for LsmSnapshot {
                     .core
                     .trees
                     .values()
-                    .map(|tree| scan(tree).peekable())
+                    .map(|tree| hide_marker(scan(tree)).peekable())
                     .collect();
                 Box::new(Merge { scans, direction })
             }
         }
     }
+}
+
+/// Each tree has its marker; none is a key of the map.
+fn hide_marker(scan: Scan<'static>) -> Scan<'static> {
+    let is_marker = |pair: &Result<(Bytes, Bytes), ViewError>| {
+        pair.as_ref().is_ok_and(|(key, _)| &key[..] == MARKER)
+    };
+    Box::new(scan.filter(move |pair| !is_marker(pair)))
 }
 
 /// The trees' pairs as one sequence. No key is in two trees.
@@ -483,23 +537,6 @@ impl Iterator for Merge {
 fn pair(guard: IterGuardImpl) -> Result<(Bytes, Bytes), ViewError> {
     let (key, value) = guard.into_inner().map_err(|error| view_error(&error))?;
     Ok((key.into(), value.into()))
-}
-
-fn encode_marker(id: EntryId) -> Vec<u8> {
-    let mut bytes = vec![MARKER_VERSION];
-    put_varint(&mut bytes, id.epoch);
-    put_varint(&mut bytes, id.index);
-    bytes
-}
-
-fn decode_marker(bytes: Bytes) -> Result<EntryId, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    if reader.byte()? != MARKER_VERSION {
-        return Err(DecodeError::new("a marker's version"));
-    }
-    let id = EntryId::new(reader.varint()?, reader.varint()?);
-    reader.end()?;
-    Ok(id)
 }
 
 fn view_error(error: &lsm_tree::Error) -> ViewError {

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::EntryId;
+use fader_chain::{EntryId, RangeContent};
 use fader_services::{Direction, Scan, View, ViewError};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Engine, EngineError, Mutations, Snapshot, Tree};
+use super::{Engine, EngineError, Mutations, Snapshot, Tree, difference};
 use crate::disk::{SimulatedDisk, SyncSite};
 
 type Map = BTreeMap<Bytes, Bytes>;
@@ -24,13 +24,14 @@ type Applied = BTreeMap<Tree, EntryId>;
 #[derive(Clone, Debug)]
 struct Version {
     applied: Applied,
+    is_filling: bool,
     map: Arc<Map>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What each tree held when it was opened.
-    opened: Applied,
+    /// What it was when it was opened.
+    opened: Version,
     /// The states that a crash may leave, oldest first.
     older: Vec<Version>,
     newest: Version,
@@ -57,6 +58,7 @@ impl MemoryEngine {
             disk,
             Version {
                 applied,
+                is_filling: false,
                 map: Arc::default(),
             },
         )
@@ -69,16 +71,19 @@ impl MemoryEngine {
         let versions: Vec<&Version> = state.older.iter().chain([&state.newest]).collect();
         let mut map = Map::new();
         let mut applied = Applied::new();
+        let mut is_filling = false;
         for tree in Tree::ALL {
             let version = versions[random.random_range(0..versions.len())];
             let kept = version.map.iter().filter(|(key, _)| Tree::of(key) == tree);
             map.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
             applied.insert(tree, version.applied[&tree]);
+            is_filling |= version.is_filling;
         }
         Self::holding(
             disk,
             Version {
                 applied,
+                is_filling,
                 map: Arc::new(map),
             },
         )
@@ -91,7 +96,7 @@ impl MemoryEngine {
 
     fn holding(disk: SimulatedDisk, newest: Version) -> Self {
         let state = State {
-            opened: newest.applied.clone(),
+            opened: newest.clone(),
             older: Vec::new(),
             durable: oldest(&newest.applied),
             newest,
@@ -110,7 +115,7 @@ fn oldest(applied: &Applied) -> EntryId {
 
 impl Engine for MemoryEngine {
     fn applied(&self, tree: Tree) -> EntryId {
-        self.state.lock().opened[&tree]
+        self.state.lock().opened.applied[&tree]
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -158,6 +163,29 @@ impl Engine for MemoryEngine {
 
     fn durable(&self) -> Result<EntryId, EngineError> {
         Ok(self.state.lock().durable)
+    }
+
+    fn is_filling(&self) -> bool {
+        self.state.lock().opened.is_filling
+    }
+
+    fn begin_fill(&self) -> Result<(), EngineError> {
+        self.state.lock().newest.is_filling = true;
+        self.checkpoint()
+    }
+
+    fn fill(&self, content: &RangeContent) -> Result<(), EngineError> {
+        let mutations = difference(&*self.snapshot(), content)?;
+        self.commit(&mutations, EntryId::ZERO)
+    }
+
+    fn end_fill(&self, at: EntryId) -> Result<(), EngineError> {
+        let mut state = self.state.lock();
+        state.newest.is_filling = false;
+        let applied = state.newest.applied.values_mut();
+        applied.for_each(|applied| *applied = at);
+        drop(state);
+        self.checkpoint()
     }
 
     fn disk_bytes(&self) -> u64 {

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, ROWS};
-use fader_services::{Table, View};
+use fader_chain::{EntryId, ROWS, RangeContent};
+use fader_services::{Direction, Table, View};
 
 pub use lsm::LsmEngine;
 pub use memory::MemoryEngine;
@@ -62,6 +62,21 @@ impl Tree {
 /// Where a key says which table it is of: behind the collection's id.
 const TABLE_AT: usize = 8;
 
+/// What makes the range of `content`, as `view` shows it, what it should be.
+fn difference(view: &dyn View, content: &RangeContent) -> Result<Mutations, EngineError> {
+    let mut mutations = Mutations::new();
+    for pair in view.scan(&content.start, &content.end, Direction::Forward) {
+        let (key, _) = pair.map_err(|error| EngineError {
+            message: error.to_string(),
+            is_full: false,
+        })?;
+        mutations.insert(key, None);
+    }
+    let rows = content.rows.iter().cloned();
+    mutations.extend(rows.map(|(key, value)| (key, Some(value))));
+    Ok(mutations)
+}
+
 /// A view that threads may share and keep.
 pub type Snapshot = Arc<dyn View + Send + Sync>;
 
@@ -104,6 +119,27 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// As [`Engine::commit`], of work behind the scenes.
     fn durable(&self) -> Result<EntryId, EngineError>;
+
+    /// Whether it was being filled when it was opened: then it stands for no entry.
+    fn is_filling(&self) -> bool;
+
+    /// From here it stands for no entry: durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn begin_fill(&self) -> Result<(), EngineError>;
+
+    /// Makes a range hold what `content` says, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn fill(&self, content: &RangeContent) -> Result<(), EngineError>;
+
+    /// It holds everything up to `at`: durable, with all ranges, when this returns.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn end_fill(&self, at: EntryId) -> Result<(), EngineError>;
 
     /// Bytes on the medium.
     fn disk_bytes(&self) -> u64;

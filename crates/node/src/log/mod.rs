@@ -1,17 +1,22 @@
 //! The write-ahead log: the truth of a member. The engine is what it says, applied.
 //!
 //! A log is a sequence of segments, each a file. A group commit is one write and one sync. Every
-//! epoch, and so every start, begins a segment; a full segment is followed by another of its epoch.
+//! start begins a segment; a full segment is followed by another.
 //!
 //! Invariants:
 //! - L1 see [`record`].
-//! - L2 a segment is used once its header and its name are durable.
+//! - L2 a segment is used once its header, its preamble and its name are durable.
 //! - L3 after an error a file is never written or synced again: a sync that failed once may succeed
-//!   the next time without the data being there. Another segment goes on, in another epoch.
-//! - L4 what a failed write left behind is void as soon as a later segment names the entry before.
+//!   the next time without the data being there. Another segment goes on.
+//! - L4 what a failed write left behind is void as soon as a later segment says where the one
+//!   before ends.
+//! - L5 what a segment and its preamble say, with the entries of those before, is all there is to
+//!   know: so old segments can go.
+//! - L6 [`Log::kept`] is what recovery would find now, but for entries that were released.
 //!
 //! Deliberately absent: reading entries while running; the chain thread knows them.
 
+mod payload;
 mod reader;
 mod record;
 
@@ -21,10 +26,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fader_chain::{Entry, EntryId};
+use fader_chain::{Durable, EntryId, Record};
 
 pub(crate) use reader::Replayed;
-use record::{Codec, HEADER_SIZE, Header};
+use record::{Before, Codec, HEADER_SIZE, Header};
 
 use crate::disk::{Disk, File, SyncSite};
 use crate::settings::Durability;
@@ -71,12 +76,12 @@ pub(crate) struct LogStats {
 #[derive(Debug)]
 struct Segment {
     sequence: u64,
-    epoch: u64,
+    before: Before,
     /// The last entry before the segment.
     prev: EntryId,
     /// Bytes of the file when it was made.
     file_size: u64,
-    /// Bytes in use.
+    /// Bytes in use, but for those that a failed write left.
     size: u64,
 }
 
@@ -105,6 +110,7 @@ pub(crate) struct Log {
     current: Option<Current>,
     /// The last entry written.
     last: EntryId,
+    kept: Durable,
     stats: LogStats,
     buffer: Vec<u8>,
 }
@@ -127,6 +133,7 @@ impl Log {
             segments: VecDeque::new(),
             current: None,
             last: EntryId::ZERO,
+            kept: Durable::default(),
             stats: LogStats::default(),
             buffer: Vec::new(),
         };
@@ -137,6 +144,11 @@ impl Log {
     /// Whether nothing was ever logged.
     pub(crate) fn is_new(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// The random number that all its segments carry.
+    pub(crate) fn identity(&self) -> u64 {
+        self.chain
     }
 
     /// Whether it takes entries.
@@ -154,39 +166,97 @@ impl Log {
         self.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// Adopts an epoch whose entries follow `prev`: it is durable when this returns. `probes` asks
-    /// for proof that the disk has room.
-    pub(crate) fn begin_epoch(
-        &mut self,
-        epoch: u64,
-        prev: EntryId,
-        probes: bool,
-    ) -> Result<(), LogError> {
-        self.current = None;
-        self.last = prev;
-        self.begin_segment(epoch, probes)
+    /// What a start would find now (L6).
+    pub(crate) fn kept(&self) -> &Durable {
+        &self.kept
     }
 
-    /// Writes entries in one go; as durable as the setting says when this returns.
-    pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), LogError> {
+    /// What a start would find now, to be brought up to date by a recovery.
+    pub(crate) fn kept_mut(&mut self) -> &mut Durable {
+        &mut self.kept
+    }
+
+    /// Begins a segment; what stands behind the last write that succeeded is void when this
+    /// returns. `probes` asks for proof that the disk has room.
+    pub(crate) fn begin(&mut self, probes: bool) -> Result<(), LogError> {
+        self.current = None;
+        let before = self.segments.back();
+        let sequence = before.map_or(1, |segment| segment.sequence + 1);
+        let end = before.map_or(0, |segment| segment.size as u32);
+        let codec = Codec::new(self.chain, sequence);
+        let preamble = self.preamble(codec);
+        let header = Header {
+            chain: self.chain,
+            sequence,
+            before: Before::Offset {
+                end,
+                preamble: preamble.len() as u32,
+            },
+            prev: self.last,
+            file_size: self.segment_bytes,
+        };
+        let path = self.path(sequence);
+        let file = self.create_file(&path, &header, &preamble, probes);
+        let mut file = file.map_err(|source| failed("creating", &path, source))?;
+        file.sync(SyncSite::SegmentHeader)
+            .map_err(|source| failed("syncing", &path, source))?;
+        let named = self.disk.sync_folder(&self.folder, SyncSite::SegmentFolder);
+        named.map_err(|source| failed("syncing the folder of", &path, source))?;
+        let end = (HEADER_SIZE + preamble.len()) as u32;
+        self.segments.push_back(Segment {
+            sequence,
+            before: header.before,
+            prev: self.last,
+            file_size: self.segment_bytes,
+            size: u64::from(end),
+        });
+        self.current = Some(Current {
+            file,
+            path,
+            codec,
+            end,
+            synced: end,
+            is_marked: true,
+        });
+        Ok(())
+    }
+
+    /// L5: what is needed of earlier segments, but for their entries.
+    fn preamble(&self, codec: Codec) -> Vec<u8> {
+        let kept = &self.kept;
+        let epoch = kept.configuration.iter().cloned().map(Record::Epoch);
+        let clock = (0 < kept.clock_bound).then_some(Record::ClockBound(kept.clock_bound));
+        let operations = kept.operations.values().cloned().map(Record::Operation);
+        let mut out = Vec::new();
+        for record in epoch.chain(clock).chain(operations) {
+            codec.put(&mut out, HEADER_SIZE as u32, 0, &record);
+        }
+        out
+    }
+
+    /// Writes records in one go; as durable as the setting says when this returns.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<(), LogError> {
         self.rotate()?;
         let mut current = self.take_current()?;
         self.buffer.clear();
-        for entry in entries {
-            assert_eq!(entry.prev, self.last, "I3: {} does not follow", entry.id);
+        for record in records {
             let (base, synced) = (current.end, current.synced);
-            current
-                .codec
-                .put_entry(&mut self.buffer, base, synced, |out| entry.encode(out));
-            self.last = entry.id;
+            current.codec.put(&mut self.buffer, base, synced, record);
         }
         self.write(&mut current)?;
         current.is_marked = false;
-        if self.durability == Durability::Disk {
+        let is_promise =
+            |record: &Record| matches!(record, Record::Epoch(_) | Record::ClockBound(_));
+        if self.durability == Durability::Disk || records.iter().any(is_promise) {
             self.sync_file(&mut current)?;
         }
-        self.stats.entries += entries.len() as u64;
+        self.on_written(&current);
         self.current = Some(current);
+        for record in records {
+            self.last = follow(self.last, record);
+            self.stats.entries += u64::from(matches!(record, Record::Entry(_)));
+            self.kept.take(record.clone());
+        }
         Ok(())
     }
 
@@ -219,6 +289,7 @@ impl Log {
         self.write(&mut current)?;
         self.sync_file(&mut current)?;
         current.is_marked = true;
+        self.on_written(&current);
         self.current = Some(current);
         Ok(())
     }
@@ -242,58 +313,22 @@ impl Log {
     }
 
     fn rotate(&mut self) -> Result<(), LogError> {
-        match (&self.current, self.segments.back()) {
-            (Some(current), Some(segment)) if self.segment_bytes <= u64::from(current.end) => {
-                let epoch = segment.epoch;
+        match &self.current {
+            Some(current) if self.segment_bytes <= u64::from(current.end) => {
                 self.sync()?;
-                self.current = None;
-                self.begin_segment(epoch, false)
+                self.begin(false)
             }
             _ => Ok(()),
         }
     }
 
-    fn begin_segment(&mut self, epoch: u64, probes: bool) -> Result<(), LogError> {
-        let sequence = self
-            .segments
-            .back()
-            .map_or(1, |segment| segment.sequence + 1);
-        let header = Header {
-            chain: self.chain,
-            sequence,
-            epoch,
-            prev: self.last,
-            file_size: self.segment_bytes,
-        };
-        let path = self.path(sequence);
-        let file = self.create_file(&path, &header, probes);
-        let mut file = file.map_err(|source| failed("creating", &path, source))?;
-        file.sync(SyncSite::SegmentHeader)
-            .map_err(|source| failed("syncing", &path, source))?;
-        let named = self.disk.sync_folder(&self.folder, SyncSite::SegmentFolder);
-        named.map_err(|source| failed("syncing the folder of", &path, source))?;
-        let size = HEADER_SIZE as u64;
-        self.segments.push_back(Segment {
-            sequence,
-            epoch,
-            prev: self.last,
-            file_size: self.segment_bytes,
-            size,
-        });
-        let codec = Codec::new(self.chain, sequence);
-        let end = HEADER_SIZE as u32;
-        self.current = Some(Current {
-            file,
-            path,
-            codec,
-            end,
-            synced: end,
-            is_marked: true,
-        });
-        Ok(())
-    }
-
-    fn create_file(&self, path: &Path, header: &Header, probes: bool) -> io::Result<Box<dyn File>> {
+    fn create_file(
+        &self,
+        path: &Path,
+        header: &Header,
+        preamble: &[u8],
+        probes: bool,
+    ) -> io::Result<Box<dyn File>> {
         let mut file = match self.disk.create(path) {
             // A segment that never came to be used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -309,7 +344,7 @@ impl Log {
             let zeros = vec![0; PROBE_BYTES.min(self.segment_bytes) as usize];
             file.write_all_at(0, &zeros)?;
         }
-        file.write_all_at(0, &header.encode())?;
+        file.write_all_at(0, &[&header.encode(), preamble].concat())?;
         Ok(file)
     }
 
@@ -333,10 +368,13 @@ impl Log {
         current.end = u32::try_from(end)
             .map_err(|_| failed("writing", &current.path, io::ErrorKind::FileTooLarge.into()))?;
         self.stats.bytes += self.buffer.len() as u64;
-        if let Some(segment) = self.segments.back_mut() {
-            segment.size = end;
-        }
         Ok(())
+    }
+
+    fn on_written(&mut self, current: &Current) {
+        if let Some(segment) = self.segments.back_mut() {
+            segment.size = u64::from(current.end);
+        }
     }
 
     /// A later segment will say that everything before the failed write is there: with
@@ -361,6 +399,26 @@ impl Log {
 
     fn path(&self, sequence: u64) -> PathBuf {
         self.folder.join(format!("{sequence:016x}.log"))
+    }
+}
+
+/// The engine has everything up to `applied`: those entries need not be kept in memory, nor the
+/// operations that they settled.
+pub(crate) fn release(kept: &mut Durable, applied: EntryId) {
+    let released = kept.entries.iter().take_while(|entry| entry.id <= applied);
+    for name in released.filter_map(|entry| entry.request) {
+        kept.operations.remove(&name);
+    }
+    kept.release(applied);
+}
+
+/// The last entry of a log that ended with `last` and goes on with `record`.
+fn follow(last: EntryId, record: &Record) -> EntryId {
+    match record {
+        Record::Entry(entry) => entry.id,
+        Record::Cut { after } => last.min(*after),
+        Record::Filled { at } => last.max(*at),
+        _ => last,
     }
 }
 

@@ -8,10 +8,11 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use fader_chain::{Entry, EntryId};
+use fader_chain::{Durable, EntryId, Record};
 
-use super::record::{Codec, HEADER_SIZE, Header, Payload};
-use super::{Log, Segment};
+use super::payload::{self, KIND_MARK};
+use super::record::{Before, Codec, HEADER_SIZE, Header};
+use super::{Log, Segment, follow};
 use crate::disk::{self, File, SyncSite};
 use crate::status::OpenError;
 
@@ -22,7 +23,7 @@ const ZEROS: [u8; 4096] = [0; 4096];
 pub(crate) struct Replayed {
     /// The last entry of the log.
     pub(crate) last: EntryId,
-    /// The greatest epoch adopted.
+    /// The greatest epoch that segments of format 1 name.
     pub(crate) epoch: u64,
     /// Segments read.
     pub(crate) segments: u64,
@@ -65,6 +66,8 @@ impl Log {
         let mut bytes = vec![0; size.min(HEADER_SIZE as u64) as usize];
         file.read_exact_at(0, &mut bytes)
             .map_err(|source| reading(&path, source))?;
+        let unused = |reason: &str| format!("{}, offset 0: {reason}; never used", path.display());
+        let codec = Codec::new(self.chain, sequence);
         let header = match Header::decode(&bytes) {
             Ok(header) if header.sequence != sequence => {
                 return Err(damaged(&path, 0, "the header is that of another segment"));
@@ -73,37 +76,39 @@ impl Log {
                 return Err(damaged(&path, 0, "the segment belongs to another log"));
             }
             Ok(header) => header,
-            // L2: nothing was written behind a header that was not durable.
-            Err(reason) if is_last && is_zero_behind_header(&*file, size, &path)? => {
-                return Ok(Some(format!(
-                    "{}, offset 0: {reason}; never used",
-                    path.display()
-                )));
+            // L2: nothing that testifies was written behind a header that was not durable.
+            Err(reason) if is_last && is_unused(&*file, is_first, codec, &path)? => {
+                return Ok(Some(unused(&reason)));
             }
             Err(reason) => return Err(damaged(&path, 0, &reason)),
         };
         self.chain = header.chain;
-        let Header {
-            epoch,
-            prev,
-            file_size,
-            ..
-        } = header;
+        let codec = Codec::new(header.chain, sequence);
+        if is_last
+            && 0 < header.before.preamble_size()
+            && !has_preamble(&*file, &header, codec, &path)?
+        {
+            if is_unused(&*file, false, codec, &path)? {
+                return Ok(Some(unused("the preamble is cut off")));
+            }
+            return Err(damaged(&path, HEADER_SIZE, "the preamble is damaged"));
+        }
         self.segments.push_back(Segment {
             sequence,
-            epoch,
-            prev,
-            file_size,
+            before: header.before,
+            prev: header.prev,
+            file_size: header.file_size,
             size: HEADER_SIZE as u64,
         });
         Ok(None)
     }
 
-    /// Hands out every entry after `applied`, and perhaps some before it, in order.
+    /// Hands out every record from before the entry after `applied` on, in order, with what the log
+    /// keeps, which `take` is to bring up to date.
     pub(crate) fn replay(
         &mut self,
         applied: EntryId,
-        mut take: impl FnMut(Entry) -> Result<(), OpenError>,
+        mut take: impl FnMut(Record, &mut Durable) -> Result<(), OpenError>,
     ) -> Result<Replayed, OpenError> {
         let mut replayed = Replayed::default();
         if self.segments.is_empty() {
@@ -112,6 +117,7 @@ impl Log {
         self.sync_last()?;
         let first = self.first_needed(applied)?;
         replayed.last = self.segments[first].prev;
+        self.kept.before = replayed.last;
         for at in first..self.segments.len() {
             self.replay_segment(at, &mut replayed, &mut take)?;
         }
@@ -158,18 +164,19 @@ impl Log {
         &mut self,
         at: usize,
         replayed: &mut Replayed,
-        take: &mut impl FnMut(Entry) -> Result<(), OpenError>,
+        take: &mut impl FnMut(Record, &mut Durable) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
         let Segment {
             sequence,
-            epoch,
+            before,
             prev,
             file_size,
             ..
         } = self.segments[at];
-        let end_at = self.segments.get(at + 1).map(|next| next.prev);
+        let end = End::of(self.segments.get(at + 1));
         let path = self.path(sequence);
-        if prev != replayed.last || epoch < replayed.epoch {
+        let falls = matches!(before, Before::Entry { epoch } if epoch < replayed.epoch);
+        if prev != replayed.last || falls {
             return Err(damaged(
                 &path,
                 0,
@@ -178,43 +185,90 @@ impl Log {
         }
         let bytes = disk::read_file(&*self.disk, &path).map_err(|source| reading(&path, source))?;
         let bytes = Bytes::from(bytes);
-        if end_at.is_none() {
-            check_size(&bytes, file_size, &path)?;
+        if end == End::Open {
+            check_size(&bytes, file_size, before, &path)?;
         }
         let codec = Codec::new(self.chain, sequence);
         let mut offset = HEADER_SIZE;
-        while end_at != Some(replayed.last) {
-            let Some(record) = codec.read(&bytes, offset) else {
-                replayed.torn = judge(&codec, &bytes, offset, end_at, &path)?;
+        while !end.is_reached(offset, replayed.last) {
+            let Some(frame) = codec
+                .read(&bytes, offset)
+                .filter(|frame| end.has(frame.end))
+            else {
+                replayed.torn = judge(&codec, &bytes, offset, end, &path)?;
                 break;
             };
-            if let Payload::Entry(payload) = record.payload {
-                let entry =
-                    Entry::decode(payload).map_err(|e| damaged(&path, offset, &e.to_string()))?;
-                if entry.prev != replayed.last || entry.id.epoch != epoch {
-                    return Err(damaged(
-                        &path,
-                        offset,
-                        "the entry does not follow the one before",
-                    ));
-                }
-                replayed.last = entry.id;
-                take(entry)?;
+            if frame.kind != KIND_MARK {
+                let record = payload::decode(frame.kind, frame.payload)
+                    .map_err(|error| damaged(&path, offset, &error.to_string()))?;
+                check_follows(before, replayed.last, &record)
+                    .map_err(|reason| damaged(&path, offset, reason))?;
+                replayed.last = follow(replayed.last, &record);
+                take(record, &mut self.kept)?;
             }
-            offset = record.end;
+            offset = frame.end;
         }
         self.segments[at].size = offset as u64;
-        replayed.epoch = epoch;
+        if let Before::Entry { epoch } = before {
+            replayed.epoch = epoch;
+        }
         replayed.segments += 1;
         replayed.bytes += offset as u64;
         Ok(())
     }
 }
 
+/// Where a segment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The last segment: where its records end.
+    Open,
+    /// With this entry.
+    Entry(EntryId),
+    /// At this offset.
+    Offset(u32),
+}
+
+impl End {
+    fn of(next: Option<&Segment>) -> End {
+        match next.map(|next| (next.before, next.prev)) {
+            None => End::Open,
+            Some((Before::Entry { .. }, prev)) => End::Entry(prev),
+            Some((Before::Offset { end, .. }, _)) => End::Offset(end),
+        }
+    }
+
+    fn is_reached(self, offset: usize, last: EntryId) -> bool {
+        match self {
+            End::Open => false,
+            End::Entry(id) => id == last,
+            End::Offset(end) => end as usize == offset,
+        }
+    }
+
+    /// Whether a record may end at `offset`.
+    fn has(self, offset: usize) -> bool {
+        !matches!(self, End::Offset(end) if (end as usize) < offset)
+    }
+}
+
+/// Format 1 holds the entries of one epoch without a gap.
+fn check_follows(before: Before, last: EntryId, record: &Record) -> Result<(), &'static str> {
+    match (before, record) {
+        (Before::Entry { epoch }, Record::Entry(entry))
+            if entry.prev != last || entry.id.epoch != epoch =>
+        {
+            Err("the entry does not follow the one before")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the last segment has all its bytes: L2, its size was durable before anything was written
-/// behind its header. Of earlier segments, the next one tells.
-fn check_size(bytes: &Bytes, file_size: u64, path: &Path) -> Result<(), OpenError> {
-    if file_size <= bytes.len() as u64 || used_size(bytes) <= HEADER_SIZE {
+/// behind its preamble. Of earlier segments, the next one tells.
+fn check_size(bytes: &Bytes, file_size: u64, before: Before, path: &Path) -> Result<(), OpenError> {
+    let unused = HEADER_SIZE + before.preamble_size();
+    if file_size <= bytes.len() as u64 || used_size(bytes) <= unused {
         return Ok(());
     }
     let reason = format!("the file is cut off; it had {file_size} bytes");
@@ -226,11 +280,16 @@ fn judge(
     codec: &Codec,
     bytes: &Bytes,
     offset: usize,
-    end_at: Option<EntryId>,
+    end: End,
     path: &Path,
 ) -> Result<Option<String>, OpenError> {
-    if let Some(end) = end_at {
-        let reason = format!("a record is damaged, and entries up to {end} must follow");
+    let must_follow = match end {
+        End::Open => None,
+        End::Entry(id) => Some(format!("entries up to {id} must follow")),
+        End::Offset(end) => Some(format!("records up to offset {end} must follow")),
+    };
+    if let Some(must_follow) = must_follow {
+        let reason = format!("a record is damaged, and {must_follow}");
         return Err(damaged(path, offset, &reason));
     }
     let used = used_size(bytes);
@@ -261,19 +320,47 @@ fn used_size(bytes: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-fn is_zero_behind_header(file: &dyn File, size: u64, path: &Path) -> Result<bool, OpenError> {
-    let mut chunk = ZEROS;
-    let mut offset = HEADER_SIZE as u64;
-    while offset < size {
-        let chunk = &mut chunk[..(size - offset).min(ZEROS.len() as u64) as usize];
-        file.read_exact_at(offset, chunk)
-            .map_err(|source| reading(path, source))?;
-        if *chunk != ZEROS[..chunk.len()] {
-            return Ok(false);
-        }
-        offset += chunk.len() as u64;
+/// Whether no record of the segment says that its header and preamble were durable. Of a first
+/// segment the identity is unknown without its header, but it has no preamble: then zeros tell.
+fn is_unused(
+    file: &dyn File,
+    is_first: bool,
+    codec: Codec,
+    path: &Path,
+) -> Result<bool, OpenError> {
+    let size = file.size().map_err(|source| reading(path, source))?;
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    file.read_exact_at(0, &mut bytes)
+        .map_err(|source| reading(path, source))?;
+    let used = used_size(&bytes);
+    if is_first {
+        return Ok(used <= HEADER_SIZE);
     }
-    Ok(true)
+    let witness = codec.find_witness(&Bytes::from(bytes), HEADER_SIZE - 1, used);
+    Ok(witness.is_none())
+}
+
+/// Whether the records of the preamble are whole.
+fn has_preamble(
+    file: &dyn File,
+    header: &Header,
+    codec: Codec,
+    path: &Path,
+) -> Result<bool, OpenError> {
+    let size = file.size().map_err(|source| reading(path, source))?;
+    let end = HEADER_SIZE + header.before.preamble_size();
+    let mut bytes = vec![0; (end as u64).min(size) as usize];
+    file.read_exact_at(0, &mut bytes)
+        .map_err(|source| reading(path, source))?;
+    let bytes = Bytes::from(bytes);
+    let mut offset = HEADER_SIZE;
+    while offset < end {
+        match codec.read(&bytes, offset) {
+            Some(frame) => offset = frame.end,
+            None => return Ok(false),
+        }
+    }
+    Ok(offset == end)
 }
 
 fn sequence_of(name: &str) -> Option<u64> {

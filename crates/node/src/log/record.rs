@@ -1,11 +1,16 @@
 //! The bytes of a log segment (docs/format/log.md).
 //!
 //! ```text
-//! segment := header record*  then zeros
-//! header  := "FADERLOG"  version:u32  chain:u64  sequence:u64  epoch:u64
+//! segment := header  preamble  record*  then zeros
+//! header  := "FADERLOG"  format:u32=2  chain:u64  sequence:u64  end:u32  preamble:u32
 //!            prev.epoch:u64  prev.index:u64  file_size:u64  crc:u32             64 bytes
 //! record  := crc:u32  size:u32  synced:u32  kind:u8  payload[size]
 //! ```
+//!
+//! `end` is where the segment before ends: what stands there behind it is void. `preamble` is the
+//! size of the records that repeat what is needed of all segments before, but for their entries.
+//! Format 1 has `epoch:u64`, that of its entries, in place of both: there the segment before ends
+//! with the entry `prev`.
 //!
 //! Numbers are little-endian. Checksums are CRC-32C. A record's covers the segment's identity and
 //! the record's own offset too, so that no other bytes, however old, pass for it.
@@ -16,7 +21,9 @@
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
-use fader_chain::EntryId;
+use fader_chain::{EntryId, Record};
+
+use super::payload::{self, KIND_MARK, KIND_MAX};
 
 /// Bytes of a segment's header.
 pub(super) const HEADER_SIZE: usize = 64;
@@ -24,9 +31,8 @@ pub(super) const HEADER_SIZE: usize = 64;
 pub(super) const RECORD_SIZE: usize = 13;
 
 const MAGIC: &[u8; 8] = b"FADERLOG";
-const VERSION: u32 = 1;
-const KIND_ENTRY: u8 = 1;
-const KIND_MARK: u8 = 2;
+const FORMAT: u32 = 2;
+const FORMAT_OF_ENTRIES: u32 = 1;
 
 /// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,23 +41,49 @@ pub(super) struct Header {
     pub(super) chain: u64,
     /// One more than that of the segment before.
     pub(super) sequence: u64,
-    /// The epoch of its entries.
-    pub(super) epoch: u64,
-    /// The last entry before it. What follows that entry in the segment before is void.
+    /// What its format says of the segment before.
+    pub(super) before: Before,
+    /// The last entry before it.
     pub(super) prev: EntryId,
     /// The size that the segment's file has from its first moment.
     pub(super) file_size: u64,
+}
+
+/// What a segment says of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Format 2: it ends at `end`; whatever is needed of it but for entries is said again in as
+    /// many bytes as `preamble`.
+    Offset { end: u32, preamble: u32 },
+    /// Format 1: it ends with the entry `prev`; all entries of this segment are of `epoch`.
+    Entry { epoch: u64 },
+}
+
+impl Before {
+    /// Bytes of the records that repeat earlier ones.
+    pub(super) fn preamble_size(self) -> usize {
+        match self {
+            Before::Offset { preamble, .. } => preamble as usize,
+            Before::Entry { .. } => 0,
+        }
+    }
 }
 
 impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_SIZE] {
         let mut bytes = [0; HEADER_SIZE];
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let (format, before) = match self.before {
+            Before::Offset { end, preamble } => {
+                (FORMAT, u64::from(preamble) << 32 | u64::from(end))
+            }
+            Before::Entry { epoch } => (FORMAT_OF_ENTRIES, epoch),
+        };
+        bytes[8..12].copy_from_slice(&format.to_le_bytes());
         let numbers = [
             self.chain,
             self.sequence,
-            self.epoch,
+            before,
             self.prev.epoch,
             self.prev.index,
             self.file_size,
@@ -73,35 +105,32 @@ impl Header {
         if checksum(&[&bytes[..60]]) != crc {
             return Err("the header's checksum does not match".to_owned());
         }
-        let version = u32_at(bytes, 8);
-        if &bytes[..8] != MAGIC || version != VERSION {
-            return Err(format!(
-                "format version {version} is not one this program reads"
-            ));
-        }
+        let format = u32_at(bytes, 8);
+        let before = match format {
+            FORMAT if &bytes[..8] == MAGIC => Before::Offset {
+                end: u32_at(bytes, 28),
+                preamble: u32_at(bytes, 32),
+            },
+            FORMAT_OF_ENTRIES if &bytes[..8] == MAGIC => Before::Entry {
+                epoch: u64_at(bytes, 28),
+            },
+            _ => return Err(format!("format {format} is not one this program reads")),
+        };
         Ok(Header {
             chain: u64_at(bytes, 12),
             sequence: u64_at(bytes, 20),
-            epoch: u64_at(bytes, 28),
+            before,
             prev: EntryId::new(u64_at(bytes, 36), u64_at(bytes, 44)),
             file_size: u64_at(bytes, 52),
         })
     }
 }
 
-/// What a record holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Payload {
-    /// An encoded entry.
-    Entry(Bytes),
-    /// Nothing: the record only says what was durable when it was written.
-    Mark,
-}
-
 /// A whole record, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) payload: Payload,
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) payload: Bytes,
     /// See L1.
     pub(super) synced: u32,
     /// The offset behind it.
@@ -120,21 +149,15 @@ impl Codec {
         Codec { chain, sequence }
     }
 
-    /// Appends an entry's record to `out`, whose first byte belongs at `base` of the segment.
-    pub(super) fn put_entry(
-        &self,
-        out: &mut Vec<u8>,
-        base: u32,
-        synced: u32,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) {
+    /// Appends a record to `out`, whose first byte belongs at `base` of the segment.
+    pub(super) fn put(&self, out: &mut Vec<u8>, base: u32, synced: u32, record: &Record) {
         let start = out.len();
         out.extend_from_slice(&[0; RECORD_SIZE]);
-        encode(out);
-        self.seal(out, start, base, synced, KIND_ENTRY);
+        payload::encode(record, out);
+        self.seal(out, start, base, synced, payload::kind(record));
     }
 
-    /// Appends a mark's record.
+    /// Appends a mark.
     pub(super) fn put_mark(&self, out: &mut Vec<u8>, base: u32, synced: u32) {
         let start = out.len();
         out.extend_from_slice(&[0; RECORD_SIZE]);
@@ -152,23 +175,20 @@ impl Codec {
     }
 
     /// The record at `offset` of a segment, if there is a whole one.
-    pub(super) fn read(&self, segment: &Bytes, offset: usize) -> Option<Record> {
+    pub(super) fn read(&self, segment: &Bytes, offset: usize) -> Option<Frame> {
         let head = segment.get(offset..offset.checked_add(RECORD_SIZE)?)?;
         let (crc, size) = (u32_at(head, 0), u32_at(head, 4));
         let (synced, kind) = (u32_at(head, 8), head[12]);
         let end = (offset + RECORD_SIZE).checked_add(size as usize)?;
-        if !matches!(kind, KIND_ENTRY | KIND_MARK) || segment.len() < end {
+        if !(1..=KIND_MAX).contains(&kind) || segment.len() < end {
             return None;
         }
         if self.checksum(offset as u64, &segment[offset + 4..end]) != crc {
             return None;
         }
-        let payload = match kind {
-            KIND_ENTRY => Payload::Entry(segment.slice(offset + RECORD_SIZE..end)),
-            _ => Payload::Mark,
-        };
-        Some(Record {
-            payload,
+        Some(Frame {
+            kind,
+            payload: segment.slice(offset + RECORD_SIZE..end),
             synced,
             end,
         })

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use expect_test::expect;
-use fader_chain::{Change, Entry, EntryId, Stamp};
+use fader_chain::{
+    Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, NodeId, Operation,
+    Record, RequestId, Role, Seat, Stamp, Wiring,
+};
 use proptest::prelude::*;
 
-use super::{Log, Replayed};
+use super::{Log, Replayed, payload};
 use crate::disk::{Disk, SimulatedDisk};
 use crate::settings::Durability;
 use crate::status::OpenError;
@@ -31,12 +34,16 @@ fn entry(epoch: u64, prev: EntryId, size: usize) -> Entry {
     }
 }
 
+fn records(entries: &[Arc<Entry>]) -> Vec<Record> {
+    entries.iter().cloned().map(Record::Entry).collect()
+}
+
 /// A log being written, and what was written.
 struct Writer {
     disk: SimulatedDisk,
     log: Log,
     epoch: u64,
-    entries: Vec<Entry>,
+    entries: Vec<Arc<Entry>>,
 }
 
 fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Log, OpenError> {
@@ -50,11 +57,14 @@ fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Log, OpenError> 
     Ok(log)
 }
 
-fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Entry>), OpenError> {
+fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Arc<Entry>>), OpenError> {
     let mut log = open(disk, Durability::Disk)?;
     let mut entries = Vec::new();
-    let replayed = log.replay(EntryId::ZERO, |entry| {
-        entries.push(entry);
+    let replayed = log.replay(EntryId::ZERO, |record, kept| {
+        if let Record::Entry(entry) = &record {
+            entries.push(entry.clone());
+        }
+        kept.take(record);
         Ok(())
     })?;
     Ok((replayed, entries))
@@ -84,24 +94,22 @@ impl Writer {
 
     fn begin_epoch(&mut self) {
         self.epoch += 1;
-        self.log
-            .begin_epoch(self.epoch, self.last(), false)
-            .unwrap();
+        self.log.begin(false).unwrap();
     }
 
-    fn batch(&self, sizes: &[usize]) -> Vec<Entry> {
+    fn batch(&self, sizes: &[usize]) -> Vec<Arc<Entry>> {
         let mut prev = self.last();
         let entries = sizes.iter().map(|size| {
             let entry = entry(self.epoch, prev, *size);
             prev = entry.id;
-            entry
+            Arc::new(entry)
         });
         entries.collect()
     }
 
     fn append(&mut self, sizes: &[usize]) {
         let batch = self.batch(sizes);
-        self.log.append(&batch).unwrap();
+        self.log.append(&records(&batch)).unwrap();
         self.entries.extend(batch);
     }
 
@@ -133,10 +141,7 @@ fn what_was_written_is_read() {
     let writer = written();
     let (replayed, entries) = read(&writer.disk).unwrap();
     assert_eq!(entries, writer.entries);
-    assert_eq!(
-        (replayed.epoch, replayed.last, replayed.torn),
-        (2, writer.last(), None)
-    );
+    assert_eq!((replayed.last, replayed.torn), (writer.last(), None));
     assert_eq!(replayed.segments, 3);
 }
 
@@ -160,16 +165,168 @@ fn the_bytes_are_frozen() {
             .join("\n")
     };
     expect![[r#"
-        46414445524c4f470100000007000000
-        00000000010000000000000001000000
+        46414445524c4f470200000007000000
+        00000000010000000000000000000000
         00000000000000000000000000000000
-        00000000900100000000000044fb8f22"#]]
+        000000009001000000000000804076f6"#]]
     .assert_eq(&hex(0..64));
     expect![[r#"
         37e1d1a9120000004000000001020101
         0000000001010100000103036b6b6b"#]]
     .assert_eq(&hex(64..95));
     expect!["b371b93e000000005f00000002"].assert_eq(&hex(95..108));
+}
+
+/// A segment of format 1 as it was written, with one entry of format 1, behind it a mark.
+#[test]
+fn a_log_of_format_1_is_read_and_goes_on() {
+    const SEGMENT: &str = "\
+        46414445524c4f47010000000700000000000000010000000000000001000000\
+        0000000000000000000000000000000000000000900100000000000044fb8f22\
+        fee0aec2100000004000000001010101000001010100000103036b6b6b\
+        551652f1000000005d00000002";
+    let bytes: Vec<u8> = (0..SEGMENT.len() / 2)
+        .map(|at| u8::from_str_radix(&SEGMENT[2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    let mut writer = Writer::new(Durability::Disk);
+    let path = writer.files()[0].clone();
+    writer.disk.remove(&path).unwrap();
+    let mut file = writer.disk.create(&path).unwrap();
+    file.set_size(SEGMENT_BYTES).unwrap();
+    file.write_all_at(0, &bytes).unwrap();
+
+    let (replayed, entries) = read(&writer.disk).unwrap();
+    assert_eq!((replayed.epoch, replayed.torn), (1, None));
+    assert_eq!(entries, [Arc::new(entry(1, EntryId::ZERO, 3))]);
+    writer.entries = entries;
+    writer.log = open(&writer.disk, Durability::Disk).unwrap();
+    let replayed = writer.log.replay(EntryId::ZERO, |record, kept| {
+        kept.take(record);
+        Ok(())
+    });
+    assert_eq!(replayed.unwrap().last, EntryId::new(1, 1));
+    writer.begin_epoch();
+    writer.append(&[20, 30]);
+    assert_eq!(read(&writer.disk).unwrap().1, writer.entries);
+}
+
+/// One record of each kind but the entry.
+fn others() -> Vec<Record> {
+    let name = RequestId {
+        client: 1 << 100,
+        seq: 300,
+        part: 2,
+    };
+    let operation = Operation {
+        name,
+        stamp: Stamp {
+            base: EntryId::new(3, 4),
+            clock: 1_700_000_000_000,
+            node: 2,
+            counter: 1,
+        },
+        accept: EntryId::new(3, 9),
+        key: Bytes::from_static(b"key"),
+        ops: vec![ElementOp::Clear {
+            group: Bytes::from_static(b"group"),
+        }],
+    };
+    let configuration = Configuration {
+        epoch: 4,
+        wiring: Wiring::Star,
+        seats: vec![Seat {
+            node: NodeId(2),
+            incarnation: Incarnation(7),
+            disk: DiskId(8),
+            role: Role::Serving,
+        }],
+        last_serving: vec![(NodeId(2), DiskId(8))],
+        floor: EntryId::new(2, 2),
+    };
+    vec![
+        Record::Epoch(Arc::new(configuration)),
+        Record::Operation(Arc::new(operation)),
+        Record::ClockBound(1_700_000_001_000),
+        Record::Filled {
+            at: EntryId::new(3, 12),
+        },
+        Record::Cut {
+            after: EntryId::new(3, 10),
+        },
+        Record::Forgotten(vec![RequestId { seq: 299, ..name }]),
+    ]
+}
+
+#[test]
+fn every_kind_of_record_comes_back() {
+    for record in others() {
+        let mut bytes = Vec::new();
+        payload::encode(&record, &mut bytes);
+        let kind = payload::kind(&record);
+        let bytes = Bytes::from(bytes);
+        assert_eq!(payload::decode(kind, bytes.clone()), Ok(record.clone()));
+        for size in 0..bytes.len() {
+            let cut = payload::decode(kind, bytes.slice(..size));
+            assert!(cut.is_err(), "{size} bytes pass for {record:?}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_repeats_what_is_needed_of_those_before() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.log.append(&others()).unwrap();
+    writer.begin_epoch();
+    let kept = writer.log.kept().clone();
+    assert_eq!(kept.operations.len(), 1, "another name was forgotten");
+    writer.log.remove_through(EntryId::new(9, 99), 0).unwrap();
+    assert_eq!(writer.files().len(), 1);
+    for seed in 0..20 {
+        let mut log = open(&writer.disk.crash(seed), Durability::Disk).unwrap();
+        let replayed = log.replay(EntryId::new(3, 12), |record, kept| {
+            kept.take(record);
+            Ok(())
+        });
+        assert_eq!(replayed.unwrap().last, EntryId::new(3, 10));
+        let found = log.kept();
+        assert_eq!(found.configuration, kept.configuration);
+        assert_eq!(found.operations, kept.operations);
+        assert_eq!(found.clock_bound, kept.clock_bound);
+    }
+}
+
+#[test]
+fn a_segment_whose_beginning_is_not_whole_was_never_used() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.log.append(&others()).unwrap();
+    let before = writer.log.kept().clone();
+    for at in 0..8 {
+        let disk = writer.disk.copy();
+        let mut log = open(&disk, Durability::Disk).unwrap();
+        log.replay(EntryId::ZERO, |record, kept| {
+            kept.take(record);
+            Ok(())
+        })
+        .unwrap();
+        disk.cut_power_at(disk.operations() + at);
+        drop(log.begin(false));
+        for seed in 0..50 {
+            let disk = disk.crash(seed);
+            let mut log = open(&disk, Durability::Disk).unwrap();
+            log.replay(EntryId::ZERO, |record, kept| {
+                kept.take(record);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(
+                log.kept().operations,
+                before.operations,
+                "{at}, seed {seed}"
+            );
+            assert_eq!(log.kept().configuration, before.configuration);
+            log.begin(false).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -320,8 +477,10 @@ fn segments_go_when_nothing_in_them_is_needed() {
     let mut log = open(&writer.disk, Durability::Disk).unwrap();
     let mut entries = Vec::new();
     let applied = EntryId::new(1, 4);
-    let replayed = log.replay(applied, |entry| {
-        entries.push(entry.id.index);
+    let replayed = log.replay(applied, |record, _| {
+        if let Record::Entry(entry) = record {
+            entries.push(entry.id.index);
+        }
         Ok(())
     });
     assert_eq!(replayed.unwrap().last, writer.last());
@@ -335,9 +494,9 @@ fn what_a_failed_write_left_is_void_after_the_next_epoch() {
         writer.append(&[10]);
         fault(&writer.disk, true);
         let failed = writer.batch(&[20, 30]);
-        assert!(writer.log.append(&failed).is_err());
+        assert!(writer.log.append(&records(&failed)).is_err());
         assert!(
-            writer.log.append(&failed).is_err(),
+            writer.log.append(&records(&failed)).is_err(),
             "L3: the file is not used again"
         );
         fault(&writer.disk, false);
@@ -389,7 +548,7 @@ proptest! {
         let sure = writer.entries.len();
         writer.disk.fail_syncs(true);
         let unsure = writer.batch(last);
-        prop_assert!(writer.log.append(&unsure).is_err());
+        prop_assert!(writer.log.append(&records(&unsure)).is_err());
         writer.entries.extend(unsure);
         let (_, entries) = read(&writer.disk.crash(seed)).unwrap();
         prop_assert!(writer.entries.starts_with(&entries));

@@ -1,13 +1,10 @@
 //! The sweep ends, removes everything of deleted domains, and nothing else.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use fader_chain::{Change, EntryId, Under};
 use fader_services::{CollectionId, Direction, KeyBuilder, MapView, SYSTEM, Table, View};
 
 use super::{KEYS_PER_STEP, Sweep};
-use crate::pending::Pending;
 
 fn fill(pairs: &mut Vec<(Bytes, Bytes)>, collection: u64, count: usize) {
     for number in 0..count {
@@ -35,9 +32,8 @@ fn deleted_domains_go_and_others_stay() {
         .into_iter()
         .map(|(key, value)| Change::Put { key, value })
         .collect();
-    let mut below = MapView::default();
-    below.apply(&puts, &Under::strong(EntryId::ZERO)).unwrap();
-    let mut view = Pending::new(Arc::new(below));
+    let mut view = MapView::default();
+    view.apply(&puts, &Under::strong(EntryId::ZERO)).unwrap();
     let mut sweep = Sweep::new();
     let mut steps = 0;
     while sweep.is_due() {
@@ -45,7 +41,7 @@ fn deleted_domains_go_and_others_stay() {
         assert!(changes.len() <= KEYS_PER_STEP + 2);
         steps += 1;
         let id = EntryId::new(1, steps);
-        view.apply(&Under::strong(id), &changes).unwrap();
+        view.apply(&changes, &Under::strong(id)).unwrap();
     }
     assert!((5..9).contains(&steps), "{steps} steps");
     assert_eq!(view.scan(&[], &[0xff], Direction::Forward).count(), 20);

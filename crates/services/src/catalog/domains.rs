@@ -32,7 +32,7 @@ pub fn domain(
     account: &AccountId,
     name: &str,
 ) -> Result<Option<DomainEntry>, ViewError> {
-    let Some(value) = view.get(&entry_key(account, name))? else {
+    let Some(value) = view.get(&domain_key(account, name))? else {
         return Ok(None);
     };
     Ok(Some(decode_entry(value)?))
@@ -114,7 +114,7 @@ pub(crate) fn create_domain(
     let changes = vec![
         put_number(next_key, next + 1),
         Change::Put {
-            key: entry_key(account, name),
+            key: domain_key(account, name),
             value: encode_entry(&DomainEntry {
                 collection,
                 mode,
@@ -136,7 +136,7 @@ pub(crate) fn delete_domain(
     let count = domain_count(view, account)?.saturating_sub(1);
     Ok(vec![
         Change::Remove {
-            key: entry_key(account, name),
+            key: domain_key(account, name),
         },
         put_number(count_key(account), count),
         Change::Put {
@@ -162,7 +162,8 @@ pub(crate) fn garbage(
         })
 }
 
-fn entry_key(account: &AccountId, name: &str) -> Bytes {
+/// The key of the entry of the domain of `account` called `name`.
+pub fn domain_key(account: &AccountId, name: &str) -> Bytes {
     KeyBuilder::new(SYSTEM, Table::Domains)
         .text(account.0.as_bytes())
         .raw(name.as_bytes())

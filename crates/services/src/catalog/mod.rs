@@ -7,8 +7,8 @@ mod access_key;
 mod domains;
 
 pub use access_key::{decide, key, keys};
-pub use domains::domain;
 pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
+pub use domains::{domain, domain_key};
 
 use bytes::Bytes;
 

@@ -1,0 +1,20 @@
+//! The clocks of a step (`fader_chain::Now`).
+
+use fader_chain::Now;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::desk::now_ms;
+
+/// Milliseconds of a clock that never falls and counts the time that the machine was suspended.
+pub(crate) fn monotonic_ms() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Both clocks.
+pub(crate) fn now() -> Now {
+    Now {
+        monotonic: monotonic_ms(),
+        wall: now_ms(),
+    }
+}

@@ -1,0 +1,111 @@
+//! The bytes of a configuration, as the log and the coordinator keep it.
+//!
+//! ```text
+//! configuration := 1  epoch  wiring:u8  count seat*  count (node disk)*  floor:id
+//! seat          := node  incarnation:u128be  disk:u128be  role:u8
+//! ```
+//!
+//! Numbers without a size are varints.
+
+use bytes::Bytes;
+use fader_chain::{
+    Configuration, DecodeError, DiskId, EntryId, Incarnation, NodeId, Reader, Role, Seat, Wiring,
+    put_varint,
+};
+
+const FORMAT: u8 = 1;
+
+/// Appends the encoding of a configuration.
+pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
+    out.push(FORMAT);
+    put_varint(out, configuration.epoch);
+    out.push(match configuration.wiring {
+        Wiring::Star => 0,
+        Wiring::Chain => 1,
+    });
+    put_varint(out, configuration.seats.len() as u64);
+    for seat in &configuration.seats {
+        put_varint(out, u64::from(seat.node.0));
+        out.extend_from_slice(&seat.incarnation.0.to_be_bytes());
+        out.extend_from_slice(&seat.disk.0.to_be_bytes());
+        out.push(match seat.role {
+            Role::Serving => 0,
+            Role::Syncing => 1,
+        });
+    }
+    put_varint(out, configuration.last_serving.len() as u64);
+    for (node, disk) in &configuration.last_serving {
+        put_varint(out, u64::from(node.0));
+        out.extend_from_slice(&disk.0.to_be_bytes());
+    }
+    put_varint(out, configuration.floor.epoch);
+    put_varint(out, configuration.floor.index);
+}
+
+/// Reads what `encode` wrote, to the last byte.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes are no configuration of a format we know.
+pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    if reader.byte()? != FORMAT {
+        return Err(DecodeError::new("a configuration's format"));
+    }
+    let epoch = reader.varint()?;
+    let wiring = match reader.byte()? {
+        0 => Wiring::Star,
+        1 => Wiring::Chain,
+        _ => return Err(DecodeError::new("a configuration's wiring")),
+    };
+    let count = reader.count()?;
+    let seats = (0..count)
+        .map(|_| decode_seat(&mut reader))
+        .collect::<Result<Vec<_>, _>>()?;
+    let count = reader.count()?;
+    let last_serving = (0..count)
+        .map(|_| Ok((decode_node(&mut reader)?, DiskId(decode_u128(&mut reader)?))))
+        .collect::<Result<Vec<_>, DecodeError>>()?;
+    let floor = EntryId::new(reader.varint()?, reader.varint()?);
+    reader.end()?;
+    if seats.is_empty() {
+        return Err(DecodeError::new("a configuration's seats"));
+    }
+    Ok(Configuration {
+        epoch,
+        wiring,
+        seats,
+        last_serving,
+        floor,
+    })
+}
+
+fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
+    Ok(Seat {
+        node: decode_node(reader)?,
+        incarnation: Incarnation(decode_u128(reader)?),
+        disk: DiskId(decode_u128(reader)?),
+        role: match reader.byte()? {
+            0 => Role::Serving,
+            1 => Role::Syncing,
+            _ => return Err(DecodeError::new("a seat's role")),
+        },
+    })
+}
+
+fn decode_node(reader: &mut Reader) -> Result<NodeId, DecodeError> {
+    let number = u32::try_from(reader.varint()?);
+    number
+        .map(NodeId)
+        .map_err(|_| DecodeError::new("a node's number"))
+}
+
+fn decode_u128(reader: &mut Reader) -> Result<u128, DecodeError> {
+    let mut number = 0;
+    for _ in 0..16 {
+        number = number << 8 | u128::from(reader.byte()?);
+    }
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! What the chain thread has on its desk: requests that are not answered yet, and the engine's
+//! state as the replica knows it. The replica asks here (`fader_chain::Host`).
+//!
+//! Invariants:
+//! - T1 a request is answered once: as decided, or that its outcome is unknown.
+//! - D1 `committed` is the engine's state as of the last entry that the replica was told is
+//!   applied.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use fader_chain::{
+    Accepted, Change, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View,
+};
+use fader_services::catalog::{self, AccountId};
+use fader_services::level::{Demand, Receipt};
+use fader_services::simpledb::{self, Answered, Code, Context, Ended, Error, Limits, Request};
+use fader_services::{Unhurried, ViewError};
+use tokio::sync::oneshot;
+
+use crate::engine::Snapshot;
+use crate::member::{check_level, placed};
+use crate::sweep::Sweep;
+
+/// What comes back to whoever asked: what the service says, or that nothing was done here.
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
+/// A SimpleDB request's answer.
+pub(crate) type SimpleDbAnswer = Answer<Result<(Answered, Receipt), Error>>;
+
+/// A catalog command's answer.
+pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
+
+/// What a read may be answered from.
+pub(crate) enum Showing {
+    /// The state to answer from, on the caller's thread.
+    Snapshot(Snapshot, EntryId),
+    /// The answer: the state was no engine's.
+    Answered(Result<Answered, Error>, EntryId),
+}
+
+/// A request on the desk.
+pub(crate) enum Work {
+    /// A SimpleDB request that may change state.
+    SimpleDb {
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        outcome: Option<Result<Answered, Error>>,
+        reply: oneshot::Sender<SimpleDbAnswer>,
+    },
+    /// A catalog command.
+    Catalog {
+        command: catalog::Command,
+        outcome: Option<Result<(), catalog::Refusal>>,
+        reply: oneshot::Sender<CatalogAnswer>,
+    },
+    /// A step of the sweep.
+    Sweep,
+    /// A request that changes nothing.
+    Read {
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        reply: oneshot::Sender<Answer<Showing>>,
+    },
+}
+
+impl Work {
+    /// Whoever asked may have gone away; then nobody needs the answer.
+    pub(crate) fn reply(self, id: Option<EntryId>) {
+        match self {
+            Work::SimpleDb { outcome, reply, .. } => {
+                let outcome = outcome.expect("a decided request has its outcome");
+                let receipt = Receipt {
+                    version: id,
+                    ..Receipt::default()
+                };
+                drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
+            }
+            Work::Catalog { outcome, reply, .. } => {
+                let outcome = outcome.expect("a decided command has its outcome");
+                drop(reply.send(Ok(outcome)));
+            }
+            Work::Sweep | Work::Read { .. } => {}
+        }
+    }
+
+    /// It was decided before, under its name.
+    pub(crate) fn repeat(self, id: EntryId, result: Bytes) {
+        let ended = simpledb::decode_outcome(result);
+        match (self, ended) {
+            (Work::SimpleDb { reply, .. }, Ok(Ended::Decided(outcome))) => {
+                let receipt = Receipt {
+                    version: Some(id),
+                    ..Receipt::default()
+                };
+                drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
+            }
+            (work, Ok(_)) => work.fail("the name is that of another kind of request"),
+            (work, Err(error)) => work.fail(&error.to_string()),
+        }
+    }
+
+    /// It may take effect, or not.
+    pub(crate) fn fail(self, reason: &str) {
+        match self {
+            Work::SimpleDb { reply, .. } => drop(reply.send(Ok(Err(unavailable(reason))))),
+            Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
+            Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
+            Work::Sweep => {}
+        }
+    }
+
+    /// Nothing was done.
+    pub(crate) fn refuse(self, refusal: Refusal) {
+        match self {
+            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Sweep => {}
+        }
+    }
+}
+
+/// The refusal while a node cannot say more.
+pub(crate) fn unavailable(reason: &str) -> Error {
+    Error {
+        code: Code::ServiceUnavailable,
+        message: format!(
+            "Service AmazonSimpleDB is currently unavailable. Please try again later ({reason})"
+        ),
+        box_usage: simpledb::BoxUsage::default(),
+    }
+}
+
+/// The same for the catalog.
+pub(crate) fn catalog_unavailable(reason: &str) -> catalog::Refusal {
+    catalog::Refusal::View(ViewError(reason.to_owned()))
+}
+
+/// The desk.
+pub(crate) struct Desk {
+    limits: Limits,
+    committed: Snapshot,
+    applied: EntryId,
+    fixed: Option<(EntryId, Snapshot)>,
+    works: RefCell<BTreeMap<Token, Work>>,
+    next_token: u64,
+    sweep: RefCell<Sweep>,
+}
+
+impl Desk {
+    /// An empty desk over an engine that has everything up to `applied`.
+    pub(crate) fn new(limits: Limits, committed: Snapshot, applied: EntryId) -> Self {
+        Desk {
+            limits,
+            committed,
+            applied,
+            fixed: None,
+            works: RefCell::default(),
+            next_token: 0,
+            sweep: RefCell::new(Sweep::new()),
+        }
+    }
+
+    /// Takes a request.
+    pub(crate) fn put(&mut self, work: Work) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.works.get_mut().insert(token, work);
+        token
+    }
+
+    /// Gives a request back, to be answered.
+    pub(crate) fn take(&mut self, token: Token) -> Work {
+        let work = self.works.get_mut().remove(&token);
+        work.expect("T1: a token is answered once")
+    }
+
+    /// The engine was brought to the entry `applied`.
+    pub(crate) fn on_applied(&mut self, committed: Snapshot, applied: EntryId) {
+        self.committed = committed;
+        self.applied = applied;
+    }
+
+    /// Whether the request is a read of more than single keys.
+    pub(crate) fn is_scan(&self, token: Token) -> bool {
+        let works = self.works.borrow();
+        let Some(Work::Read { request, .. }) = works.get(&token) else {
+            return false;
+        };
+        !reads_keys(request)
+    }
+
+    /// The engine's state.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.committed
+    }
+
+    /// The last entry that it has.
+    pub(crate) fn applied(&self) -> EntryId {
+        self.applied
+    }
+
+    /// The sweep of deleted domains.
+    pub(crate) fn sweep(&mut self) -> &mut Sweep {
+        self.sweep.get_mut()
+    }
+
+    /// Answers a read on `view`.
+    pub(crate) fn answer(
+        &self,
+        view: &dyn View,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Answered, Error> {
+        self.with_context(view, account, (request, demand), |context| {
+            simpledb::answer(view, context, request)
+        })
+    }
+
+    fn with_context<T>(
+        &self,
+        view: &dyn View,
+        account: &AccountId,
+        (request, demand): (&Request, &Demand),
+        run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let entry = match request.domain() {
+            Some(name) => catalog::domain(view, account, name)?,
+            None => None,
+        };
+        check_level(entry.as_ref(), demand, request)?;
+        let (collection, mode) = placed(entry);
+        let context = Context {
+            account,
+            collection,
+            mode,
+            unsettled_items: 0,
+            now_ms: now_ms(),
+            limits: &self.limits,
+            pace: &Unhurried,
+        };
+        run(&context)
+    }
+
+    fn decide_simpledb(
+        &self,
+        newest: &dyn View,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> (Result<Answered, Error>, Vec<Change>) {
+        let decision = self.with_context(newest, account, (request, demand), |context| {
+            Ok(simpledb::decide(newest, context, request))
+        });
+        match decision {
+            Ok(decision) => (decision.outcome, decision.changes),
+            Err(error) => (Err(error), Vec::new()),
+        }
+    }
+}
+
+impl Host for Desk {
+    fn committed(&self) -> &dyn View {
+        &*self.committed
+    }
+
+    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+        let mut works = self.works.borrow_mut();
+        let work = works.get_mut(&token).expect("T1: it is not answered yet");
+        match work {
+            Work::SimpleDb {
+                account,
+                request,
+                demand,
+                outcome,
+                ..
+            } => {
+                let (decided, changes) = self.decide_simpledb(newest, account, request, demand);
+                let depends_on_state = match &decided {
+                    Ok(_) => true,
+                    Err(error) => error.code.rests_on_state(),
+                };
+                let result = match demand.request {
+                    Some(_) => simpledb::encode_outcome(&decided).unwrap_or_default(),
+                    None => Bytes::new(),
+                };
+                *outcome = Some(decided);
+                Ok(Decided {
+                    result,
+                    changes,
+                    depends_on_state,
+                })
+            }
+            Work::Catalog {
+                command, outcome, ..
+            } => {
+                let decision = catalog::decide(newest, command);
+                *outcome = Some(decision.outcome);
+                Ok(Decided {
+                    result: Bytes::new(),
+                    changes: decision.changes,
+                    depends_on_state: true,
+                })
+            }
+            Work::Sweep => Ok(Decided {
+                changes: self.sweep.borrow_mut().step(newest)?,
+                ..Decided::default()
+            }),
+            Work::Read { .. } => Ok(Decided::default()),
+        }
+    }
+
+    fn accept(
+        &self,
+        _token: Token,
+        _tentative: &dyn View,
+    ) -> Result<Option<Vec<Accepted>>, ViewError> {
+        Ok(None)
+    }
+
+    fn settle(&self, _operation: &Operation, _newest: &dyn View) -> Result<Settled, ViewError> {
+        Ok(Settled::Refused(Bytes::new()))
+    }
+
+    fn fix(&mut self) {
+        self.fixed = Some((self.applied, Arc::clone(&self.committed)));
+    }
+
+    fn unfix(&mut self) {
+        self.fixed = None;
+    }
+
+    fn fixed(&self) -> Option<(EntryId, &dyn View)> {
+        let (id, state) = self.fixed.as_ref()?;
+        Some((*id, &**state))
+    }
+}
+
+/// Whether a request that changes nothing looks at single keys only.
+pub(crate) fn reads_keys(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::GetAttributes { .. } | Request::DomainMetadata { .. }
+    )
+}
+
+/// Milliseconds since 1970; 0 before.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,484 @@
+//! One member with its disk: its folder, its engine, its log, and the thread that drives it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fader_chain::{Configuration, DiskId, Identity, Incarnation};
+use fader_services::catalog::{self, AccountId, DomainEntry};
+use fader_services::level::{Demand, Level};
+use fader_services::simpledb::{self, Answered, Context, Error, Request};
+use fader_services::{CollectionId, Mode, Pace, View};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::chain_thread::{ChainThread, Company, Job};
+use crate::desk::{now_ms, unavailable};
+use crate::disk::{Disk, RealDisk, SyncSite};
+use crate::engine::{Engine, LsmEngine, Snapshot};
+use crate::keys::KeyCache;
+use crate::lock::FolderLock;
+use crate::log::{Log, LogStats};
+use crate::recovery::{self, Recovered};
+use crate::seal::{self, SealError};
+use crate::settings::Settings;
+use crate::status::{Counters, Health, OpenError, Recovery};
+
+/// Messages of other members that wait for the chain thread; what comes beyond is lost.
+const MESSAGES_MAX: usize = 4096;
+
+/// Why a request is not taken by a member that is ending.
+pub(crate) const STOPPED: &str = "the node is stopping";
+
+/// What the chain thread and the handles share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) keys: KeyCache,
+    pub(crate) gate: Gate,
+    health: RwLock<Health>,
+    queue_depth: AtomicU64,
+    counters: Mutex<Counters>,
+    configuration: RwLock<Option<Arc<Configuration>>>,
+    /// Last, so that the folder is held until everything else is gone.
+    _lock: Option<FolderLock>,
+}
+
+impl Shared {
+    /// Why no write is taken, if none is.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match &*self.health.read() {
+            Health::Serving => None,
+            Health::ReadOnly(reason) | Health::Failed(reason) => Some(reason.clone()),
+        }
+    }
+
+    /// Why nothing is sure any more, if nothing is.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match &*self.health.read() {
+            Health::Failed(reason) => Some(reason.clone()),
+            Health::Serving | Health::ReadOnly(_) => None,
+        }
+    }
+
+    /// A failed node stays failed.
+    pub(crate) fn set_health(&self, health: Health) {
+        let mut current = self.health.write();
+        if !matches!(*current, Health::Failed(_)) {
+            *current = health;
+        }
+    }
+
+    pub(crate) fn on_dequeued(&self) {
+        self.queue_depth.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The newest configuration that the member heard of.
+    pub(crate) fn set_configuration(&self, configuration: Arc<Configuration>) {
+        *self.configuration.write() = Some(configuration);
+    }
+
+    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, epoch: u64, committed: u64) {
+        let mut counters = self.counters.lock();
+        counters.log_entries = log.entries;
+        counters.log_bytes = log.bytes;
+        counters.log_syncs = log.syncs;
+        counters.log_sync_us = log.sync_us;
+        counters.log_disk_bytes = log_disk_bytes;
+        counters.epoch = epoch;
+        counters.commit_index = committed;
+    }
+}
+
+/// Where a member can be held up, as a process that is stopped and continued.
+#[derive(Default)]
+pub(crate) struct Gate {
+    closed_until: Mutex<Option<Instant>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Holds up whoever passes, for a time.
+    pub(crate) fn close_for(&self, time: Duration) {
+        *self.closed_until.lock() = Some(Instant::now() + time);
+        self.opened.notify_all();
+    }
+
+    /// Lets everyone pass.
+    pub(crate) fn open(&self) {
+        *self.closed_until.lock() = None;
+        self.opened.notify_all();
+    }
+
+    /// Passes, when that is allowed.
+    pub(crate) fn pass(&self) {
+        let mut closed_until = self.closed_until.lock();
+        while let Some(until) = *closed_until {
+            if until <= Instant::now() {
+                *closed_until = None;
+            } else {
+                self.opened.wait_until(&mut closed_until, until);
+            }
+        }
+    }
+
+    /// Whether it would let nobody pass now.
+    pub(crate) fn is_closed(&self) -> bool {
+        let closed_until = *self.closed_until.lock();
+        closed_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// A member's folder, opened and recovered, before it lives.
+pub(crate) struct Folder {
+    settings: Settings,
+    engine: Arc<dyn Engine>,
+    log: Log,
+    recovered: Recovered,
+    is_new: bool,
+    unfinished: Option<String>,
+    lock: Option<FolderLock>,
+    start: Instant,
+}
+
+impl Folder {
+    /// Opens the data folder, creating it if absent, and recovers.
+    pub(crate) fn open(settings: Settings) -> Result<Folder, OpenError> {
+        let start = Instant::now();
+        let folder = settings.data.clone();
+        let creating = |source| creating(&folder, source);
+        RealDisk.create_folder(&folder).map_err(creating)?;
+        let lock = FolderLock::take(&folder)?;
+        let engine = Arc::new(LsmEngine::open(
+            &folder.join("engine"),
+            settings.cache_bytes,
+        )?);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        Self::recover(settings, &disk, engine, Some(lock), start)
+    }
+
+    /// As [`Folder::open`], on a disk and an engine of the caller's choice, without a lock.
+    pub(crate) fn open_with(
+        settings: Settings,
+        disk: &Arc<dyn Disk>,
+        engine: Arc<dyn Engine>,
+    ) -> Result<Folder, OpenError> {
+        let start = Instant::now();
+        disk.create_folder(&settings.data)
+            .map_err(|error| creating(&settings.data, error))?;
+        Self::recover(settings, disk, engine, None, start)
+    }
+
+    fn recover(
+        settings: Settings,
+        disk: &Arc<dyn Disk>,
+        engine: Arc<dyn Engine>,
+        lock: Option<FolderLock>,
+        start: Instant,
+    ) -> Result<Folder, OpenError> {
+        let (mut log, unfinished) = open_log(&settings, disk)?;
+        let is_new = log.is_new();
+        let id = DiskId(u128::from(log.identity()));
+        let recovered = recovery::recover(&mut log, &*engine, id)?;
+        Ok(Folder {
+            settings,
+            engine,
+            log,
+            recovered,
+            is_new,
+            unfinished,
+            lock,
+            start,
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn data(&self) -> &Path {
+        &self.settings.data
+    }
+
+    /// Whether it was empty.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The disk's name: random, and as old as the folder.
+    pub(crate) fn disk(&self) -> DiskId {
+        DiskId(u128::from(self.log.identity()))
+    }
+
+    /// Whether the member that lived here had no company.
+    pub(crate) fn is_alone(&self) -> bool {
+        recovery::is_alone(self.log.kept(), self.disk())
+    }
+
+    /// The greatest epoch adopted here.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.recovered.epoch
+    }
+
+    /// Begins a life.
+    pub(crate) fn live(
+        self,
+        me: Identity,
+        company: Option<Company>,
+    ) -> Result<(Member, Recovery), OpenError> {
+        let Folder {
+            settings,
+            engine,
+            log,
+            recovered,
+            is_new,
+            unfinished,
+            lock,
+            start,
+        } = self;
+        let shared = Arc::new(Shared {
+            engine,
+            keys: KeyCache::default(),
+            gate: Gate::default(),
+            health: RwLock::new(Health::Serving),
+            queue_depth: AtomicU64::new(0),
+            counters: Mutex::default(),
+            configuration: RwLock::default(),
+            _lock: lock,
+        });
+        let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
+        let known = (recovered.applied, recovered.epoch);
+        let thread = ChainThread::new(
+            queue,
+            settings.clone(),
+            shared.clone(),
+            log,
+            known,
+            me,
+            company,
+        );
+        if let Some(reason) = shared.failure() {
+            return Err(OpenError::Io {
+                context: "adopting an epoch".to_owned(),
+                source: io::Error::other(reason),
+            });
+        }
+        let builder = std::thread::Builder::new().name("chain".to_owned());
+        let thread = builder
+            .spawn(|| thread.run())
+            .map_err(|source| OpenError::Io {
+                context: "starting the chain thread".to_owned(),
+                source,
+            })?;
+        let recovery = Recovery {
+            is_first_start: is_new,
+            segments: recovered.replayed.segments,
+            bytes_verified: recovered.replayed.bytes,
+            entries_replayed: recovered.entries_replayed,
+            torn: recovered.replayed.torn.or(unfinished),
+            elapsed: start.elapsed(),
+        };
+        let member = Member {
+            shared,
+            jobs,
+            settings,
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok((member, recovery))
+    }
+}
+
+/// A member that lives.
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    jobs: SyncSender<Job>,
+    settings: Settings,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Member {
+    /// What it shares with its thread.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The way to its thread, for messages and configurations.
+    pub(crate) fn jobs(&self) -> SyncSender<Job> {
+        self.jobs.clone()
+    }
+
+    /// The state that it has applied.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.shared.engine.snapshot()
+    }
+
+    /// Queues a client's request; the error says in words why not.
+    pub(crate) fn enqueue(&self, job: Job) -> Result<(), String> {
+        let waiting = self.shared.queue_depth.fetch_add(1, Ordering::Relaxed);
+        let sent = match waiting < self.settings.queue_depth_max as u64 {
+            true => self.jobs.try_send(job),
+            false => Err(TrySendError::Full(job)),
+        };
+        sent.map_err(|error| {
+            self.shared.on_dequeued();
+            match error {
+                TrySendError::Full(_) => "too many writes are waiting".to_owned(),
+                TrySendError::Disconnected(_) => STOPPED.to_owned(),
+            }
+        })
+    }
+
+    /// Answers a request that changes nothing on `view`.
+    pub(crate) fn answer(
+        &self,
+        view: &dyn View,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Answered, Error> {
+        let entry = match request.domain() {
+            Some(name) => catalog::domain(view, account, name)?,
+            None => None,
+        };
+        check_level(entry.as_ref(), demand, request)?;
+        let (collection, mode) = placed(entry);
+        let pace = Deadline {
+            end: Instant::now() + self.settings.page_time,
+        };
+        let context = Context {
+            account,
+            collection,
+            mode,
+            unsettled_items: 0,
+            now_ms: now_ms(),
+            limits: &self.settings.limits,
+            pace: &pace,
+        };
+        simpledb::answer(view, &context, request)
+    }
+
+    /// Whether it can do its work.
+    pub(crate) fn health(&self) -> Health {
+        self.shared.health.read().clone()
+    }
+
+    /// The newest configuration that it heard of.
+    pub(crate) fn configuration(&self) -> Option<Arc<Configuration>> {
+        self.shared.configuration.read().clone()
+    }
+
+    /// Counters since the start.
+    pub(crate) fn counters(&self) -> Counters {
+        let counters = *self.shared.counters.lock();
+        Counters {
+            queue_depth: self.shared.queue_depth.load(Ordering::Relaxed),
+            engine_disk_bytes: self.shared.engine.disk_bytes(),
+            ..counters
+        }
+    }
+
+    /// Finishes what is queued, makes everything durable and ends the member's threads.
+    pub(crate) fn close(&self) {
+        self.shared.gate.open();
+        self.end(Job::Close);
+    }
+
+    /// Ends its thread at once: what it was doing stays undone.
+    pub(crate) fn kill(&self) {
+        self.shared.gate.open();
+        self.end(Job::Kill);
+    }
+
+    fn end(&self, how: Job) {
+        let Some(thread) = self.thread.lock().take() else {
+            return;
+        };
+        // Without a receiver the thread has ended already.
+        drop(self.jobs.send(how));
+        if thread.join().is_err() {
+            tracing::error!("the chain thread ended by a broken invariant");
+        }
+    }
+}
+
+/// Refuses what is asked of consistency and cannot be had. The rest a chain of one keeps by what it
+/// does anyway.
+pub(crate) fn check_level(
+    entry: Option<&DomainEntry>,
+    demand: &Demand,
+    request: &Request,
+) -> Result<(), Error> {
+    // Of a domain that is not there `services` will say so, whatever the level.
+    let (mode, preference) =
+        entry.map_or((Mode::Mixed, None), |entry| (entry.mode, entry.preference));
+    let (level, _) = simpledb::permits(mode, preference, demand, request)?;
+    simpledb::permits_quorum(level, 1)?;
+    match level {
+        Level::Eventual { .. } if request.is_write() && entry.is_some() => {
+            Err(unavailable("eventual writes are not served yet"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where the data of a request's domain is, and in which mode.
+pub(crate) fn placed(entry: Option<DomainEntry>) -> (Option<CollectionId>, Mode) {
+    match entry {
+        Some(entry) => (Some(entry.collection), entry.mode),
+        None => (None, Mode::Strong),
+    }
+}
+
+/// A life's name.
+pub(crate) fn random_incarnation() -> Result<Incarnation, SealError> {
+    let halves = [seal::random_number()?, seal::random_number()?];
+    Ok(Incarnation(
+        u128::from(halves[0]) << 64 | u128::from(halves[1]),
+    ))
+}
+
+struct Deadline {
+    end: Instant,
+}
+
+impl Pace for Deadline {
+    fn is_over(&self) -> bool {
+        self.end <= Instant::now()
+    }
+}
+
+fn open_log(settings: &Settings, disk: &Arc<dyn Disk>) -> Result<(Log, Option<String>), OpenError> {
+    let folder = settings.data.join("log");
+    let failed = |source| creating(&folder, source);
+    disk.create_folder(&folder).map_err(failed)?;
+    let chain = seal::random_number().map_err(|error| failed(io::Error::other(error)))?;
+    let Settings {
+        durability,
+        segment_bytes,
+        ..
+    } = *settings;
+    let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
+    if log.is_new() {
+        // An earlier first start may have been cut short before this.
+        sync_names(&**disk, &settings.data).map_err(failed)?;
+    }
+    Ok((log, unfinished))
+}
+
+/// Makes durable that the data folder is there, and the log's folder in it.
+fn sync_names(disk: &dyn Disk, data: &Path) -> io::Result<()> {
+    disk.sync_folder(data, SyncSite::DataFolder)?;
+    match data.parent() {
+        Some(parent) if parent == Path::new("") => {
+            disk.sync_folder(Path::new("."), SyncSite::DataFolder)
+        }
+        Some(parent) => disk.sync_folder(parent, SyncSite::DataFolder),
+        None => Ok(()),
+    }
+}
+
+fn creating(folder: &Path, source: io::Error) -> OpenError {
+    OpenError::Io {
+        context: format!("creating {}", folder.display()),
+        source,
+    }
+}
