@@ -345,6 +345,11 @@ impl Call {
         Some(RequestId { part, ..name })
     }
 
+    /// Whether the client was told that nothing was done.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.end, Some((_, Outcome::Refused(_))))
+    }
+
     /// Whether it is linearizable.
     pub fn is_strong(&self) -> bool {
         matches!(self.level, Level::Strong | Level::Barrier)

@@ -155,6 +155,7 @@ impl<'a> Evidence<'a> {
             let entry = call.name.and_then(|name| named.get(&name).copied());
             if let Some(entry) = entry.or(told)
                 && call.is_strong()
+                && !call.is_refused()
             {
                 calls.push((entry, at));
             }

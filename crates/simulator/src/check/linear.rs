@@ -47,7 +47,8 @@ fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
         .collect();
     let mut by_name: BTreeMap<RequestId, usize> = BTreeMap::new();
     let mut operations: Vec<Operation> = Vec::new();
-    for (call, asked) in evidence.history.calls.iter().enumerate() {
+    let calls = evidence.history.calls.iter().enumerate();
+    for (call, asked) in calls.filter(|(_, asked)| !asked.is_refused()) {
         let done = asked.done().filter(|_| asked.is_strong());
         let told = match done {
             Some((_, Reply::Decided { entry, .. })) => evidence.place(*entry).map(|at| (at, false)),

@@ -76,6 +76,20 @@ fn a_name_takes_effect_twice() {
     story.violates("I12");
 }
 
+/// A status other than 5xx is a promise.
+#[test]
+fn a_refused_name_takes_effect() {
+    let mut story = Story::new();
+    let call = story.ask(1, Level::Strong, put("x", &[add("1")]));
+    story.end(call, Outcome::Refused("not serving"));
+    story.commit(call);
+    story.violates("semantics.md 10");
+    // Asked again under its name, it may.
+    let again = story.ask(1, Level::Strong, put("x", &[add("1")]));
+    story.history.calls[again].name = story.history.calls[call].name;
+    assert_eq!(story.holds("names"), 1);
+}
+
 fn create(story: &mut Story) -> usize {
     let request = Request {
         conditions: vec![("x".into(), Condition::Absent)],
