@@ -407,9 +407,8 @@ pub(crate) fn check_level(
     demand: &Demand,
     request: &Request,
 ) -> Result<(), Error> {
-    // Of a domain that is not there `services` will say so, whatever the level.
-    let (mode, preference) =
-        entry.map_or((Mode::Mixed, None), |entry| (entry.mode, entry.preference));
+    let mode = entry.map(|entry| entry.mode);
+    let preference = entry.and_then(|entry| entry.preference);
     let (level, _) = simpledb::permits(mode, preference, demand, request)?;
     simpledb::permits_quorum(level, 1)?;
     match level {
