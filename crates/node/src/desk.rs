@@ -285,7 +285,7 @@ impl Host for Desk {
                 let (decided, changes) = self.decide_simpledb(newest, account, request, demand);
                 let depends_on_state = match &decided {
                     Ok(_) => true,
-                    Err(error) => error.code.rests_on_state(),
+                    Err(error) => error.code.depends_on_state(),
                 };
                 let result = match demand.request {
                     Some(_) => simpledb::encode_outcome(&decided).unwrap_or_default(),
