@@ -19,9 +19,10 @@ use crate::keys;
 use crate::message::{RangeContent, RangeHash};
 use crate::view::{Direction, View, ViewError};
 
-/// A range ends with so many rows, or with so many bytes in them.
-const RANGE_ROWS_MAX: usize = 16;
-const RANGE_BYTES_MAX: usize = 16 << 10;
+/// A range ends with so many rows, or with so many bytes in them: some items, or some tens of
+/// entries of an index.
+const RANGE_ROWS_MAX: usize = 64;
+const RANGE_BYTES_MAX: usize = 4 << 10;
 /// Ranges in one ask.
 pub(crate) const RANGES_MAX: usize = 256;
 /// Bytes of keys and values looked at for one ask or one answer.

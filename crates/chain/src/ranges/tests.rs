@@ -81,7 +81,7 @@ fn ranges_that_are_equal_are_not_sent() {
     let mut other = all.clone();
     let cost = |rows| Cost {
         asks: 1,
-        ranges: 63,
+        ranges: 16,
         rows,
     };
     check(&all, &all, cost(0));
@@ -89,10 +89,10 @@ fn ranges_that_are_equal_are_not_sent() {
         Bytes::copy_from_slice(&500_u32.to_be_bytes()),
         Bytes::from_static(b"y"),
     );
-    check(&other, &all, cost(16));
+    check(&other, &all, cost(64));
     let without = rows((0..1_000).filter(|key| *key != 999), 10);
-    check(&without, &all, cost(8));
-    check(&all, &without, cost(7));
+    check(&without, &all, cost(40));
+    check(&all, &without, cost(39));
 }
 
 #[test]
