@@ -6,6 +6,7 @@
 pub mod check;
 mod history;
 mod service;
+pub mod world;
 
 pub use history::{
     Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome, Reply,

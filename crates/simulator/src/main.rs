@@ -1,0 +1,200 @@
+//! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds and
+//! starts it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use clap::{Parser, ValueEnum};
+use fader_chain::{Guards, Wiring};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, run, shrink};
+
+/// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
+#[derive(Parser)]
+#[command(name = "cargo xtask simulate", bin_name = "cargo xtask simulate")]
+struct Options {
+    /// How many seeds.
+    #[arg(long, default_value_t = 300)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// Only this seed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Prints what happened (with `--seed`).
+    #[arg(long)]
+    trace: bool,
+    /// Makes a failing run smaller before it is shown: at most this many runs.
+    #[arg(long, default_value_t = 600)]
+    shrink: usize,
+    /// What runs are to show; by their seeds if not given.
+    #[arg(long)]
+    mode: Option<ModeName>,
+    /// How many members a chain has; by the seeds if not given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5))]
+    members: Option<u32>,
+    /// How entries travel at first; by the seeds if not given.
+    #[arg(long)]
+    wiring: Option<WiringName>,
+    /// Whether there are eventual operations; by the seeds if not given.
+    #[arg(long)]
+    mixed: Option<bool>,
+    /// How many threads run worlds.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ModeName {
+    /// Faults all the time: nothing wrong is ever said.
+    Safety,
+    /// Faults end: then everything comes to rest.
+    Liveness,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WiringName {
+    /// The head sends to all and commits.
+    Star,
+    /// Each member sends to its successor, the tail commits.
+    Chain,
+}
+
+/// What many runs came to.
+#[derive(Default)]
+struct Tally {
+    runs: u64,
+    events: u64,
+    calls: u64,
+    claims: BTreeMap<&'static str, usize>,
+    failures: Vec<(u64, Failure)>,
+}
+
+impl Options {
+    fn choice(&self) -> Choice {
+        Choice {
+            mode: self.mode.map(|mode| match mode {
+                ModeName::Safety => Mode::Safety,
+                ModeName::Liveness => Mode::Liveness,
+            }),
+            members: self.members,
+            wiring: self.wiring.map(|wiring| match wiring {
+                WiringName::Star => Wiring::Star,
+                WiringName::Chain => Wiring::Chain,
+            }),
+            mixed: self.mixed,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    // A panic in a replica is a finding, told with its seed.
+    std::panic::set_hook(Box::new(|_| {}));
+    let is_good = match options.seed {
+        Some(seed) => one(seed, &options),
+        None => many(&options),
+    };
+    match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Shows one run, made smaller if it fails.
+fn one(seed: u64, options: &Options) -> bool {
+    let guards = Guards::default();
+    let plan = Plan::new(seed, &options.choice());
+    let found = run(&plan, &guards, options.trace);
+    let Some(failure) = &found.failure else {
+        found.trace.iter().for_each(|line| println!("{line}"));
+        println!("seed {seed}: {} events, {} calls", found.events, found.history.calls.len());
+        for (name, count) in &found.claims {
+            println!("  {name:<12} {count}");
+        }
+        return true;
+    };
+    let (plan, _) = shrink(&plan, failure, &guards, options.shrink);
+    let smaller: Run = run(&plan, &guards, true);
+    if options.trace {
+        smaller.trace.iter().for_each(|line| println!("{line}"));
+    }
+    println!("seed {seed}: {failure}");
+    println!(
+        "made smaller: {} members, {:?}, {} faults, {} orders: {:?}",
+        plan.members,
+        plan.wiring,
+        plan.faults.len(),
+        plan.clients.iter().map(Vec::len).sum::<usize>(),
+        plan.faults,
+    );
+    if let Some(failure) = smaller.failure {
+        println!("{failure}");
+    }
+    false
+}
+
+fn many(options: &Options) -> bool {
+    let next = AtomicU64::new(options.from);
+    let end = options.from + options.seeds;
+    let tally = Mutex::new(Tally::default());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if end <= seed {
+                        break;
+                    }
+                    let plan = Plan::new(seed, &options.choice());
+                    let found = run(&plan, &Guards::default(), false);
+                    let mut tally = tally.lock().expect("no thread panics while it counts");
+                    tally.add(seed, found);
+                    is_over.store(20 <= tally.failures.len(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().expect("no thread panics while it counts");
+    tally.print();
+    tally.failures.is_empty()
+}
+
+impl Tally {
+    fn add(&mut self, seed: u64, found: Run) {
+        self.runs += 1;
+        self.events += found.events;
+        self.calls += found.history.calls.len() as u64;
+        for (name, count) in found.claims {
+            *self.claims.entry(name).or_default() += count;
+        }
+        if let Some(failure) = found.failure {
+            println!("seed {seed}: {}", failure.to_string().lines().next().unwrap_or(""));
+            self.failures.push((seed, failure));
+        }
+        if self.runs.is_multiple_of(500) {
+            eprintln!("{} runs, {} failed", self.runs, self.failures.len());
+        }
+    }
+
+    fn print(&self) {
+        println!(
+            "{} runs, {} events, {} calls; claims checked:",
+            self.runs, self.events, self.calls
+        );
+        for (name, count) in &self.claims {
+            println!("  {name:<12} {count}");
+        }
+        let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, failure) in &self.failures {
+            *kinds.entry(failure.guarantee).or_default() += 1;
+        }
+        println!("{} violations {kinds:?}", self.failures.len());
+        if let Some((seed, _)) = self.failures.iter().min_by_key(|(seed, _)| *seed) {
+            println!("to see one: cargo xtask simulate --seed {seed} --trace");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A deterministic world: whole clusters of the real replica, their disks, clocks and network, a
+//! coordinator and clients, on one thread and from one seed.
+//!
+//! ```text
+//!   Plan ──▶ World: queue of events ──▶ machine ──▶ Replica::step ──▶ effects ──▶ queue
+//!              │                          ▲  │
+//!              │  faults, clients         │  ├─ disk: records, engine
+//!              ▼                          │  ├─ network: other machines
+//!           History ◀─────────────────────┘  └─ coordinator: pings, configurations
+//! ```
+//!
+//! Invariants:
+//! - W1 the same plan and guards give the same history, byte for byte.
+//! - W2 what a replica is told is what its shell may tell it: clocks that drift within rho, records
+//!   that survive as a prefix, messages that somebody once sent.
+//!
+//! Deliberately absent: forged messages, and clocks whose rates are beyond rho.
+
+mod client;
+mod clock;
+mod coordinator;
+mod disk;
+mod events;
+mod faults;
+mod host;
+mod machine;
+mod network;
+mod plan;
+mod process;
+mod queue;
+mod random;
+mod rest;
+mod run;
+mod shrink;
+mod trace;
+mod watch;
+
+use std::sync::Arc;
+
+use fader_chain::{DiskId, Guards, NodeId};
+
+use self::client::Client;
+use self::clock::Clock;
+use self::coordinator::Coordinator;
+use self::disk::Disk;
+use self::events::Event;
+use self::machine::Machine;
+use self::network::{End, Network};
+pub use self::network::Weather;
+pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Target};
+use self::queue::Queue;
+use self::random::Random;
+pub use self::run::{Failure, Run, run};
+pub use self::shrink::shrink;
+use self::trace::Trace;
+use self::watch::Watch;
+use crate::history::{Fact, History, Moment};
+use crate::service::Service;
+
+/// rho: by how much a clock's rate may be wrong, in parts of a million.
+const RHO_PPM: u64 = 1_000;
+/// S: how long the coordinator waits for a member.
+const SESSION: Micros = 300_000;
+/// L: how long a lease is, by the clock that measures it (FN-3).
+const LEASE: Micros = SESSION / 2;
+/// How often a process hears its clock, and pings.
+const TICK: Micros = 20_000;
+/// How often the coordinator looks at its sessions.
+const COORDINATOR_TICK: Micros = 15_000;
+/// What a register may hold.
+const PAIRS_MAX: usize = 4;
+
+/// A world.
+#[derive(Debug)]
+pub(crate) struct World {
+    plan: Plan,
+    guards: Guards,
+    random: Random,
+    now: u64,
+    /// Moments given so far.
+    moments: u64,
+    events: u64,
+    queue: Queue<Event>,
+    network: Network,
+    coordinator: Coordinator,
+    coordinator_clock: Clock,
+    coordinator_down_until: u64,
+    machines: Vec<Machine>,
+    clients: Vec<Client>,
+    /// The client of each call.
+    callers: Vec<usize>,
+    nodes: u32,
+    is_calm: bool,
+    service: Service,
+    watch: Watch,
+    trace: Trace,
+    history: History,
+    failure: Option<Failure>,
+}
+
+impl World {
+    /// The world of `plan`, before anything happens.
+    pub(crate) fn new(plan: &Plan, guards: Guards, is_traced: bool) -> Self {
+        let mut random = Random::new(plan.seed ^ 0x005e_ed0f_0afa_de12);
+        let coordinator_clock = clock(&mut random);
+        let mut world = World {
+            plan: plan.clone(),
+            guards,
+            network: Network::new(plan.weather),
+            random,
+            now: 0,
+            moments: 0,
+            events: 0,
+            queue: Queue::default(),
+            coordinator: Coordinator::new(SESSION, plan.members as usize, plan.wiring),
+            coordinator_clock,
+            coordinator_down_until: 0,
+            machines: Vec::new(),
+            clients: Vec::new(),
+            callers: Vec::new(),
+            nodes: 0,
+            is_calm: false,
+            service: Service {
+                pairs_max: PAIRS_MAX,
+            },
+            watch: Watch::default(),
+            trace: Trace::new(is_traced),
+            history: History {
+                drift_ppm: RHO_PPM,
+                ..History::default()
+            },
+            failure: None,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        for machine in 0..self.plan.members as usize {
+            let node = self.new_node();
+            let disk = Disk::new(DiskId(self.random.name()));
+            let clock = clock(&mut self.random);
+            self.machines.push(Machine::new(node, disk, clock));
+            let at = self.random.between(0, 5_000);
+            self.queue.plan(at, Event::Start { machine });
+        }
+        for index in 0..self.plan.faults.len() {
+            let (at, _) = self.plan.faults[index];
+            self.queue.plan(at, Event::Fault { index });
+        }
+        if self.plan.mode == Mode::Liveness {
+            self.queue.plan(self.plan.calm_at, Event::Calm);
+        }
+        self.queue.plan(COORDINATOR_TICK, Event::CoordinatorTick);
+        let orders = std::mem::take(&mut self.plan.clients);
+        for (client, orders) in orders.into_iter().enumerate() {
+            self.clients.push(Client::new(client, orders));
+            self.queue.plan(50_000, Event::Client { client });
+        }
+    }
+
+    /// A number that no node has had (D16).
+    fn new_node(&mut self) -> NodeId {
+        self.nodes += 1;
+        NodeId(self.nodes)
+    }
+
+    /// The machine of a node that is not gone.
+    fn machine_of(&self, node: NodeId) -> Option<usize> {
+        self.machines.iter().position(|machine| machine.node == node)
+    }
+
+    /// A moment that no other equals (H1).
+    fn moment(&mut self) -> Moment {
+        self.moments += 1;
+        Moment {
+            micros: self.now,
+            step: self.moments,
+        }
+    }
+
+    fn note(&mut self, fact: Fact) {
+        let at = self.moment();
+        let event = crate::history::Event { at, fact };
+        self.trace.say(self.now, || format!("      {event}"));
+        self.history.events.push(event);
+    }
+
+    fn fail(&mut self, guarantee: &'static str, text: impl Into<String>) {
+        let failure = Failure::new(guarantee, text.into());
+        self.trace.say(self.now, || format!("FAILED {failure}"));
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Sends over the network; each copy arrives as an event of its own.
+    fn send(&mut self, from: End, to: End, event: &Event) {
+        for at in self.network.deliveries(self.now, &mut self.random) {
+            let (from, to, event) = (from, to, Box::new(event.clone()));
+            self.queue.plan(at, Event::Arrive { from, to, event });
+        }
+    }
+
+    fn configuration(&self) -> Option<Arc<fader_chain::Configuration>> {
+        self.coordinator.configuration().cloned()
+    }
+}
+
+/// A machine's clocks: rates within rho, each since another day.
+fn clock(random: &mut Random) -> Clock {
+    let rho = RHO_PPM.cast_signed();
+    let drift = random.between(0, 2 * RHO_PPM).cast_signed() - rho;
+    Clock {
+        origin: random.between(10_000_000, 900_000_000),
+        drift_ppm: *random.pick(&[0, -rho, rho, drift]),
+        ahead_ms: random.between(0, 400).cast_signed() - 200,
+    }
+}
+
+#[cfg(test)]
+mod tests;

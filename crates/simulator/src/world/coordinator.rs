@@ -1,0 +1,165 @@
+//! The coordinator (docs/protocol/reconfiguration.md, section 11), as a process of the world.
+//!
+//! Invariants:
+//! - FN-2 a session ends no earlier than S after the last ping that was acknowledged was received,
+//!   on the coordinator's clock; only then its member goes.
+//! - C1 each configuration follows the one before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fader_chain::controller::{self, Facts, Reports, Shift};
+use fader_chain::{Configuration, Identity, Incarnation, Report, Wiring};
+
+/// What a member says to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ping {
+    pub(crate) from: Identity,
+    pub(crate) number: u64,
+    /// The newest epoch that the member has heard of.
+    pub(crate) epoch: u64,
+    pub(crate) reports: Vec<Report>,
+}
+
+/// What the coordinator says to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pong {
+    /// The session lives.
+    Heard {
+        number: u64,
+        /// The configuration, if the member had not heard of it.
+        news: Option<Arc<Configuration>>,
+    },
+    /// The session is over, for ever.
+    Over,
+    /// The configuration has changed.
+    News(Arc<Configuration>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    member: Identity,
+    heard_at: u64,
+}
+
+/// The coordinator.
+#[derive(Clone, Debug)]
+pub(crate) struct Coordinator {
+    /// S, in microseconds of the coordinator's clock.
+    session: u64,
+    size: usize,
+    wiring: Wiring,
+    configuration: Option<Arc<Configuration>>,
+    /// In the order in which they began; a life that is over stays, without a session.
+    sessions: BTreeMap<Incarnation, Option<Session>>,
+    order: Vec<Incarnation>,
+    reports: Reports,
+    shift: Option<Shift>,
+    raises_floor: bool,
+}
+
+impl Coordinator {
+    pub(crate) fn new(session: u64, size: usize, wiring: Wiring) -> Self {
+        Coordinator {
+            session,
+            size,
+            wiring,
+            configuration: None,
+            sessions: BTreeMap::new(),
+            order: Vec::new(),
+            reports: Reports::default(),
+            shift: None,
+            raises_floor: false,
+        }
+    }
+
+    pub(crate) fn configuration(&self) -> Option<&Arc<Configuration>> {
+        self.configuration.as_ref()
+    }
+
+    /// Members whose sessions live.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Identity> {
+        let sessions = self.order.iter().filter_map(|life| self.sessions[life]);
+        sessions.map(|session| session.member)
+    }
+
+    /// A member is heard.
+    pub(crate) fn on_ping(&mut self, now: u64, ping: Ping) -> Pong {
+        let life = ping.from.incarnation;
+        if !self.sessions.contains_key(&life) {
+            self.order.push(life);
+        }
+        let session = self.sessions.entry(life).or_insert(Some(Session {
+            member: ping.from,
+            heard_at: now,
+        }));
+        let Some(session) = session else {
+            return Pong::Over;
+        };
+        session.heard_at = now;
+        for report in ping.reports {
+            self.reports.note(ping.from.node, report);
+        }
+        let newer = |newest: &&Arc<Configuration>| ping.epoch < newest.epoch;
+        Pong::Heard {
+            number: ping.number,
+            news: self.configuration.as_ref().filter(newer).cloned(),
+        }
+    }
+
+    /// Ends sessions, and publishes what follows from what is known.
+    pub(crate) fn step(&mut self, now: u64) -> Option<Arc<Configuration>> {
+        for session in self.sessions.values_mut() {
+            *session = session.filter(|session| now < session.heard_at + self.session);
+        }
+        let next = match &self.configuration {
+            None => {
+                let members: Vec<Identity> = self.members().collect();
+                let all = members.len() == self.size;
+                all.then(|| controller::first(&members, self.wiring))?
+            }
+            Some(current) => controller::next(current, &self.facts())?,
+        };
+        self.shift = None;
+        if self.configuration.as_ref().is_some_and(|current| current.floor < next.floor) {
+            self.raises_floor = false;
+        }
+        let next = Arc::new(next);
+        self.configuration = Some(next.clone());
+        Some(next)
+    }
+
+    /// It was down: no session may end for what was not heard meanwhile.
+    pub(crate) fn restart(&mut self, now: u64) {
+        for session in self.sessions.values_mut().flatten() {
+            session.heard_at = now;
+        }
+    }
+
+    /// An operator, or the judge of slow members, wants this.
+    pub(crate) fn shift(&mut self, shift: Shift) {
+        self.shift = Some(shift);
+    }
+
+    pub(crate) fn rewire(&mut self) {
+        self.wiring = match self.wiring {
+            Wiring::Star => Wiring::Chain,
+            Wiring::Chain => Wiring::Star,
+        };
+    }
+
+    pub(crate) fn raise_floor(&mut self) {
+        self.raises_floor = true;
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            sessions: self.members().collect(),
+            reports: self.reports.clone(),
+            size: self.size,
+            wiring: self.wiring,
+            shift: self.shift,
+            raise_floor: self.raises_floor,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What can happen, and who it happens to.
+
+use fader_chain::{Envelope, Lsn};
+
+use super::coordinator::{Ping, Pong};
+use super::network::End;
+use super::{COORDINATOR_TICK, TICK, World};
+use crate::world::network::End::Coordinator as AtCoordinator;
+
+/// Something that happens at one moment of the world.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A process starts on a machine that has none.
+    Start { machine: usize },
+    /// What follows is for one process only.
+    To {
+        machine: usize,
+        life: u64,
+        what: What,
+    },
+    /// A message arrives, unless the network is cut by now.
+    Arrive { from: End, to: End, event: Box<Event> },
+    /// At a member.
+    Message(Envelope),
+    /// At the coordinator.
+    Ping(Ping),
+    /// At a member.
+    Pong(Pong),
+    /// The coordinator looks around.
+    CoordinatorTick,
+    /// A client goes on.
+    Client { client: usize },
+    /// A client waits no longer.
+    Deadline { call: usize },
+    /// A fault of the plan.
+    Fault { index: usize },
+    /// Faults end.
+    Calm,
+}
+
+/// What happens to a process.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Tick,
+    Flush,
+    Synced(Lsn),
+    Worked,
+    Request { call: usize },
+    Abandon { call: usize },
+    Message(Envelope),
+    Pong(Pong),
+}
+
+impl World {
+    /// Lets the next event happen; false if there is none.
+    pub(crate) fn happen(&mut self) -> bool {
+        let Some((at, event)) = self.queue.next() else {
+            return false;
+        };
+        self.now = at;
+        self.events += 1;
+        match event {
+            Event::Start { machine } => self.start(machine),
+            Event::To {
+                machine,
+                life,
+                what,
+            } => self.to_process(machine, life, what),
+            Event::Arrive { from, to, event } => {
+                if self.network.is_open(from, to, self.now) {
+                    self.arrive(from, to, *event);
+                }
+            }
+            Event::CoordinatorTick => self.coordinator_tick(),
+            Event::Client { client } => self.client_goes_on(client),
+            Event::Deadline { call } => self.deadline(call),
+            Event::Fault { index } => {
+                let (_, fault) = self.plan.faults[index];
+                self.strike(fault);
+            }
+            Event::Calm => self.calm(),
+            Event::Message(_) | Event::Ping(_) | Event::Pong(_) => {
+                unreachable!("messages are wrapped in their arrival")
+            }
+        }
+        true
+    }
+
+    fn arrive(&mut self, from: End, to: End, event: Event) {
+        match (to, event) {
+            (AtCoordinator, Event::Ping(ping)) => self.ping_arrives(from, ping),
+            (End::Member(node), event) => {
+                let Some(machine) = self.machine_of(node) else {
+                    return;
+                };
+                let what = match event {
+                    Event::Message(envelope) => What::Message(envelope),
+                    Event::Pong(pong) => What::Pong(pong),
+                    _ => return,
+                };
+                let life = self.machines[machine].life;
+                self.to_process(machine, life, what);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process that stands still hears of everything when it goes on.
+    fn to_process(&mut self, machine: usize, life: u64, what: What) {
+        let here = &self.machines[machine];
+        if here.life != life || here.process.is_none() {
+            return;
+        }
+        if self.now < here.paused_until {
+            let at = here.paused_until;
+            self.queue.plan(
+                at,
+                Event::To {
+                    machine,
+                    life,
+                    what,
+                },
+            );
+            return;
+        }
+        self.process_hears(machine, what);
+    }
+
+    /// Plans something for the process that runs now.
+    pub(crate) fn plan_for(&mut self, machine: usize, delay: u64, what: What) {
+        let life = self.machines[machine].life;
+        let event = Event::To {
+            machine,
+            life,
+            what,
+        };
+        self.queue.plan(self.now + delay, event);
+    }
+
+    pub(crate) fn plan_tick(&mut self, machine: usize) {
+        self.plan_for(machine, TICK, What::Tick);
+    }
+
+    fn coordinator_tick(&mut self) {
+        self.queue
+            .plan(self.now + COORDINATOR_TICK, Event::CoordinatorTick);
+        self.coordinator_acts();
+    }
+
+    fn ping_arrives(&mut self, from: End, ping: Ping) {
+        if !self.is_coordinator_up() {
+            return;
+        }
+        let now = self.coordinator_clock.steady(self.now);
+        let answer = self.coordinator.on_ping(now, ping);
+        self.send(End::Coordinator, from, &Event::Pong(answer));
+        self.coordinator_acts();
+    }
+
+    /// Whether it is up; if it was down, it begins anew.
+    fn is_coordinator_up(&mut self) -> bool {
+        if self.now < self.coordinator_down_until {
+            return false;
+        }
+        if std::mem::take(&mut self.coordinator_down_until) != 0 {
+            let now = self.coordinator_clock.steady(self.now);
+            self.coordinator.restart(now);
+        }
+        true
+    }
+
+    fn coordinator_acts(&mut self) {
+        if !self.is_coordinator_up() {
+            return;
+        }
+        let now = self.coordinator_clock.steady(self.now);
+        let Some(next) = self.coordinator.step(now) else {
+            return;
+        };
+        self.note(crate::history::Fact::Published(next.clone()));
+        let members: Vec<_> = self.coordinator.members().collect();
+        for member in members {
+            let news = Event::Pong(Pong::News(next.clone()));
+            self.send(End::Coordinator, End::Member(member.node), &news);
+        }
+    }
+}

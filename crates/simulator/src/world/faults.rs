@@ -1,0 +1,115 @@
+//! What goes wrong.
+
+use fader_chain::controller::Shift;
+use fader_chain::{DiskId, NodeId};
+
+use super::disk::Disk;
+use super::events::Event;
+use super::network::{End, Weather};
+use super::plan::{Fault, Micros};
+use super::World;
+use crate::history::Fact;
+
+/// The network when faults are over.
+const CALM: Weather = Weather {
+    delay_min: 200,
+    delay_max: 1_000,
+    loss: 0,
+    twice: 0,
+    stray: 0,
+    stray_max: 0,
+};
+
+impl World {
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        self.trace.say(self.now, || format!("FAULT {fault:?}"));
+        let count = self.machines.len();
+        let now = self.now;
+        match fault {
+            Fault::Crash(machine, down) => self.crash(machine % count, down),
+            Fault::CrashAll(down) => {
+                for machine in 0..count {
+                    let more = self.random.between(0, 50_000);
+                    self.crash(machine, down + more);
+                }
+            }
+            Fault::Pause(machine, time) => self.machines[machine % count].paused_until = now + time,
+            Fault::Cut(from, to, time) => self.cut(from % count, to % count, now + time),
+            Fault::Isolate(machine, time) => {
+                for other in (0..count).filter(|other| *other != machine % count) {
+                    self.cut(machine % count, other, now + time);
+                    self.cut(other, machine % count, now + time);
+                }
+            }
+            Fault::Orphan(machine, time) => {
+                let member = End::Member(self.machines[machine % count].node);
+                self.network.cut(member, End::Coordinator, now + time);
+                if self.random.chance(500) {
+                    self.network.cut(End::Coordinator, member, now + time);
+                }
+            }
+            Fault::Deafen(machine, time) => self.machines[machine % count].deaf_until = now + time,
+            Fault::Outage(time) => {
+                let until = self.coordinator_down_until.max(now + time);
+                self.coordinator_down_until = until;
+            }
+            Fault::Jump(machine, by) => self.machines[machine % count].clock.ahead_ms += by,
+            Fault::Lose(machine, down) => self.lose(machine % count, down),
+            Fault::FailSync(machine) => self.machines[machine % count].fails_sync = true,
+            Fault::Slow(machine, time) => self.machines[machine % count].slow_until = now + time,
+            Fault::Promote(machine) => self.shift(machine % count, Shift::Head),
+            Fault::Back(machine) => self.shift(machine % count, Shift::Back),
+            Fault::Demote(machine) => self.shift(machine % count, Shift::Demote),
+            Fault::Rewire => self.coordinator.rewire(),
+            Fault::Collect => self.coordinator.raise_floor(),
+        }
+    }
+
+    /// Faults are over.
+    pub(crate) fn calm(&mut self) {
+        self.trace.say(self.now, || "CALM".to_owned());
+        self.is_calm = true;
+        self.network.heal();
+        self.network.change(CALM);
+        self.coordinator_down_until = self.coordinator_down_until.min(self.now);
+        for machine in 0..self.machines.len() {
+            let here = &mut self.machines[machine];
+            here.deaf_until = 0;
+            here.slow_until = 0;
+            here.fails_sync = false;
+            self.queue.plan(self.now, Event::Start { machine });
+        }
+    }
+
+    fn cut(&mut self, from: usize, to: usize, until: Micros) {
+        let end = |machine: usize| End::Member(self.machines[machine].node);
+        self.network.cut(end(from), end(to), until);
+    }
+
+    fn shift(&mut self, machine: usize, shift: fn(NodeId) -> Shift) {
+        self.coordinator.shift(shift(self.machines[machine].node));
+    }
+
+    /// A disk is gone, if others that may restart the chain alone (AL-1) are there to stay.
+    fn lose(&mut self, machine: usize, down: Micros) {
+        let Some(configuration) = self.configuration() else {
+            return;
+        };
+        let lost = self.machines[machine].node;
+        let is_safe = |other: &super::Machine| {
+            let seat = configuration.seat(other.node);
+            let serves = configuration.serving().any(|node| node == other.node);
+            let life = other.process.as_ref().map(|process| process.me.incarnation);
+            other.node != lost && serves && life == seat.map(|seat| seat.incarnation)
+        };
+        if !self.machines.iter().any(is_safe) {
+            return;
+        }
+        self.crash(machine, down);
+        self.note(Fact::DiskLost { node: lost });
+        let node = self.new_node();
+        let disk = Disk::new(DiskId(self.random.name()));
+        self.machines[machine].node = node;
+        self.machines[machine].disk = disk;
+    }
+}

@@ -1,0 +1,121 @@
+//! The shell that a replica sees: the engine, and the service's decisions.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fader_chain::{
+    Accepted, Change, Decided, EntryId, Host, Marks, Operation, Register, Settled, Token, View,
+    ViewError,
+};
+
+use super::disk::Disk;
+use crate::history::Request;
+use crate::service::{Answer, PAIRS, Service, State, pairs_value};
+
+/// The shell during one step.
+pub(crate) struct Shell<'a> {
+    pub(crate) disk: &'a mut Disk,
+    pub(crate) requests: &'a BTreeMap<Token, Request>,
+    pub(crate) service: Service,
+    pub(crate) marks: Marks,
+    /// What was decided in this step.
+    pub(crate) answers: RefCell<BTreeMap<Token, Bytes>>,
+}
+
+/// A view, as the service reads it.
+pub(crate) struct Seen<'a>(pub(crate) &'a dyn View);
+
+impl State for Seen<'_> {
+    fn register(&self, key: &Bytes) -> Register {
+        let value = self.0.get(key).expect("a simulated engine reads");
+        value.map_or_else(Register::default, |value| {
+            Register::decode(value).expect("registers are written by the chain")
+        })
+    }
+
+    fn pairs(&self) -> u64 {
+        let value = self.0.get(PAIRS).expect("a simulated engine reads");
+        value.map_or(0, |value| pairs_in(&value))
+    }
+}
+
+/// The number in a value of [`PAIRS`].
+pub(crate) fn pairs_in(value: &Bytes) -> u64 {
+    let bytes = value.as_ref().try_into();
+    u64::from_be_bytes(bytes.expect("the service writes eight bytes"))
+}
+
+fn put_pairs(pairs: u64) -> Change {
+    Change::Put {
+        key: Bytes::from_static(PAIRS),
+        value: pairs_value(pairs),
+    }
+}
+
+impl Host for Shell<'_> {
+    fn committed(&self) -> &dyn View {
+        self.disk.state()
+    }
+
+    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+        let request = &self.requests[&token];
+        let decision = self.service.decide(request, &Seen(newest));
+        let result = decision.answer.encode();
+        self.answers.borrow_mut().insert(token, result.clone());
+        let merges = decision.writes.into_iter().map(|write| Change::Merge {
+            key: write.key,
+            ops: write.ops,
+            marks: self.marks,
+        });
+        Ok(Decided {
+            result,
+            changes: merges.chain(decision.pairs.map(put_pairs)).collect(),
+            depends_on_state: true,
+        })
+    }
+
+    fn accept(
+        &self,
+        token: Token,
+        tentative: &dyn View,
+    ) -> Result<Option<Vec<Accepted>>, ViewError> {
+        let request = &self.requests[&token];
+        let decision = self.service.decide(request, &Seen(tentative));
+        if !matches!(decision.answer, Answer::Done(_)) {
+            return Ok(None);
+        }
+        let accepted = decision.writes.into_iter().map(|write| Accepted {
+            key: write.key,
+            ops: write.ops,
+        });
+        Ok(Some(accepted.collect()))
+    }
+
+    fn settle(&self, operation: &Operation, newest: &dyn View) -> Result<Settled, ViewError> {
+        let Operation {
+            key, ops, stamp, ..
+        } = operation;
+        let pairs = self.service.settle(key, ops, *stamp, &Seen(newest));
+        Ok(match pairs {
+            Some(pairs) => Settled::Apply(vec![
+                Change::Merge {
+                    key: key.clone(),
+                    ops: ops.clone(),
+                    marks: self.marks,
+                },
+                put_pairs(pairs),
+            ]),
+            None => Settled::Refused(Bytes::from_static(b"limit")),
+        })
+    }
+
+    fn fix(&mut self) {
+        self.disk.fix();
+    }
+
+    fn fixed(&self) -> Option<(EntryId, &dyn View)> {
+        let state = self.disk.fixed()?;
+        Some((state.applied, state))
+    }
+}

@@ -1,0 +1,138 @@
+//! One machine: its disk, its clocks, and the process that runs on it, if one does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use fader_chain::{
+    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Report, Replica, Token, Tuning,
+};
+
+use super::clock::Clock;
+use super::disk::{Disk, Work};
+use crate::history::Request;
+
+/// A machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) node: NodeId,
+    pub(crate) disk: Disk,
+    pub(crate) clock: Clock,
+    /// The process's number: what was planned for an earlier one does not happen.
+    pub(crate) life: u64,
+    pub(crate) process: Option<Process>,
+    pub(crate) paused_until: u64,
+    pub(crate) deaf_until: u64,
+    pub(crate) slow_until: u64,
+    pub(crate) fails_sync: bool,
+}
+
+/// A process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) me: Identity,
+    pub(crate) replica: Replica,
+    /// Up to where a sync is under way.
+    pub(crate) syncing: Option<Lsn>,
+    /// What the engine still has to do.
+    pub(crate) works: VecDeque<Work>,
+    pub(crate) is_flush_planned: bool,
+    /// The requests under way, and the calls they belong to.
+    pub(crate) requests: BTreeMap<Token, Request>,
+    pub(crate) calls: BTreeMap<Token, usize>,
+    /// Entries written, by id: the log as the disk knows it.
+    pub(crate) log: BTreeMap<EntryId, Arc<Entry>>,
+    pub(crate) lease: Lease,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) was_ready: bool,
+    /// The commit id when the epoch was adopted, and the epoch.
+    pub(crate) adopted_with: (u64, EntryId),
+    pub(crate) commit: EntryId,
+}
+
+/// The lease of a process (FN-1), in microseconds of its steady clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lease {
+    pinged: u64,
+    sent_at: BTreeMap<u64, u64>,
+    pub(crate) until: u64,
+}
+
+impl Lease {
+    /// A ping is sent now; its number.
+    pub(crate) fn ping(&mut self, now: u64) -> u64 {
+        self.pinged += 1;
+        self.sent_at.insert(self.pinged, now);
+        self.pinged
+    }
+
+    /// The ping was heard: the lease holds `length` from when it was sent.
+    pub(crate) fn heard(&mut self, number: u64, length: u64) {
+        if let Some(sent_at) = self.sent_at.get(&number) {
+            self.until = self.until.max(sent_at + length);
+            self.sent_at = self.sent_at.split_off(&number);
+        }
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(node: NodeId, disk: Disk, clock: Clock) -> Self {
+        Machine {
+            node,
+            disk,
+            clock,
+            life: 0,
+            process: None,
+            paused_until: 0,
+            deaf_until: 0,
+            slow_until: 0,
+            fails_sync: false,
+        }
+    }
+}
+
+impl Process {
+    pub(crate) fn new(me: Identity, replica: Replica) -> Self {
+        Process {
+            me,
+            replica,
+            syncing: None,
+            works: VecDeque::new(),
+            is_flush_planned: false,
+            requests: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            log: BTreeMap::new(),
+            lease: Lease::default(),
+            reports: Vec::new(),
+            was_ready: false,
+            adopted_with: (0, EntryId::ZERO),
+            commit: EntryId::ZERO,
+        }
+    }
+
+    /// Keeps the newest report of each kind for the next ping.
+    pub(crate) fn report(&mut self, report: Report) {
+        let kind = std::mem::discriminant(&report);
+        self.reports.retain(|older| std::mem::discriminant(older) != kind);
+        self.reports.push(report);
+    }
+}
+
+/// Who a process is.
+pub(crate) fn identity(machine: &Machine, incarnation: u128) -> Identity {
+    Identity {
+        node: machine.node,
+        incarnation: Incarnation(incarnation),
+        disk: machine.disk.id,
+    }
+}
+
+/// How replicas are tuned in a world, where everything takes less time.
+pub(crate) fn tuning() -> Tuning {
+    Tuning {
+        window_entries: 16,
+        uncommitted_max: 64,
+        append_entries_max: 4,
+        retry_ms: 50,
+        max_drift_ms: 500,
+    }
+}

@@ -1,0 +1,368 @@
+//! What is to happen in a run: faults, weather and the work of clients, all chosen before it
+//! begins, so that a failing run can be made smaller by leaving things out.
+
+use bytes::Bytes;
+use fader_chain::{ElementOp, EntryId, Wiring};
+
+use super::network::Weather;
+use super::random::Random;
+use crate::history::{Bound, Condition, Level, Request, Write};
+
+/// Microseconds of virtual time.
+pub type Micros = u64;
+
+/// What a run is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Faults all the time: nothing wrong is ever said.
+    Safety,
+    /// Faults end: then everything comes to rest, with all members.
+    Liveness,
+}
+
+/// What is chosen about a run besides its seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What it is to show; by the seed if none is given.
+    pub mode: Option<Mode>,
+    /// From 1 to 5 members; by the seed if none is given.
+    pub members: Option<u32>,
+    /// How entries travel at first; by the seed if none is given.
+    pub wiring: Option<Wiring>,
+    /// Whether there are eventual operations; by the seed if none is given.
+    pub mixed: Option<bool>,
+}
+
+/// A run before it happens.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where its chances come from.
+    pub seed: u64,
+    /// What it is to show.
+    pub mode: Mode,
+    /// How many members.
+    pub members: u32,
+    /// How entries travel at first.
+    pub wiring: Wiring,
+    /// Whether there are eventual operations.
+    pub mixed: bool,
+    /// The network while there are faults.
+    pub weather: Weather,
+    /// The longest sync of a disk.
+    pub sync_max: Micros,
+    /// The longest wait for more input before a member sends what has gathered.
+    pub flush_max: Micros,
+    /// What goes wrong, by its time.
+    pub faults: Vec<(Micros, Fault)>,
+    /// The work of each client, one order after the other.
+    pub clients: Vec<Vec<Order>>,
+    /// When faults end, in liveness mode; when the run ends, in safety mode.
+    pub calm_at: Micros,
+}
+
+/// Something that goes wrong, or that an operator wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A process dies, and starts again after some time.
+    Crash(usize, Micros),
+    /// All die at once.
+    CrashAll(Micros),
+    /// A process stands still.
+    Pause(usize, Micros),
+    /// One direction between two members is cut.
+    Cut(usize, usize, Micros),
+    /// A member is cut off from all others.
+    Isolate(usize, Micros),
+    /// A member is cut off from the coordinator.
+    Orphan(usize, Micros),
+    /// A member is not told of configurations.
+    Deafen(usize, Micros),
+    /// The coordinator is down.
+    Outage(Micros),
+    /// A wall clock is put forward or back, in milliseconds.
+    Jump(usize, i64),
+    /// A member's disk is gone; another one is put in after some time.
+    Lose(usize, Micros),
+    /// A disk refuses the next sync.
+    FailSync(usize),
+    /// A disk is slow.
+    Slow(usize, Micros),
+    /// A serving member becomes the head.
+    Promote(usize),
+    /// A serving member goes behind the others.
+    Back(usize),
+    /// A serving member becomes syncing.
+    Demote(usize),
+    /// The other wiring.
+    Rewire,
+    /// The floor is raised as far as it may be.
+    Collect,
+}
+
+/// One thing that a client does, and does again under the same name until it knows what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// How long the client thinks before.
+    pub pause: Micros,
+    /// Whom it asks.
+    pub target: Target,
+    /// How it asks.
+    pub level: Level,
+    /// What it asks.
+    pub request: Request,
+    /// Whether it shows its session's token.
+    pub has_session: bool,
+    /// How often it asks again.
+    pub retries: u32,
+}
+
+/// Whom a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The head of the newest configuration.
+    Head,
+    /// This machine.
+    Machine(usize),
+}
+
+/// The registers.
+const KEYS: [&str; 3] = ["x", "y", "z"];
+/// The groups of a register.
+const GROUPS: [&str; 2] = ["a", "b"];
+
+impl Plan {
+    /// The plan of `seed`.
+    pub fn new(seed: u64, choice: &Choice) -> Self {
+        let mut random = Random::new(seed);
+        let drawn = match random.chance(600) {
+            true => Mode::Safety,
+            false => Mode::Liveness,
+        };
+        let mode = choice.mode.unwrap_or(drawn);
+        let drawn = *random.pick(&[3, 3, 3, 2, 3, 4, 5, 1]);
+        let members = choice.members.unwrap_or(drawn);
+        let drawn = *random.pick(&[Wiring::Star, Wiring::Chain]);
+        let wiring = choice.wiring.unwrap_or(drawn);
+        let drawn = random.chance(700);
+        let mixed = choice.mixed.unwrap_or(drawn);
+        let calm_at = random.between(1_500_000, 4_000_000);
+        let mut plan = Plan {
+            seed,
+            mode,
+            members,
+            wiring,
+            mixed,
+            weather: weather(&mut random),
+            sync_max: *random.pick(&[0, 500, 3_000, 20_000]),
+            flush_max: *random.pick(&[0, 0, 300]),
+            faults: Vec::new(),
+            clients: Vec::new(),
+            calm_at,
+        };
+        plan.faults = faults(&plan, &mut random);
+        let count = random.between(2, 5);
+        plan.clients = (0..count).map(|client| orders(&plan, client, &mut random)).collect();
+        plan
+    }
+}
+
+fn weather(random: &mut Random) -> Weather {
+    let is_rough = random.chance(600);
+    let some = |rough: u32| if is_rough { rough } else { 0 };
+    Weather {
+        delay_min: *random.pick(&[100, 1_000]),
+        delay_max: *random.pick(&[1_500, 5_000, 30_000]),
+        loss: some(*random.pick(&[5, 20, 80])),
+        twice: some(*random.pick(&[0, 20, 100])),
+        stray: *random.pick(&[0, 5, 30]),
+        stray_max: *random.pick(&[300_000, 1_500_000]),
+    }
+}
+
+fn faults(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
+    // A few kinds per run, so that each gets its chance to be the only one that matters.
+    let kinds: Vec<usize> = (0..random.between(1, 6)).map(|_| random.below(KINDS)).collect();
+    let count = random.skewed(0, 14);
+    let mut faults: Vec<(Micros, Fault)> = (0..count)
+        .map(|_| {
+            let at = random.between(100_000, plan.calm_at);
+            let kind = *random.pick(&kinds);
+            (at, fault(kind, plan.members as usize, random))
+        })
+        .collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+const KINDS: usize = 18;
+
+fn fault(kind: usize, members: usize, random: &mut Random) -> Fault {
+    let one = random.below(members);
+    let other = (one + 1 + random.below(members.max(2) - 1)) % members;
+    let short = random.skewed(5_000, 300_000);
+    let long = random.skewed(50_000, 1_500_000);
+    match kind {
+        0 | 1 => Fault::Crash(one, long),
+        2 => Fault::CrashAll(short),
+        3 => Fault::Pause(one, long),
+        4 => Fault::Cut(one, other, long),
+        5 => Fault::Isolate(one, long),
+        6 => Fault::Orphan(one, long),
+        7 => Fault::Deafen(one, long),
+        8 => Fault::Outage(long),
+        9 => Fault::Jump(one, *random.pick(&[-5_000, -300, 300, 700, 60_000])),
+        10 => Fault::Lose(one, short),
+        11 => Fault::FailSync(one),
+        12 => Fault::Slow(one, long),
+        13 => Fault::Promote(one),
+        14 => Fault::Back(one),
+        15 => Fault::Demote(one),
+        16 => Fault::Rewire,
+        _ => Fault::Collect,
+    }
+}
+
+fn orders(plan: &Plan, client: u64, random: &mut Random) -> Vec<Order> {
+    let has_session = random.chance(500);
+    let pace = *random.pick(&[2_000, 20_000, 100_000]);
+    let count = random.between(5, 40);
+    (0..count)
+        .map(|number| {
+            let machine = random.below(plan.members as usize);
+            let label = format!("{client}.{number}");
+            let mut order = order(plan, &label, random);
+            order.has_session = has_session;
+            order.pause = random.skewed(0, pace);
+            if matches!(order.target, Target::Machine(_)) {
+                order.target = Target::Machine(machine);
+            }
+            order
+        })
+        .collect()
+}
+
+fn order(plan: &Plan, label: &str, random: &mut Random) -> Order {
+    let kinds = if plan.mixed { 1_000 } else { 550 };
+    let kind = random.between(0, kinds - 1);
+    let quorum = *random.pick(&[1, 1, 2, 2, 3]);
+    let key = Bytes::from_static(random.pick(&KEYS).as_bytes());
+    let eventual = Level::Eventual {
+        quorum,
+        sloppy: random.chance(150),
+    };
+    let (level, request) = match kind {
+        0..200 => (Level::Strong, write(&[key], label, random)),
+        200..350 => (Level::Strong, conditional(key, label, random)),
+        350..500 => (Level::Strong, read(key, random)),
+        500..550 => {
+            let bound = match random.chance(500) {
+                true => Bound::Versions(random.below(3)),
+                false => Bound::Micros(random.between(0, 100) * 1_000),
+            };
+            (Level::Bounded(bound), read(key, random))
+        }
+        550..780 => (eventual, write(&[key], label, random)),
+        780..930 => (eventual, single_read(key)),
+        930..965 => (Level::Barrier, single_read(key)),
+        _ => (Level::Barrier, conditional(key, label, random)),
+    };
+    let goes_to_head = matches!(level, Level::Strong | Level::Barrier)
+        && (!request.is_read() || level == Level::Barrier);
+    Order {
+        pause: 0,
+        target: match goes_to_head && random.chance(950) {
+            true => Target::Head,
+            false => Target::Machine(0),
+        },
+        level,
+        request,
+        has_session: false,
+        retries: *random.pick(&[0, 2, 6]),
+    }
+}
+
+fn read(key: Bytes, random: &mut Random) -> Request {
+    let mut reads = vec![key];
+    if random.chance(200) {
+        reads = KEYS.iter().map(|key| Bytes::from_static(key.as_bytes())).collect();
+    }
+    Request {
+        reads,
+        ..Request::default()
+    }
+}
+
+fn single_read(key: Bytes) -> Request {
+    Request {
+        reads: vec![key],
+        ..Request::default()
+    }
+}
+
+fn write(keys: &[Bytes], label: &str, random: &mut Random) -> Request {
+    let writes = keys.iter().map(|key| Write {
+        key: key.clone(),
+        ops: element_ops(label, random),
+    });
+    Request {
+        writes: writes.collect(),
+        ..Request::default()
+    }
+}
+
+fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
+    let condition = match random.below(4) {
+        0 => Condition::Exists,
+        1 => Condition::Absent,
+        2 => Condition::Has {
+            group: Bytes::from_static(random.pick(&GROUPS).as_bytes()),
+            value: few(random),
+        },
+        // Replaced by the version that the client saw last.
+        _ => Condition::Version(EntryId::ZERO),
+    };
+    let mut keys = vec![key.clone()];
+    if random.chance(300) {
+        let other = Bytes::from_static(random.pick(&KEYS).as_bytes());
+        if other != key {
+            keys.push(other);
+        }
+    }
+    let mut request = write(&keys, label, random);
+    request.conditions = vec![(key.clone(), condition)];
+    if random.chance(400) {
+        request.reads = vec![key];
+    }
+    if random.chance(100) {
+        request.writes.clear();
+    }
+    request
+}
+
+/// A value that others write too.
+fn few(random: &mut Random) -> Bytes {
+    Bytes::from_static(random.pick(&["p", "q", "r"]).as_bytes())
+}
+
+fn element_ops(label: &str, random: &mut Random) -> Vec<ElementOp> {
+    let group = Bytes::from_static(random.pick(&GROUPS).as_bytes());
+    let value = match random.chance(600) {
+        true => few(random),
+        false => Bytes::from(label.to_owned()),
+    };
+    let add = ElementOp::Add {
+        group: group.clone(),
+        value: value.clone(),
+    };
+    match random.below(10) {
+        0 => vec![ElementOp::ClearAll],
+        1 => vec![ElementOp::ClearAll, add],
+        2 | 3 => vec![ElementOp::Clear { group }, add],
+        4 => vec![ElementOp::Clear { group }],
+        5 | 6 => vec![ElementOp::Remove {
+            group,
+            value: few(random),
+        }],
+        _ => vec![add],
+    }
+}

@@ -1,0 +1,438 @@
+//! The life of a process: the shell around one replica.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use fader_chain::{
+    Configuration, Effect, Input, Level as ReadLevel, Marks, Record, Replica, Role, Scope, Token,
+};
+
+use super::coordinator::{Ping, Pong};
+use super::disk::{Done, Work};
+use super::events::{Event, What};
+use super::host::Shell;
+use super::machine::{Process, identity, tuning};
+use super::network::End;
+use super::{LEASE, Micros, RHO_PPM, World};
+use crate::history::{Bound, Call, Fact, Level, Outcome, Stamping};
+
+impl World {
+    /// A process starts and finds what the disk holds.
+    pub(crate) fn start(&mut self, machine: usize) {
+        if self.machines[machine].process.is_some() {
+            return;
+        }
+        let incarnation = self.random.name();
+        let here = &mut self.machines[machine];
+        here.life += 1;
+        let me = identity(here, incarnation);
+        let replica = guarded(Replica::new(me, tuning()), &self.guards);
+        let durable = here.disk.durable();
+        let (applied, filling) = (here.disk.state().applied, here.disk.state().is_filling);
+        let mut process = Process::new(me, replica);
+        let entries = durable.entries.iter();
+        process.log = entries.map(|entry| (entry.id, entry.clone())).collect();
+        process.commit = applied;
+        here.process = Some(process);
+        let last = durable.last();
+        self.trace.say(self.now, || {
+            format!("{} starts: applied {applied}, last {last}", me.node)
+        });
+        self.input(
+            machine,
+            Input::Recovered {
+                durable,
+                applied,
+                filling,
+            },
+        );
+        self.ping(machine);
+        self.plan_tick(machine);
+    }
+
+    /// A process ends without a word; what it had to say to clients is unknown.
+    pub(crate) fn crash(&mut self, machine: usize, down: Micros) {
+        let here = &mut self.machines[machine];
+        let Some(process) = here.process.take() else {
+            return;
+        };
+        here.life += 1;
+        here.paused_until = 0;
+        here.disk.crash(&mut self.random);
+        let node = here.node;
+        self.trace
+            .say(self.now, || format!("{node} is down for {down} us"));
+        for call in process.calls.into_values() {
+            self.end(call, Outcome::Unknown);
+        }
+        self.queue.plan(self.now + down, Event::Start { machine });
+    }
+
+    pub(crate) fn process_hears(&mut self, machine: usize, what: What) {
+        match what {
+            What::Tick => {
+                self.plan_tick(machine);
+                self.ping(machine);
+                self.input(machine, Input::Tick);
+            }
+            What::Flush => {
+                self.process(machine).is_flush_planned = false;
+                self.input(machine, Input::Flush);
+            }
+            What::Synced(upto) => self.synced(machine, upto),
+            What::Worked => self.worked(machine),
+            What::Request { call } => self.request(machine, call),
+            What::Abandon { call } => {
+                let token = token_of(call);
+                self.process(machine).calls.remove(&token);
+                self.input(machine, Input::Abandon(token));
+            }
+            What::Message(envelope) => {
+                let node = self.machines[machine].node;
+                self.trace.message(self.now, node, &envelope);
+                self.input(machine, Input::Message(envelope));
+            }
+            What::Pong(pong) => self.pong(machine, pong),
+        }
+    }
+
+    fn process(&mut self, machine: usize) -> &mut Process {
+        let process = self.machines[machine].process.as_mut();
+        process.expect("events reach processes that run")
+    }
+
+    fn ping(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        let now = here.clock.steady(self.now);
+        let Some(process) = here.process.as_mut() else {
+            return;
+        };
+        let ping = Ping {
+            from: process.me,
+            number: process.lease.ping(now),
+            epoch: process.replica.epoch(),
+            reports: process.reports.clone(),
+        };
+        let from = End::Member(here.node);
+        self.send(from, End::Coordinator, &Event::Ping(ping));
+    }
+
+    fn pong(&mut self, machine: usize, pong: Pong) {
+        let is_deaf = self.now < self.machines[machine].deaf_until;
+        let process = self.process(machine);
+        match pong {
+            Pong::Heard { number, news } => {
+                let length = LEASE - LEASE * RHO_PPM / 1_000_000;
+                process.lease.heard(number, length);
+                let until = process.lease.until / 1_000;
+                self.input(machine, Input::Lease { until });
+                if let Some(news) = news.filter(|_| !is_deaf) {
+                    self.news(machine, news);
+                }
+            }
+            Pong::News(news) if !is_deaf => self.news(machine, news),
+            Pong::News(_) => {}
+            // FN-6: it comes back in another life.
+            Pong::Over => self.crash(machine, 1_000),
+        }
+    }
+
+    fn news(&mut self, machine: usize, news: Arc<Configuration>) {
+        let Some(process) = self.machines[machine].process.as_ref() else {
+            return;
+        };
+        let me = process.me;
+        let has_seat = |configuration: &Configuration| {
+            configuration.seats.iter().any(|seat| {
+                (seat.node, seat.incarnation, seat.disk) == (me.node, me.incarnation, me.disk)
+            })
+        };
+        let adopted = process.replica.configuration();
+        let is_out = adopted.is_some_and(|adopted| {
+            adopted.epoch < news.epoch && has_seat(adopted) && !has_seat(&news)
+        });
+        self.input(machine, Input::Configuration(news));
+        if is_out {
+            // I24: it is over for this life.
+            self.crash(machine, 1_000);
+        }
+    }
+
+    fn synced(&mut self, machine: usize, upto: fader_chain::Lsn) {
+        let here = &mut self.machines[machine];
+        if std::mem::take(&mut here.fails_sync) {
+            // I23: never again on this file.
+            self.input(machine, Input::PersistFailed);
+            self.crash(machine, 50_000);
+            return;
+        }
+        let node = here.node;
+        for record in here.disk.sync(upto) {
+            match record {
+                Record::Operation(operation) => {
+                    let name = operation.name;
+                    self.note(Fact::Held { node, name });
+                }
+                Record::Forgotten(names) => {
+                    let forgotten = |name| Fact::Forgotten { node, name };
+                    names.into_iter().for_each(|name| self.note(forgotten(name)));
+                }
+                _ => {}
+            }
+        }
+        self.process(machine).syncing = None;
+        self.input(machine, Input::Persisted(upto));
+        self.sync(machine);
+    }
+
+    /// Begins a sync, unless one is under way or nothing is to be synced.
+    fn sync(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        let Some(process) = here.process.as_mut() else {
+            return;
+        };
+        let Some(upto) = here.disk.last_unsynced().filter(|_| process.syncing.is_none()) else {
+            return;
+        };
+        process.syncing = Some(upto);
+        let slowness = if self.now < here.slow_until { 100_000 } else { 0 };
+        let delay = slowness + self.random.skewed(0, self.plan.sync_max);
+        self.plan_for(machine, delay, What::Synced(upto));
+    }
+
+    /// The engine has done some of its work.
+    fn worked(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        let Some(process) = here.process.as_mut() else {
+            return;
+        };
+        let mut last = None;
+        while let Some(work) = process.works.pop_front() {
+            let is_fill = matches!(work, Work::Fill(_));
+            let done = here.disk.work(work);
+            last = Some(done);
+            let state = here.disk.state();
+            if !state.is_filling {
+                let digest = (state.applied, state.digest());
+                if let Err(text) = self.watch.digest(here.node, digest) {
+                    self.failure.get_or_insert(super::Failure::new("I21", text));
+                }
+            }
+            let next_is_fill = matches!(process.works.front(), Some(Work::Fill(_)));
+            if is_fill || next_is_fill {
+                break;
+            }
+        }
+        if !process.works.is_empty() {
+            self.plan_for(machine, 100, What::Worked);
+        }
+        match last {
+            Some(Done::Applied(id)) => self.input(machine, Input::Applied(id)),
+            Some(Done::Filled) => self.input(machine, Input::Filled),
+            None => {}
+        }
+    }
+
+    /// A client's request arrives.
+    fn request(&mut self, machine: usize, call: usize) {
+        let token = token_of(call);
+        let session = self.session_of(call);
+        let asked = &self.history.calls[call];
+        if asked.end.is_some() {
+            return;
+        }
+        let input = input_of(asked, token, session);
+        let request = asked.request.clone();
+        let process = self.process(machine);
+        process.calls.insert(token, call);
+        process.requests.insert(token, request);
+        self.input(machine, input);
+    }
+
+    /// One step of a replica, and its effects.
+    pub(crate) fn input(&mut self, machine: usize, input: Input) {
+        let here = &mut self.machines[machine];
+        let now = here.clock.read(self.now);
+        let Some(process) = here.process.as_mut() else {
+            return;
+        };
+        let is_flush = matches!(input, Input::Flush);
+        let is_write = matches!(input, Input::Write { .. });
+        let mut shell = Shell {
+            disk: &mut here.disk,
+            requests: &process.requests,
+            service: self.service,
+            marks: match self.plan.mixed {
+                true => Marks::Kept,
+                false => Marks::Dropped,
+            },
+            answers: RefCell::default(),
+        };
+        let mut effects = Vec::new();
+        let stepped = process.replica.step(now, input, &mut shell, &mut effects);
+        stepped.expect("a simulated engine reads");
+        let answers = shell.answers.into_inner();
+        for (token, answer) in answers {
+            if let Some(call) = process.calls.get(&token) {
+                self.watch.decided(*call, answer);
+            }
+        }
+        if !is_flush && !process.is_flush_planned {
+            process.is_flush_planned = true;
+            let delay = self.random.between(0, self.plan.flush_max);
+            self.plan_for(machine, delay, What::Flush);
+        }
+        for effect in effects {
+            self.perform(machine, effect, is_write);
+        }
+        self.look_at(machine);
+    }
+
+    fn perform(&mut self, machine: usize, effect: Effect, is_write: bool) {
+        match effect {
+            Effect::Persist { lsn, record } => {
+                self.write(machine, &record, is_write);
+                self.machines[machine].disk.write(lsn, record);
+                self.sync(machine);
+            }
+            Effect::Send { to, envelope } => {
+                let from = End::Member(self.machines[machine].node);
+                self.send(from, End::Member(to), &Event::Message(envelope));
+            }
+            Effect::Apply { id, mutations } => self.work(machine, Work::Apply(id, mutations)),
+            Effect::Fill(fill) => self.work(machine, Work::Fill(fill)),
+            Effect::Reply { token, reply } => {
+                let process = self.process(machine);
+                process.requests.remove(&token);
+                if let Some(call) = process.calls.remove(&token) {
+                    self.answer(machine, call, reply);
+                }
+            }
+            Effect::Coordinator(report) => self.process(machine).report(report),
+        }
+    }
+
+    fn work(&mut self, machine: usize, work: Work) {
+        let process = self.process(machine);
+        process.works.push_back(work);
+        if process.works.len() == 1 {
+            let delay = self.random.skewed(0, self.plan.sync_max / 4);
+            self.plan_for(machine, delay, What::Worked);
+        }
+    }
+
+    /// What the history wants to know of a record.
+    fn write(&mut self, machine: usize, record: &Record, is_write: bool) {
+        let here = &mut self.machines[machine];
+        let (node, now) = (here.node, here.clock.steady(self.now));
+        let process = here.process.as_mut().expect("it has just stepped");
+        match record {
+            Record::Entry(entry) => {
+                process.log.insert(entry.id, entry.clone());
+            }
+            Record::Cut { after } => process.log.retain(|id, _| id <= after),
+            Record::Operation(operation) if is_write => {
+                let stamping = Stamping {
+                    node,
+                    lease: now < process.lease.until,
+                    name: operation.name,
+                    stamp: operation.stamp,
+                    accept: operation.accept,
+                    key: operation.key.clone(),
+                    ops: operation.ops.clone(),
+                };
+                self.note(Fact::Stamped(stamping));
+            }
+            _ => {}
+        }
+    }
+
+    /// What can be seen of a member from outside after a step.
+    fn look_at(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        let node = here.node;
+        let Some(process) = here.process.as_mut() else {
+            return;
+        };
+        let replica = &process.replica;
+        let (before, commit) = (process.commit, replica.commit());
+        process.commit = commit;
+        let is_ready = replica.is_ready();
+        let epoch = replica.epoch();
+        let has_become_ready = is_ready && (!process.was_ready || process.adopted_with.0 != epoch);
+        process.was_ready = is_ready;
+        if has_become_ready {
+            process.adopted_with = (epoch, before);
+            let seat = replica.configuration().and_then(|adopted| adopted.seat(node));
+            let last = replica.last();
+            if seat.is_some_and(|seat| seat.role == Role::Serving) {
+                self.note(Fact::Ready { node, epoch, last });
+            }
+        }
+        if commit < before {
+            let text = format!("the commit id of {node} fell from {before} to {commit}");
+            self.fail("I5", text);
+        } else if before < commit {
+            let process = self.machines[machine].process.as_ref();
+            let log = process.map(|process| &process.log).into_iter();
+            let learned = log.flat_map(|log| {
+                let above = std::ops::Bound::Excluded(before);
+                log.range((above, std::ops::Bound::Included(commit)))
+            });
+            let learned: Vec<_> = learned.map(|(_, entry)| entry.clone()).collect();
+            for entry in learned {
+                self.settle(&entry);
+                self.note(Fact::Committed { node, entry });
+            }
+        }
+        self.watch_commits();
+    }
+}
+
+/// The input that a call is.
+fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
+    let scope = Scope::Keys(call.request.reads.clone());
+    let read = |level| Input::Read {
+        token,
+        scope,
+        level,
+        session: session.clone(),
+    };
+    match call.level {
+        Level::Eventual { quorum, sloppy } if !call.request.is_read() => Input::Write {
+            token,
+            request: call.name,
+            w: quorum,
+            sloppy,
+            session,
+        },
+        Level::Eventual { quorum, .. } => read(ReadLevel::Eventual { r: quorum }),
+        Level::Bounded(Bound::Micros(bound)) => read(ReadLevel::BoundMillis(bound / 1_000)),
+        Level::Bounded(Bound::Versions(bound)) => read(ReadLevel::BoundVersions(bound as u64)),
+        Level::Strong if call.request.is_read() => read(ReadLevel::Strong),
+        Level::Barrier if call.request.is_read() => read(ReadLevel::Barrier),
+        Level::Strong | Level::Barrier => Input::Submit {
+            token,
+            request: call.name,
+            barrier: match call.level {
+                Level::Barrier => call.request.keys().into_iter().cloned().collect(),
+                _ => Vec::new(),
+            },
+        },
+    }
+}
+
+/// Tokens are never used twice in one life, calls never at all.
+pub(crate) fn token_of(call: usize) -> Token {
+    Token(call as u64)
+}
+
+#[cfg(feature = "mutants")]
+fn guarded(replica: Replica, guards: &fader_chain::Guards) -> Replica {
+    replica.with_guards(guards.clone())
+}
+
+#[cfg(not(feature = "mutants"))]
+fn guarded(replica: Replica, _guards: &fader_chain::Guards) -> Replica {
+    replica
+}

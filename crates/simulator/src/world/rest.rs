@@ -1,0 +1,94 @@
+//! Coming to rest: when faults are over, everything comes back and is the same everywhere (I20, G3).
+
+use std::collections::BTreeMap;
+
+use fader_chain::{Register, Role, View};
+
+use super::World;
+use super::host::pairs_in;
+use super::machine::{Machine, Process};
+use crate::history::{Fate, MemberState};
+use crate::service::PAIRS;
+
+impl World {
+    /// Whether every member serves in one epoch, and has applied all there is; otherwise, what is
+    /// missing.
+    pub(crate) fn rests(&self) -> Result<(), String> {
+        let configuration = self.configuration().ok_or("nobody has configured the chain")?;
+        if let Some(client) = self.clients.iter().position(|client| !client.is_done()) {
+            return Err(format!("client {client} is not done"));
+        }
+        let mut last = None;
+        for machine in &self.machines {
+            let node = machine.node;
+            let Some(process) = &machine.process else {
+                return Err(format!("{node} is down"));
+            };
+            let seat = configuration.seat(node);
+            let serves = seat.is_some_and(|seat| {
+                seat.role == Role::Serving && seat.incarnation == process.me.incarnation
+            });
+            if !serves {
+                return Err(format!("{node} does not serve in {}", configuration.epoch));
+            }
+            let replica = &process.replica;
+            if replica.epoch() != configuration.epoch || !replica.is_ready() {
+                return Err(format!("{node} is not ready in {}", configuration.epoch));
+            }
+            let applied = machine.disk.state().applied;
+            if applied != replica.last() || *last.get_or_insert(applied) != applied {
+                return Err(format!("{node} has applied {applied} of {}", replica.last()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a chain that cannot begin again without an operator (AL-4) is left.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.configuration().is_some_and(|configuration| {
+            let returns = |machine: &Machine| {
+                let disk = (machine.node, machine.disk.id);
+                configuration.last_serving.contains(&disk)
+            };
+            !self.machines.iter().any(returns)
+        })
+    }
+
+    /// Every member, for the checks of what is left.
+    pub(crate) fn member_states(&self) -> Vec<MemberState> {
+        self.machines.iter().filter_map(member_state).collect()
+    }
+}
+
+fn member_state(machine: &Machine) -> Option<MemberState> {
+    let process: &Process = machine.process.as_ref()?;
+    let state = machine.disk.state();
+    let is_own = |key: &[u8]| key.starts_with(&fader_chain::COLLECTION.to_be_bytes());
+    let mut registers = BTreeMap::new();
+    for (key, value) in state.pairs() {
+        if !is_own(key) && key.as_ref() != PAIRS {
+            let register = Register::decode(value.clone()).expect("the chain wrote it");
+            registers.insert(key.clone(), register);
+        }
+    }
+    let pairs = state.get(PAIRS).expect("a simulated engine reads");
+    let _ = process;
+    Some(MemberState {
+        node: machine.node,
+        applied: state.applied,
+        pairs: pairs.map_or(0, |value| pairs_in(&value)),
+        registers,
+        overlay: Vec::new(),
+        quarantine: Vec::new(),
+    })
+}
+
+/// What the entry that settles an operation says came of it.
+pub(crate) fn fate_of(entry: &fader_chain::Entry) -> Fate {
+    let merges = |change: &fader_chain::Change| matches!(change, fader_chain::Change::Merge { .. });
+    match entry.changes.iter().any(merges) {
+        true => Fate::Applied,
+        false if entry.result.is_empty() => Fate::Superseded,
+        false => Fate::Refused,
+    }
+}

@@ -1,0 +1,98 @@
+//! What is looked at after every step, and what the world remembers for the history.
+//!
+//! - I5' no member of an epoch is ahead of its commit point by what it learned in that epoch.
+//! - I21 engines that have applied the same entries are equal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use fader_chain::{EntryId, NodeId, RequestId};
+
+use super::World;
+
+/// What the world remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// The digest of the state at each id, with the member that had it first.
+    digests: BTreeMap<EntryId, (u64, NodeId)>,
+    /// What a head decided for each call.
+    decisions: BTreeMap<usize, Bytes>,
+    /// The first call of each name.
+    asked: BTreeMap<RequestId, usize>,
+    settled: BTreeSet<RequestId>,
+}
+
+impl Watch {
+    /// I21: a member has this digest at this id.
+    pub(crate) fn digest(
+        &mut self,
+        node: NodeId,
+        (id, digest): (EntryId, u64),
+    ) -> Result<(), String> {
+        let (first, member) = *self.digests.entry(id).or_insert((digest, node));
+        match first == digest {
+            true => Ok(()),
+            false => Err(format!("{node} and {member} differ at {id}")),
+        }
+    }
+
+    pub(crate) fn decided(&mut self, call: usize, answer: Bytes) {
+        self.decisions.insert(call, answer);
+    }
+
+    pub(crate) fn decision(&self, call: usize) -> Bytes {
+        self.decisions.get(&call).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn ask(&mut self, name: Option<RequestId>, call: usize) {
+        if let Some(name) = name {
+            self.asked.entry(name).or_insert(call);
+        }
+    }
+
+    /// Whether nobody has settled the operation before.
+    pub(crate) fn settles(&mut self, name: RequestId) -> bool {
+        self.settled.insert(name)
+    }
+
+    /// The first call of this name.
+    pub(crate) fn asked(&self, name: Option<RequestId>) -> Option<usize> {
+        self.asked.get(&name?).copied()
+    }
+}
+
+impl World {
+    /// I5'.
+    pub(crate) fn watch_commits(&mut self) {
+        let processes = || {
+            let machines = self.machines.iter();
+            machines.filter_map(|machine| machine.process.as_ref())
+        };
+        let mut wrong = None;
+        for point in processes().filter(|process| process.replica.is_ready()) {
+            let adopted = point.replica.configuration();
+            let is_point = |process: &&super::machine::Process| {
+                adopted.is_some_and(|adopted| adopted.commit_point() == process.me.node)
+            };
+            if !is_point(&point) {
+                continue;
+            }
+            let epoch = point.replica.epoch();
+            let same = |other: &&super::machine::Process| {
+                other.replica.is_ready() && other.replica.epoch() == epoch
+            };
+            for other in processes().filter(same) {
+                let (_, before) = other.adopted_with;
+                if before < other.commit && point.commit < other.commit {
+                    wrong = Some(format!(
+                        "{} knows {}, the commit point {} knows {}",
+                        other.me.node, other.commit, point.me.node, point.commit
+                    ));
+                }
+            }
+        }
+        if let Some(text) = wrong {
+            self.fail("I5'", text);
+        }
+    }
+}
