@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|release-time`.
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|release-time`.
 //!
 //! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
 //! no shell scripts, no editor settings. Every command works from the root of the repository and
@@ -14,6 +14,7 @@ mod ci;
 mod command;
 mod crash;
 mod python;
+mod simulate;
 mod tidy;
 
 /// Automation of the Fader repository.
@@ -44,6 +45,9 @@ enum Task {
     /// Crashes a node on purpose and checks that nothing acknowledged is lost.
     #[command(subcommand)]
     Crash(crash::Kind),
+    /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
+    #[command(disable_help_flag = true)]
+    Simulate(simulate::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).
     ReleaseTime(ReleaseTime),
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
             Task::Tidy => tidy::run(),
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
+            Task::Simulate(options) => simulate::run(&options),
             Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
         });
     match result {

@@ -1,8 +1,8 @@
 //! What the next configuration of a chain is (docs/protocol/reconfiguration.md, sections 3 to 8).
 //!
 //! A controller is anyone who reads the configuration, knows whose sessions live and what members
-//! report, and publishes what [`next`] says by compare-and-set on the epoch. Nothing is kept outside
-//! the configuration but those facts, so controllers may die, repeat themselves and compete.
+//! report, and publishes what [`next`] says by compare-and-set on the epoch. Nothing is kept
+//! outside the configuration but those facts, so controllers may die, repeat themselves, compete.
 //!
 //! Invariants:
 //! - K1 a seat goes only with its session (RM-1, FN-2); the last serving seat stays (RM-2).
@@ -117,8 +117,8 @@ pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
 
 /// The configuration that follows `current`, if the facts ask for another one.
 ///
-/// The changes are applied one after the other, as if each had been an epoch of its own: members may
-/// skip epochs.
+/// The changes are applied one after the other, as if each had been an epoch of its own: members
+/// may skip epochs.
 pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
     let mut draft = current.clone();
     serve(&mut draft, current.epoch, facts);

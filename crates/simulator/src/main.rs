@@ -1,5 +1,5 @@
-//! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds and
-//! starts it.
+//! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds
+//! and starts it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -110,7 +110,11 @@ fn one(seed: u64, options: &Options) -> bool {
     let found = run(&plan, &guards, options.trace);
     let Some(failure) = &found.failure else {
         found.trace.iter().for_each(|line| println!("{line}"));
-        println!("seed {seed}: {} events, {} calls", found.events, found.history.calls.len());
+        println!(
+            "seed {seed}: {} events, {} calls",
+            found.events,
+            found.history.calls.len()
+        );
         for (name, count) in &found.claims {
             println!("  {name:<12} {count}");
         }
@@ -158,7 +162,9 @@ fn many(options: &Options) -> bool {
             });
         }
     });
-    let tally = tally.into_inner().expect("no thread panics while it counts");
+    let tally = tally
+        .into_inner()
+        .expect("no thread panics while it counts");
     tally.print();
     tally.failures.is_empty()
 }
@@ -172,7 +178,10 @@ impl Tally {
             *self.claims.entry(name).or_default() += count;
         }
         if let Some(failure) = found.failure {
-            println!("seed {seed}: {}", failure.to_string().lines().next().unwrap_or(""));
+            println!(
+                "seed {seed}: {}",
+                failure.to_string().lines().next().unwrap_or("")
+            );
             self.failures.push((seed, failure));
         }
         if self.runs.is_multiple_of(500) {

@@ -45,8 +45,8 @@ use self::coordinator::Coordinator;
 use self::disk::Disk;
 use self::events::Event;
 use self::machine::Machine;
-use self::network::{End, Network};
 pub use self::network::Weather;
+use self::network::{End, Network};
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Target};
 use self::queue::Queue;
 use self::random::Random;
@@ -167,7 +167,9 @@ impl World {
 
     /// The machine of a node that is not gone.
     fn machine_of(&self, node: NodeId) -> Option<usize> {
-        self.machines.iter().position(|machine| machine.node == node)
+        self.machines
+            .iter()
+            .position(|machine| machine.node == node)
     }
 
     /// A moment that no other equals (H1).

@@ -256,22 +256,11 @@ impl Replica {
             // Only what was cut here can be missing: the question is asked again.
             return Ok(());
         }
-        assert!(
-            self.commit <= commit || from != self.configuration_commit_point(),
-            "I5: the commit point named {commit}, {} is committed here",
-            self.commit
-        );
+        // An announcement may have overtaken the answer.
         self.reads.waiting.remove(&number);
         let at = commit.max(self.commit);
         step.reply(token, Reply::Show { at });
         Ok(())
-    }
-
-    fn configuration_commit_point(&self) -> NodeId {
-        let adopted = self.configuration.as_ref();
-        adopted
-            .map(|adopted| adopted.commit_point())
-            .unwrap_or_default()
     }
 
     /// The commit id grew: some of those that wait may be clean now.

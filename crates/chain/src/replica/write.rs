@@ -335,6 +335,7 @@ impl Replica {
                 );
                 // The sender does not know how far this member is.
                 self.writes.confirm_sent = None;
+                self.writes.told_upstream = EntryId::ZERO;
                 continue;
             }
             if entry.prev != self.log.last() {

@@ -1,6 +1,7 @@
 //! G1 and G6 from the inside: the committed log is an order of all strong operations.
 //!
-//! A write has the place of its entry, a read the place after the entry it was read at. Two things
+//! A write has the place of its entry. A read has any place from behind the entry it was read at up
+//! to the next one that changes one of its registers: in between it would show the same. Two things
 //! make that order a proof of linearizability: it agrees with real time, and each read shows what
 //! the log before it gives. (That decisions do is the business of `decisions`.) An eventual
 //! operation has the place of its settlement and no end.
@@ -24,7 +25,10 @@ struct Operation {
     call: usize,
     invoked: Moment,
     ended: Option<Moment>,
+    /// The first place that it may have.
     place: Place,
+    /// The last.
+    until: Place,
 }
 
 /// The log orders all strong operations as they happened, and reads show it.
@@ -33,9 +37,10 @@ struct Operation {
 /// Two operations whose places contradict real time, or a read that shows something else.
 pub fn linear(evidence: &Evidence<'_>) -> Verdict {
     let operations = operations(evidence);
-    in_real_time(evidence, &operations)?;
+    let count = operations.len();
+    in_real_time(evidence, operations)?;
     reads_show_the_log(evidence)?;
-    Ok(operations.len())
+    Ok(count)
 }
 
 fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
@@ -45,6 +50,7 @@ fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
         .enumerate()
         .filter_map(|(at, (entry, _))| entry.request.map(|name| (name, at + 1)))
         .collect();
+    let changed = changed(evidence);
     let mut by_name: BTreeMap<RequestId, usize> = BTreeMap::new();
     let mut operations: Vec<Operation> = Vec::new();
     let calls = evidence.history.calls.iter().enumerate();
@@ -70,6 +76,7 @@ fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
                 invoked: asked.invoked,
                 ended,
                 place: (at, false),
+                until: (at, false),
             });
         }
         if let Some(place) = told.filter(|_| !is_named) {
@@ -78,41 +85,68 @@ fn operations(evidence: &Evidence<'_>) -> Vec<Operation> {
                 invoked: asked.invoked,
                 ended,
                 place,
+                until: match place {
+                    (at, true) => (unchanged(&changed, asked.request.keys(), at), true),
+                    entry => entry,
+                },
             });
         }
     }
     operations
 }
 
-/// No operation stands before one that ended before it was invoked.
-fn in_real_time(evidence: &Evidence<'_>, operations: &[Operation]) -> Result<(), Violation> {
-    let mut ended: Vec<&Operation> = operations
-        .iter()
-        .filter(|one| one.ended.is_some())
+/// The places of the entries that change each register.
+fn changed<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a Bytes, Vec<usize>> {
+    let mut changed: BTreeMap<&Bytes, Vec<usize>> = BTreeMap::new();
+    for (at, (entry, _)) in evidence.log.iter().enumerate() {
+        for change in &entry.changes {
+            changed.entry(change.key()).or_default().push(at + 1);
+        }
+    }
+    changed
+}
+
+/// The last place from `at` on before which none of `keys` is changed.
+fn unchanged(changed: &BTreeMap<&Bytes, Vec<usize>>, keys: Vec<&Bytes>, at: usize) -> usize {
+    let places = keys.into_iter().filter_map(|key| changed.get(key));
+    let next = places.filter_map(|places| places.iter().find(|place| at < **place));
+    next.min().map_or(usize::MAX, |next| next - 1)
+}
+
+/// No operation stands before one that ended before it was invoked: each takes the first of its
+/// places that is left.
+fn in_real_time(evidence: &Evidence<'_>, mut operations: Vec<Operation>) -> Result<(), Violation> {
+    operations.sort_unstable_by_key(|operation| operation.invoked);
+    let mut ended: Vec<usize> = (0..operations.len())
+        .filter(|at| operations[*at].ended.is_some())
         .collect();
-    ended.sort_unstable_by_key(|operation| operation.ended);
-    let mut invoked: Vec<&Operation> = operations.iter().collect();
-    invoked.sort_unstable_by_key(|operation| operation.invoked);
+    ended.sort_unstable_by_key(|at| operations[*at].ended);
     let mut ended = ended.into_iter().peekable();
-    let mut latest: Option<&Operation> = None;
-    for operation in invoked {
-        while let Some(before) = ended.next_if(|before| before.ended < Some(operation.invoked)) {
-            if latest.is_none_or(|latest| latest.place < before.place) {
+    let mut latest: Option<usize> = None;
+    for at in 0..operations.len() {
+        let invoked = operations[at].invoked;
+        while let Some(before) = ended.next_if(|at| operations[*at].ended < Some(invoked)) {
+            if latest.is_none_or(|latest| operations[latest].place < operations[before].place) {
                 latest = Some(before);
             }
         }
-        if let Some(before) = latest
-            && operation.place < before.place
-        {
-            let at = |(place, is_read): Place| {
+        let Some(before) = latest.map(|latest| &operations[latest]) else {
+            continue;
+        };
+        if operations[at].until < before.place {
+            let named = |(place, is_read): Place| {
                 let side = if is_read { "after" } else { "at" };
                 format!("{side} place {place}")
             };
-            let (first, second) = (at(before.place), at(operation.place));
+            let (first, second) = (named(before.place), named(operations[at].place));
             let text = format!("in the log {second}, though it began when one {first} had ended");
             return Err(Violation::new("G1", text)
                 .call(evidence.history, before.call)
-                .call(evidence.history, operation.call));
+                .call(evidence.history, operations[at].call));
+        }
+        // A read behind an entry that it need not follow still follows what has ended.
+        if operations[at].place < before.place {
+            operations[at].place = (before.place.0, true);
         }
     }
     Ok(())

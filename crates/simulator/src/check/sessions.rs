@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, EntryId, Register, RequestId, Stamp};
+use fader_chain::{Change, ElementOp, EntryId, Register, RequestId, Stamp};
 
 use super::evidence::merges;
 use super::{Evidence, Verdict, Violation, cover};
@@ -131,7 +131,7 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
     } = reply
     {
         count += 1;
-        if *commit < known.commit.0 {
+        if *commit < known.commit.0 && hides(evidence, call, (*commit, known.commit.0)) {
             let text = format!("reads at {commit} after {}", known.commit.0);
             return Err(Violation::new("monotonic reads", text)
                 .call(evidence.history, known.commit.1)
@@ -148,6 +148,19 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
         }
     }
     Ok(count)
+}
+
+/// Whether a read at `shown` hides something of what was committed up to `seen`. A strong read at a
+/// register that is clean need not know of commits elsewhere (RD-2).
+fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)) -> bool {
+    let keys = call.request.keys();
+    let between = |id: EntryId| shown < id && id <= seen;
+    let mut entries = evidence.log.iter().map(|(entry, _)| entry);
+    !call.is_strong()
+        || entries.any(|entry| {
+            let mut changed = entry.changes.iter().map(Change::key);
+            between(entry.id) && changed.any(|key| keys.contains(&key))
+        })
 }
 
 /// Read your writes, monotonic reads.

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use fader_chain::{EntryId, Refusal, Reply, RequestId, Session};
 
+use super::World;
 use super::events::{Event, What};
 use super::host::Seen;
 use super::plan::{Micros, Order, Target};
 use super::process::token_of;
-use super::World;
 use crate::history::{self, Call, Condition, Fact, Level, Outcome, Shown};
 use crate::service::State;
 
@@ -159,7 +159,10 @@ impl World {
         } else {
             asking.tries = 0;
             asking.next += 1;
-            asking.orders.get(asking.next).map_or(0, |order| order.pause)
+            asking
+                .orders
+                .get(asking.next)
+                .map_or(0, |order| order.pause)
         };
         self.queue.plan(self.now + pause, Event::Client { client });
     }
@@ -233,7 +236,9 @@ impl World {
         let shown: Vec<Shown> = shown.collect();
         let client = &mut self.clients[self.callers[call]];
         for shown in &shown {
-            client.versions.insert(shown.key.clone(), shown.register.version);
+            client
+                .versions
+                .insert(shown.key.clone(), shown.register.version);
         }
         self.registers(machine, at, shown)
     }

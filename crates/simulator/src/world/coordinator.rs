@@ -121,7 +121,11 @@ impl Coordinator {
             Some(current) => controller::next(current, &self.facts())?,
         };
         self.shift = None;
-        if self.configuration.as_ref().is_some_and(|current| current.floor < next.floor) {
+        if self
+            .configuration
+            .as_ref()
+            .is_some_and(|current| current.floor < next.floor)
+        {
             self.raises_floor = false;
         }
         let next = Arc::new(next);

@@ -38,7 +38,7 @@ pub(crate) enum Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Applied(EntryId),
-    Filled,
+    Filled(EntryId),
 }
 
 /// The disk.
@@ -95,7 +95,7 @@ impl Disk {
     }
 
     /// Changes the engine.
-    pub(crate) fn work(&mut self, work: Work) -> Done {
+    pub(crate) fn work(&mut self, work: Work) -> Option<Done> {
         let done = self.state.take(&work);
         let is_fill = matches!(work, Work::Fill(_));
         self.recent.push_back(work);
@@ -117,6 +117,10 @@ impl Disk {
 
     pub(crate) fn fix(&mut self) {
         self.fixed = Some(self.state.clone());
+    }
+
+    pub(crate) fn unfix(&mut self) {
+        self.fixed = None;
     }
 
     pub(crate) fn fixed(&self) -> Option<&State> {
@@ -159,12 +163,12 @@ impl State {
         self.digest
     }
 
-    fn take(&mut self, work: &Work) -> Done {
+    fn take(&mut self, work: &Work) -> Option<Done> {
         match work {
             Work::Apply(id, mutations) => {
                 mutations.iter().for_each(|mutation| self.set(mutation));
                 self.applied = *id;
-                Done::Applied(*id)
+                Some(Done::Applied(*id))
             }
             Work::Fill(fill) => {
                 match fill {
@@ -173,9 +177,10 @@ impl State {
                     Fill::End { at } => {
                         self.is_filling = false;
                         self.applied = *at;
+                        return Some(Done::Filled(*at));
                     }
                 }
-                Done::Filled
+                None
             }
         }
     }
@@ -199,7 +204,7 @@ impl State {
             .pairs
             .range(range.start.clone()..)
             .map(|(key, _)| key.clone())
-            .take_while(|key| range.end.as_ref().is_none_or(|end| key < end))
+            .take_while(|key| *key < range.end)
             .collect();
         for key in gone {
             self.set(&Mutation { key, value: None });

@@ -19,7 +19,11 @@ pub(crate) enum Event {
         what: What,
     },
     /// A message arrives, unless the network is cut by now.
-    Arrive { from: End, to: End, event: Box<Event> },
+    Arrive {
+        from: End,
+        to: End,
+        event: Box<Event>,
+    },
     /// At a member.
     Message(Envelope),
     /// At the coordinator.
@@ -65,7 +69,7 @@ impl World {
                 machine,
                 life,
                 what,
-            } => self.to_process(machine, life, what),
+            } => self.process_gets(machine, life, what),
             Event::Arrive { from, to, event } => {
                 if self.network.is_open(from, to, self.now) {
                     self.arrive(from, to, *event);
@@ -99,14 +103,14 @@ impl World {
                     _ => return,
                 };
                 let life = self.machines[machine].life;
-                self.to_process(machine, life, what);
+                self.process_gets(machine, life, what);
             }
             _ => {}
         }
     }
 
     /// A process that stands still hears of everything when it goes on.
-    fn to_process(&mut self, machine: usize, life: u64, what: What) {
+    fn process_gets(&mut self, machine: usize, life: u64, what: What) {
         let here = &self.machines[machine];
         if here.life != life || here.process.is_none() {
             return;

@@ -3,11 +3,11 @@
 use fader_chain::controller::Shift;
 use fader_chain::{DiskId, NodeId};
 
+use super::World;
 use super::disk::Disk;
 use super::events::Event;
 use super::network::{End, Weather};
 use super::plan::{Fault, Micros};
-use super::World;
 use crate::history::Fact;
 
 /// The network when faults are over.

@@ -114,6 +114,10 @@ impl Host for Shell<'_> {
         self.disk.fix();
     }
 
+    fn unfix(&mut self) {
+        self.disk.unfix();
+    }
+
     fn fixed(&self) -> Option<(EntryId, &dyn View)> {
         let state = self.disk.fixed()?;
         Some((state.applied, state))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fader_chain::{
-    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Report, Replica, Token, Tuning,
+    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Replica, Report, Token, Tuning,
 };
 
 use super::clock::Clock;
@@ -112,7 +112,8 @@ impl Process {
     /// Keeps the newest report of each kind for the next ping.
     pub(crate) fn report(&mut self, report: Report) {
         let kind = std::mem::discriminant(&report);
-        self.reports.retain(|older| std::mem::discriminant(older) != kind);
+        self.reports
+            .retain(|older| std::mem::discriminant(older) != kind);
         self.reports.push(report);
     }
 }

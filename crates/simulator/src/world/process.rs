@@ -175,7 +175,9 @@ impl World {
                 }
                 Record::Forgotten(names) => {
                     let forgotten = |name| Fact::Forgotten { node, name };
-                    names.into_iter().for_each(|name| self.note(forgotten(name)));
+                    names
+                        .into_iter()
+                        .for_each(|name| self.note(forgotten(name)));
                 }
                 _ => {}
             }
@@ -191,11 +193,19 @@ impl World {
         let Some(process) = here.process.as_mut() else {
             return;
         };
-        let Some(upto) = here.disk.last_unsynced().filter(|_| process.syncing.is_none()) else {
+        let Some(upto) = here
+            .disk
+            .last_unsynced()
+            .filter(|_| process.syncing.is_none())
+        else {
             return;
         };
         process.syncing = Some(upto);
-        let slowness = if self.now < here.slow_until { 100_000 } else { 0 };
+        let slowness = if self.now < here.slow_until {
+            100_000
+        } else {
+            0
+        };
         let delay = slowness + self.random.skewed(0, self.plan.sync_max);
         self.plan_for(machine, delay, What::Synced(upto));
     }
@@ -210,7 +220,7 @@ impl World {
         while let Some(work) = process.works.pop_front() {
             let is_fill = matches!(work, Work::Fill(_));
             let done = here.disk.work(work);
-            last = Some(done);
+            last = done.or(last);
             let state = here.disk.state();
             if !state.is_filling {
                 let digest = (state.applied, state.digest());
@@ -228,7 +238,7 @@ impl World {
         }
         match last {
             Some(Done::Applied(id)) => self.input(machine, Input::Applied(id)),
-            Some(Done::Filled) => self.input(machine, Input::Filled),
+            Some(Done::Filled(id)) => self.input(machine, Input::Filled(id)),
             None => {}
         }
     }
@@ -363,7 +373,9 @@ impl World {
         process.was_ready = is_ready;
         if has_become_ready {
             process.adopted_with = (epoch, before);
-            let seat = replica.configuration().and_then(|adopted| adopted.seat(node));
+            let seat = replica
+                .configuration()
+                .and_then(|adopted| adopted.seat(node));
             let last = replica.last();
             if seat.is_some_and(|seat| seat.role == Role::Serving) {
                 self.note(Fact::Ready { node, epoch, last });

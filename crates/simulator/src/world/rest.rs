@@ -1,4 +1,5 @@
-//! Coming to rest: when faults are over, everything comes back and is the same everywhere (I20, G3).
+//! Coming to rest: when faults are over, everything comes back and is the same everywhere (I20,
+//! G3).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,9 @@ impl World {
     /// Whether every member serves in one epoch, and has applied all there is; otherwise, what is
     /// missing.
     pub(crate) fn rests(&self) -> Result<(), String> {
-        let configuration = self.configuration().ok_or("nobody has configured the chain")?;
+        let configuration = self
+            .configuration()
+            .ok_or("nobody has configured the chain")?;
         if let Some(client) = self.clients.iter().position(|client| !client.is_done()) {
             return Err(format!("client {client} is not done"));
         }
@@ -35,9 +38,15 @@ impl World {
             if replica.epoch() != configuration.epoch || !replica.is_ready() {
                 return Err(format!("{node} is not ready in {}", configuration.epoch));
             }
+            if !replica.may_serve(machine.clock.read(self.now)) {
+                return Err(format!("{node} has no lease"));
+            }
             let applied = machine.disk.state().applied;
             if applied != replica.last() || *last.get_or_insert(applied) != applied {
-                return Err(format!("{node} has applied {applied} of {}", replica.last()));
+                return Err(format!(
+                    "{node} has applied {applied} of {}",
+                    replica.last()
+                ));
             }
         }
         Ok(())

@@ -28,16 +28,25 @@ impl Search<'_> {
     /// Whether anything could be left out.
     fn round(&mut self) -> bool {
         let mut is_smaller = false;
-        is_smaller |= self.cut(|plan| plan.faults.len(), |plan, range| {
-            plan.faults.drain(range);
-        });
-        is_smaller |= self.cut(|plan| plan.clients.len(), |plan, range| {
-            plan.clients[range].iter_mut().for_each(Vec::clear);
-        });
+        is_smaller |= self.cut(
+            |plan| plan.faults.len(),
+            |plan, range| {
+                plan.faults.drain(range);
+            },
+        );
+        is_smaller |= self.cut(
+            |plan| plan.clients.len(),
+            |plan, range| {
+                plan.clients[range].iter_mut().for_each(Vec::clear);
+            },
+        );
         for client in 0..self.plan.clients.len() {
-            is_smaller |= self.cut(|plan| plan.clients[client].len(), |plan, range| {
-                plan.clients[client].drain(range);
-            });
+            is_smaller |= self.cut(
+                |plan| plan.clients[client].len(),
+                |plan, range| {
+                    plan.clients[client].drain(range);
+                },
+            );
         }
         let simpler: [fn(&mut Plan); 6] = [
             |plan| plan.weather.stray = 0,

@@ -54,7 +54,9 @@ fn described(message: &Message) -> String {
             base, commit, last, ..
         } => format!("Hello from {base}, commit {commit}, last {last}"),
         Message::FillPart { at, ranges, .. } => format!("FillPart {at}, {} ranges", ranges.len()),
-        Message::FillAsk { at, ranges } => format!("FillAsk {at:?}, {} ranges", ranges.len()),
+        Message::FillAsk { above, ranges, .. } => {
+            format!("FillAsk above {above}, {} ranges", ranges.len())
+        }
         other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,42 @@
+//! Simulated clusters: builds `fader-simulate` and hands over to it.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::command;
+
+/// How often and what.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// For `fader-simulate`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Worlds in every run of `ci`.
+const CI_SEEDS: &str = "300";
+
+/// Runs what was asked for.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    simulate(&options.arguments)
+}
+
+/// What must pass before a merge.
+pub(crate) fn ci() -> Result<bool> {
+    simulate(&["--seeds".into(), CI_SEEDS.into()])
+}
+
+fn simulate(arguments: &[OsString]) -> Result<bool> {
+    let build = [
+        "build",
+        "--quiet",
+        "--package",
+        "fader-simulator",
+        "--profile",
+        "simulate",
+    ];
+    command::check(command::cargo().args(build))?;
+    command::succeeds(std::process::Command::new("target/simulate/fader-simulate").args(arguments))
+}
