@@ -15,20 +15,9 @@ pub(crate) struct Options {
     arguments: Vec<OsString>,
 }
 
-/// Worlds in every run of `ci`.
-const CI_SEEDS: &str = "300";
-
 /// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    simulate(&options.arguments)
-}
-
-/// What must pass before a merge.
-pub(crate) fn ci() -> Result<bool> {
-    simulate(&["--seeds".into(), CI_SEEDS.into()])
-}
-
-fn simulate(arguments: &[OsString]) -> Result<bool> {
+    let arguments = &options.arguments;
     let build = [
         "build",
         "--quiet",

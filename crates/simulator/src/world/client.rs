@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Refusal, Reply, RequestId, Session};
+use fader_chain::{EntryId, Fate, Receipt, Refusal, Reply, RequestId, Scope, Session, Written};
 
 use super::World;
 use super::events::{Event, What};
 use super::host::Seen;
 use super::plan::{Micros, Order, Target};
-use super::process::token_of;
+use super::rest::fate_of;
 use crate::history::{self, Call, Condition, Fact, Level, Outcome, Shown};
 use crate::service::State;
 
@@ -132,7 +132,7 @@ impl World {
         let machine = self.machine_of(node);
         let serves = |machine: &usize| {
             let process = self.machines[*machine].process.as_ref();
-            process.is_some_and(|process| process.calls.contains_key(&token_of(call)))
+            process.is_some_and(|process| process.calls.values().any(|other| *other == call))
         };
         if let Some(machine) = machine.filter(serves) {
             self.plan_for(machine, 0, What::Abandon { call });
@@ -169,78 +169,102 @@ impl World {
 
     /// A replica answers.
     pub(crate) fn answer(&mut self, machine: usize, call: usize, reply: Reply) {
+        self.renew_session(machine, call, &reply);
         let outcome = match reply {
-            Reply::Decided { id } => {
-                let entry = id.unwrap_or(EntryId::ZERO);
-                let result = self.watch.decision(call);
-                self.learn(call, entry);
-                Outcome::Done(history::Reply::Decided { entry, result })
+            Reply::Decided { id } => Outcome::Done(history::Reply::Decided {
+                // D12: whoever is told without an entry is told of one that nobody commits.
+                entry: id.unwrap_or(EntryId::ZERO),
+                result: self.watch.decision(call),
+            }),
+            Reply::Repeated { id, result } => {
+                Outcome::Done(history::Reply::Decided { entry: id, result })
             }
-            Reply::Repeated { id, result } => self.repeated(call, id, result),
             Reply::Show { at } => self.shown(machine, call, at),
+            Reply::ShowTentative { at } => self.shown_tentative(machine, call, at),
             Reply::ShowRegister(shown) => {
-                let key = self.history.calls[call].request.reads[0].clone();
-                self.learn(call, shown.commit);
-                self.registers(
-                    machine,
-                    shown.commit,
-                    vec![Shown {
-                        key,
-                        register: shown.register,
-                        tentative: shown.tentative,
-                    }],
-                )
+                let registers = vec![Shown {
+                    key: self.history.calls[call].request.reads[0].clone(),
+                    register: shown.register,
+                    tentative: shown.tentative,
+                }];
+                self.registers(machine, shown.commit, registers)
             }
-            Reply::ShowTentative { at } => self.shown(machine, call, at),
-            Reply::Held(receipt) => self.held(machine, call, &receipt),
-            Reply::Lost(name) => {
-                let session = &mut self.clients[self.callers[call]].session;
-                session.tentative.retain(|(_, _, other)| *other != name);
-                Outcome::Lost(vec![name])
-            }
+            Reply::Held(receipt) => match self.held(machine, call, &receipt) {
+                Some(accepted) => Outcome::Done(accepted),
+                None => return,
+            },
+            Reply::Outcomes(outcomes) => self.ended(call, &outcomes),
+            Reply::Lost(name) => Outcome::Lost(vec![name]),
             Reply::Refused(refusal) => Outcome::Refused(match refusal {
                 Refusal::NotHead => "not the head",
                 Refusal::NotServing => "not serving",
                 Refusal::Overloaded => "overloaded",
                 Refusal::TooOld(_) => "too old",
+                Refusal::Quorum => "no such quorum",
+                Refusal::Denied => "denied",
             }),
             Reply::Unknown => Outcome::Unknown,
         };
         self.end(call, outcome);
     }
 
-    fn repeated(&mut self, call: usize, entry: EntryId, result: Bytes) -> Outcome {
-        self.learn(call, entry);
-        Outcome::Done(history::Reply::Decided { entry, result })
-    }
-
-    /// The session has seen this commit.
-    fn learn(&mut self, call: usize, commit: EntryId) {
-        let session = &mut self.clients[self.callers[call]].session;
-        session.committed = session.committed.max(commit);
+    /// The token that goes with the reply.
+    fn renew_session(&mut self, machine: usize, call: usize, reply: &Reply) {
+        let asked = &self.history.calls[call];
+        if asked.session.is_none() {
+            return;
+        }
+        let scope = Scope::Keys(asked.request.keys().into_iter().cloned().collect());
+        let here = &self.machines[machine];
+        let process = here.process.as_ref().expect("it has just stepped");
+        let client = &mut self.clients[self.callers[call]];
+        let session = std::mem::take(&mut client.session);
+        let next = process
+            .replica
+            .next_session(session, &scope, reply, here.disk.state());
+        let (session, _) = next.expect("a simulated engine reads");
+        client.session = session;
     }
 
     /// What a member shows at `at`, read before its next step.
     fn shown(&mut self, machine: usize, call: usize, at: EntryId) -> Outcome {
-        self.learn(call, at);
-        let reads = &self.history.calls[call].request.reads;
         let here = &self.machines[machine];
         let process = here.process.as_ref().expect("it has just stepped");
         let view = process.replica.view_at(at, here.disk.state());
         let seen = Seen(view.as_ref());
-        let shown = reads.iter().map(|key| Shown {
-            key: key.clone(),
-            register: seen.register(key),
-            tentative: false,
-        });
-        let shown: Vec<Shown> = shown.collect();
+        let reads = self.history.calls[call].request.reads.iter();
+        let shown: Vec<Shown> = reads
+            .map(|key| Shown {
+                key: key.clone(),
+                register: seen.register(key),
+                tentative: false,
+            })
+            .collect();
+        drop(view);
         let client = &mut self.clients[self.callers[call]];
         for shown in &shown {
-            client
-                .versions
-                .insert(shown.key.clone(), shown.register.version);
+            let version = shown.register.version;
+            client.versions.insert(shown.key.clone(), version);
         }
         self.registers(machine, at, shown)
+    }
+
+    /// What a member shows with its overlay.
+    fn shown_tentative(&self, machine: usize, call: usize, at: EntryId) -> Outcome {
+        let here = &self.machines[machine];
+        let process = here.process.as_ref().expect("it has just stepped");
+        let view = process.replica.tentative_view(here.disk.state());
+        let (seen, committed) = (Seen(view.as_ref()), Seen(here.disk.state()));
+        let reads = self.history.calls[call].request.reads.iter();
+        let shown = reads.map(|key| {
+            let register = seen.register(key);
+            Shown {
+                key: key.clone(),
+                tentative: register != committed.register(key),
+                register,
+            }
+        });
+        self.registers(machine, at, shown.collect())
     }
 
     fn registers(&self, machine: usize, commit: EntryId, registers: Vec<Shown>) -> Outcome {
@@ -258,31 +282,58 @@ impl World {
         })
     }
 
-    fn held(&mut self, machine: usize, call: usize, receipt: &fader_chain::Receipt) -> Outcome {
-        let node = self.machines[machine].node;
-        let now = self.machines[machine].clock.steady(self.now);
-        let process = self.machines[machine].process.as_ref();
-        let lease = process.is_some_and(|process| now < process.lease.until);
+    /// W members hold an eventual write; `None` if its client waits for its end.
+    fn held(&mut self, machine: usize, call: usize, receipt: &Receipt) -> Option<history::Reply> {
         let Level::Eventual { quorum, .. } = self.history.calls[call].level else {
-            return Outcome::Unknown;
+            unreachable!("only eventual writes are held");
         };
-        let attached = !receipt.detached;
-        for (name, key, stamp) in &receipt.operations {
-            let session = &mut self.clients[self.callers[call]].session;
-            session.tentative.push((key.clone(), *stamp, *name));
-            self.note(Fact::Acknowledged {
-                node,
-                name: *name,
-                quorum,
-                attached,
-                lease,
-            });
+        let here = &self.machines[machine];
+        let (node, now) = (here.node, here.clock.steady(self.now));
+        let lease = here.process.as_ref().map(|process| process.lease.until);
+        let mut stamps = Vec::new();
+        for Written { name, fate, .. } in &receipt.writes {
+            match fate {
+                Fate::Tentative(stamp) => {
+                    stamps.push(*stamp);
+                    self.note(Fact::Acknowledged {
+                        node,
+                        name: *name,
+                        quorum,
+                        attached: !receipt.detached,
+                        lease: lease.is_some_and(|until| now < until),
+                    });
+                }
+                Fate::Settled(..) => stamps.extend(self.watch.settled(*name)),
+            }
         }
-        let stamps = receipt.operations.iter().map(|(_, _, stamp)| *stamp);
-        Outcome::Done(history::Reply::Accepted {
-            stamps: stamps.collect(),
-            attached,
+        let accepted = history::Reply::Accepted {
+            stamps,
+            attached: !receipt.detached,
             fates: Vec::new(),
-        })
+        };
+        let client = &self.clients[self.callers[call]];
+        if !client.orders[client.next].asks_fate {
+            return Some(accepted);
+        }
+        self.watch.accepted(call, accepted);
+        let names = receipt.writes.iter().map(|written| written.name);
+        let names = names.collect();
+        self.plan_for(machine, 0, What::Outcome { call, names });
+        None
+    }
+
+    /// How an eventual write ended.
+    fn ended(&mut self, call: usize, outcomes: &[(EntryId, fader_chain::Outcome)]) -> Outcome {
+        let mut accepted = self.watch.ended(call);
+        let asked = &self.history.calls[call];
+        if let history::Reply::Accepted { stamps, fates, .. } = &mut accepted {
+            *fates = outcomes
+                .iter()
+                .map(|(_, outcome)| fate_of(&outcome.encode()))
+                .collect();
+            let parts = (0..outcomes.len()).filter_map(|part| asked.part(part));
+            *stamps = parts.filter_map(|name| self.watch.settled(name)).collect();
+        }
+        Outcome::Done(accepted)
     }
 }

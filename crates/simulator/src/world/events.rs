@@ -1,6 +1,6 @@
 //! What can happen, and who it happens to.
 
-use fader_chain::{Envelope, Lsn};
+use fader_chain::{Envelope, Lsn, RequestId};
 
 use super::coordinator::{Ping, Pong};
 use super::network::End;
@@ -50,6 +50,7 @@ pub(crate) enum What {
     Synced(Lsn),
     Worked,
     Request { call: usize },
+    Outcome { call: usize, names: Vec<RequestId> },
     Abandon { call: usize },
     Message(Envelope),
     Pong(Pong),

@@ -135,5 +135,8 @@ pub(crate) fn tuning() -> Tuning {
         append_entries_max: 4,
         retry_ms: 50,
         max_drift_ms: 500,
+        promote_after_ms: 5,
+        own_operations_max: 16,
+        overlay_bytes_max: 1 << 16,
     }
 }

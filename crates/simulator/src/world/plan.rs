@@ -114,6 +114,8 @@ pub struct Order {
     pub has_session: bool,
     /// How often it asks again.
     pub retries: u32,
+    /// Whether it wants to know how its eventual write ends.
+    pub asks_fate: bool,
 }
 
 /// Whom a client asks.
@@ -235,7 +237,7 @@ fn orders(plan: &Plan, client: u64, random: &mut Random) -> Vec<Order> {
             let machine = random.below(plan.members as usize);
             let label = format!("{client}.{number}");
             let mut order = order(plan, &label, random);
-            order.has_session = has_session && !matches!(order.level, Level::Bounded(_)); // TEMP
+            order.has_session = has_session;
             order.pause = random.skewed(0, pace);
             if matches!(order.target, Target::Machine(_)) {
                 order.target = Target::Machine(machine);
@@ -265,7 +267,7 @@ fn order(plan: &Plan, label: &str, random: &mut Random) -> Order {
             };
             (Level::Bounded(bound), read(key, random))
         }
-        550..780 => (eventual, write(&[key], label, random)),
+        550..780 => (eventual, write(&keys(key, random), label, random)),
         780..930 => (eventual, single_read(key)),
         930..965 => (Level::Barrier, single_read(key)),
         _ => (Level::Barrier, conditional(key, label, random)),
@@ -282,6 +284,7 @@ fn order(plan: &Plan, label: &str, random: &mut Random) -> Order {
         request,
         has_session: false,
         retries: *random.pick(&[0, 2, 6]),
+        asks_fate: random.chance(300),
     }
 }
 
@@ -317,6 +320,15 @@ fn write(keys: &[Bytes], label: &str, random: &mut Random) -> Request {
     }
 }
 
+/// One register, or two.
+fn keys(key: Bytes, random: &mut Random) -> Vec<Bytes> {
+    let other = Bytes::from_static(random.pick(&KEYS).as_bytes());
+    match random.chance(300) && other != key {
+        true => vec![key, other],
+        false => vec![key],
+    }
+}
+
 fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
     let condition = match random.below(4) {
         0 => Condition::Exists,
@@ -328,14 +340,7 @@ fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
         // Replaced by the version that the client saw last.
         _ => Condition::Version(EntryId::ZERO),
     };
-    let mut keys = vec![key.clone()];
-    if random.chance(300) {
-        let other = Bytes::from_static(random.pick(&KEYS).as_bytes());
-        if other != key {
-            keys.push(other);
-        }
-    }
-    let mut request = write(&keys, label, random);
+    let mut request = write(&keys(key.clone(), random), label, random);
     request.conditions = vec![(key.clone(), condition)];
     if random.chance(400) {
         request.reads = vec![key];

@@ -82,10 +82,20 @@ impl World {
             What::Synced(upto) => self.synced(machine, upto),
             What::Worked => self.worked(machine),
             What::Request { call } => self.request(machine, call),
+            What::Outcome { call, names } => {
+                let token = second_token_of(call);
+                self.process(machine).calls.insert(token, call);
+                self.input(machine, Input::Outcome { token, names });
+            }
             What::Abandon { call } => {
-                let token = token_of(call);
-                self.process(machine).calls.remove(&token);
-                self.input(machine, Input::Abandon(token));
+                let tokens = [token_of(call), second_token_of(call)];
+                for token in tokens {
+                    let process = self.process(machine);
+                    process.requests.remove(&token);
+                    if process.calls.remove(&token).is_some() {
+                        self.input(machine, Input::Abandon(token));
+                    }
+                }
             }
             What::Message(envelope) => {
                 let node = self.machines[machine].node;
@@ -418,7 +428,7 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
             sloppy,
             session,
         },
-        Level::Eventual { quorum, .. } => read(ReadLevel::Eventual { r: quorum }),
+        Level::Eventual { quorum, sloppy } => read(ReadLevel::Eventual { r: quorum, sloppy }),
         Level::Bounded(Bound::Micros(bound)) => read(ReadLevel::BoundMillis(bound / 1_000)),
         Level::Bounded(Bound::Versions(bound)) => read(ReadLevel::BoundVersions(bound as u64)),
         Level::Strong if call.request.is_read() => read(ReadLevel::Strong),
@@ -437,6 +447,11 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
 /// Tokens are never used twice in one life, calls never at all.
 pub(crate) fn token_of(call: usize) -> Token {
     Token(call as u64)
+}
+
+/// The token of a second question about a call: how its writes ended.
+pub(crate) fn second_token_of(call: usize) -> Token {
+    Token(call as u64 | 1 << 32)
 }
 
 #[cfg(feature = "mutants")]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::{Register, Role, View};
+use bytes::Bytes;
+use fader_chain::{Outcome, Register, Role, View};
 
 use super::World;
 use super::host::pairs_in;
-use super::machine::{Machine, Process};
+use super::machine::Machine;
 use crate::history::{Fate, MemberState};
 use crate::service::PAIRS;
 
@@ -37,6 +38,13 @@ impl World {
             let replica = &process.replica;
             if replica.epoch() != configuration.epoch || !replica.is_ready() {
                 return Err(format!("{node} is not ready in {}", configuration.epoch));
+            }
+            let counts = replica.eventual_counts();
+            if 0 < counts.held + counts.quarantined {
+                let (held, quarantined) = (counts.held, counts.quarantined);
+                return Err(format!(
+                    "{node} holds {held} operations, {quarantined} apart"
+                ));
             }
             if !replica.may_serve(machine.clock.read(self.now)) {
                 return Err(format!("{node} has no lease"));
@@ -70,7 +78,7 @@ impl World {
 }
 
 fn member_state(machine: &Machine) -> Option<MemberState> {
-    let process: &Process = machine.process.as_ref()?;
+    machine.process.as_ref()?;
     let state = machine.disk.state();
     let is_own = |key: &[u8]| key.starts_with(&fader_chain::COLLECTION.to_be_bytes());
     let mut registers = BTreeMap::new();
@@ -81,7 +89,6 @@ fn member_state(machine: &Machine) -> Option<MemberState> {
         }
     }
     let pairs = state.get(PAIRS).expect("a simulated engine reads");
-    let _ = process;
     Some(MemberState {
         node: machine.node,
         applied: state.applied,
@@ -93,11 +100,10 @@ fn member_state(machine: &Machine) -> Option<MemberState> {
 }
 
 /// What the entry that settles an operation says came of it.
-pub(crate) fn fate_of(entry: &fader_chain::Entry) -> Fate {
-    let merges = |change: &fader_chain::Change| matches!(change, fader_chain::Change::Merge { .. });
-    match entry.changes.iter().any(merges) {
-        true => Fate::Applied,
-        false if entry.result.is_empty() => Fate::Superseded,
-        false => Fate::Refused,
+pub(crate) fn fate_of(result: &Bytes) -> Fate {
+    match Outcome::decode(result.clone()).expect("the chain wrote it") {
+        Outcome::Applied => Fate::Applied,
+        Outcome::Superseded => Fate::Superseded,
+        Outcome::Refused(_) => Fate::Refused,
     }
 }

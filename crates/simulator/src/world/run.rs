@@ -136,6 +136,7 @@ impl World {
             request,
             has_session: false,
             retries: 0,
+            asks_fate: false,
         };
         let read = Request {
             reads: keys.to_vec(),
@@ -173,11 +174,11 @@ impl World {
         let Some(name) = entry.request.filter(|_| entry.is_settlement()) else {
             return;
         };
-        if self.watch.settles(name) {
+        if self.watch.settles(name, entry.stamp) {
             self.note(Fact::Settled {
                 name,
                 entry: entry.id,
-                fate: fate_of(entry),
+                fate: fate_of(&entry.result),
             });
         }
     }

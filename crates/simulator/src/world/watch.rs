@@ -3,12 +3,13 @@
 //! - I5' no member of an epoch is ahead of its commit point by what it learned in that epoch.
 //! - I21 engines that have applied the same entries are equal.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, NodeId, RequestId};
+use fader_chain::{EntryId, NodeId, RequestId, Stamp};
 
 use super::World;
+use crate::history::Reply;
 
 /// What the world remembers.
 #[derive(Debug, Default)]
@@ -17,9 +18,12 @@ pub(crate) struct Watch {
     digests: BTreeMap<EntryId, (u64, NodeId)>,
     /// What a head decided for each call.
     decisions: BTreeMap<usize, Bytes>,
+    /// What clients that wait for the end of a write will be told.
+    accepted: BTreeMap<usize, Reply>,
     /// The first call of each name.
     asked: BTreeMap<RequestId, usize>,
-    settled: BTreeSet<RequestId>,
+    /// The stamp under which each operation was settled.
+    settled: BTreeMap<RequestId, Stamp>,
 }
 
 impl Watch {
@@ -44,6 +48,17 @@ impl Watch {
         self.decisions.get(&call).cloned().unwrap_or_default()
     }
 
+    /// The write of a call is acknowledged; its client waits for its end.
+    pub(crate) fn accepted(&mut self, call: usize, reply: Reply) {
+        self.accepted.insert(call, reply);
+    }
+
+    /// What the client of such a write is told.
+    pub(crate) fn ended(&mut self, call: usize) -> Reply {
+        let reply = self.accepted.remove(&call);
+        reply.expect("nobody asks for the end of what was not accepted")
+    }
+
     pub(crate) fn ask(&mut self, name: Option<RequestId>, call: usize) {
         if let Some(name) = name {
             self.asked.entry(name).or_insert(call);
@@ -51,8 +66,13 @@ impl Watch {
     }
 
     /// Whether nobody has settled the operation before.
-    pub(crate) fn settles(&mut self, name: RequestId) -> bool {
-        self.settled.insert(name)
+    pub(crate) fn settles(&mut self, name: RequestId, stamp: Stamp) -> bool {
+        self.settled.insert(name, stamp).is_none()
+    }
+
+    /// The stamp under which an operation was settled.
+    pub(crate) fn settled(&self, name: RequestId) -> Option<Stamp> {
+        self.settled.get(&name).copied()
     }
 
     /// The first call of this name.
