@@ -32,6 +32,9 @@ scripts! {
     a_retry_finds_its_result
     conditions_pipeline
     lost_messages_are_sent_again
+    a_removed_value_does_not_return_with_a_member
+    an_operation_is_judged_by_ids
+    what_a_member_held_is_handed_on
     a_member_joins_by_entries
     marks_are_collected_by_entries_of_the_head
     attributes_keep_their_order_when_marks_go

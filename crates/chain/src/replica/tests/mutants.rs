@@ -25,6 +25,15 @@ const HALF_FILLED: &str = "
     deliver 1 2
 ";
 
+/// The lines of a script, without what they show.
+fn lines_of(name: &str) -> String {
+    let script = std::fs::read_to_string(format!("testscripts/replica/{name}")).unwrap();
+    let blocks = script.split("\n\n");
+    let lines = blocks.filter_map(|block| Some(block.split_once("\n---")?.0));
+    let lines = lines.flat_map(str::lines).filter(|line| !line.starts_with('#'));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 #[track_caller]
 fn check(guard: Guard, script: &str, broken: &str) {
     let shown = shown_without(Guards::default(), script);
@@ -170,4 +179,17 @@ fn marks_go_by_their_entry() {
         read 2 20 k
     ";
     check(Guard::CollectByEntry, script, "k=a+x");
+}
+
+#[test]
+fn returning_operations_are_filtered_by_element() {
+    let script = lines_of("a_removed_value_does_not_return_with_a_member");
+    check(Guard::RejoinFilter, &script, "k=a+b");
+    check(Guard::FilterPerElement, &script, "k=a+b");
+}
+
+#[test]
+fn returning_operations_are_filtered_by_ids() {
+    let script = lines_of("an_operation_is_judged_by_ids");
+    check(Guard::CollectByVersion, &script, "k=a+b");
 }
