@@ -222,7 +222,8 @@ pub enum Fact {
     /// A member stamped an attempt of an eventual write (EV-2). A retry that found its name is not
     /// stamped again.
     Stamped(Stamping),
-    /// An attempt is durable in a member's overlay, the stamping member's included (EV-3).
+    /// An attempt is durable at a member, the stamping member included (EV-3): when it was synced,
+    /// or when a member that starts finds it on its disk.
     Held {
         /// The member.
         node: NodeId,

@@ -147,7 +147,10 @@ fn leases(evidence: &Evidence<'_>) -> Result<usize, Violation> {
         .iter()
         .filter(|write| write.attached)
     {
-        if !attached.contains(&write.name) {
+        // Once it is settled there is nothing left to acknowledge.
+        let settled = evidence.settled.get(&write.name);
+        let is_settled = settled.is_some_and(|settled| settled.event.at <= write.at);
+        if !is_settled && !attached.contains(&write.name) {
             let text = format!("{} was not acknowledged as attached", Name(write.name));
             return Err(Violation::new("G7", text).call(evidence.history, write.call));
         }

@@ -410,6 +410,28 @@ fn a_client_is_told_the_fate() {
     told(Fate::Superseded, false).violates("G5");
 }
 
+/// A retry that finds its name settled is answered from the settlement.
+#[test]
+fn what_is_settled_needs_no_acknowledgement() {
+    let answered = |is_settled: bool| {
+        let mut story = Story::new();
+        let call = story.ask(1, eventual(2), put("x", &[add("1")]));
+        let stamp = story.stamp(call, 1, EntryId::ZERO, 1);
+        if is_settled {
+            story.settle(call, stamp);
+        }
+        let reply = Reply::Accepted {
+            stamps: vec![stamp],
+            attached: true,
+            fates: Vec::new(),
+        };
+        story.end(call, Outcome::Done(reply));
+        story
+    };
+    assert_eq!(answered(true).holds("fates"), 1);
+    answered(false).violates("G7");
+}
+
 /// E10: one name stamped at two members, a strong write between: settled once, by either attempt.
 #[test]
 fn a_retry_is_settled_once() {
