@@ -1,12 +1,14 @@
 //! G8: a barrier is above every eventual write acknowledged before it, as far as the write path
 //! knows of it.
 
-use fader_chain::EntryId;
+use std::collections::BTreeMap;
+
+use fader_chain::{EntryId, RequestId};
 
 use super::evidence::Acknowledged;
 use super::{Evidence, Verdict, Violation};
 use crate::history::display::At;
-use crate::history::{Call, Level, Reply};
+use crate::history::{Call, Level, Moment, Reply};
 
 /// Every eventual write of a barrier's registers that was acknowledged before its invocation is
 /// settled at or below the barrier's place, if someone who held it has stayed in the write path.
@@ -15,15 +17,24 @@ use crate::history::{Call, Level, Reply};
 /// The write and the barrier.
 pub fn barriers(evidence: &Evidence<'_>) -> Verdict {
     let writes = evidence.acknowledged();
+    let mut asked: BTreeMap<RequestId, Moment> = BTreeMap::new();
+    for call in &evidence.history.calls {
+        if let Some(name) = call.name {
+            asked.entry(name).or_insert(call.invoked);
+        }
+    }
     let mut count = 0;
     for (at, call) in evidence.history.calls.iter().enumerate() {
         let Some((place, epoch)) = place(call) else {
             continue;
         };
+        // A retry is answered by the entry of the first attempt.
+        let first = call.name.and_then(|name| asked.get(&name));
+        let invoked = first.copied().unwrap_or(call.invoked);
         let keys = call.request.keys();
         let before = writes
             .iter()
-            .filter(|write| write.attached && write.at < call.invoked && keys.contains(&write.key));
+            .filter(|write| write.attached && write.at < invoked && keys.contains(&write.key));
         for write in before.filter(|write| is_known(evidence, write, epoch)) {
             count += 1;
             let settled = evidence.settled.get(&write.name);

@@ -484,6 +484,24 @@ fn a_barrier_condition_is_above_what_was_acknowledged() {
     story.violates("G8");
 }
 
+/// A retry is answered by the entry of the first attempt, which was before.
+#[test]
+fn a_barrier_asked_for_again_is_where_it_was() {
+    let mut story = Story::new();
+    let request = Request {
+        conditions: vec![("x".into(), Condition::Absent)],
+        ..put("y", &[add("1")])
+    };
+    let first = story.ask(1, Level::Barrier, request.clone());
+    let entry = story.commit(first);
+    story.end(first, Outcome::Unknown);
+    story.put_eventually("x", &[add("1")], (EntryId::ZERO, 1), &[2]);
+    let again = story.ask(1, Level::Barrier, request);
+    story.answer(again, entry);
+    story.history.calls[again].name = story.history.calls[first].name;
+    assert_eq!(story.holds("barriers"), 0);
+}
+
 /// A holder that was removed and is in quarantine, or is gone, binds no barrier.
 #[test]
 fn a_barrier_knows_nothing_of_quarantines() {
