@@ -92,6 +92,9 @@ pub enum Refusal {
     Overloaded,
     /// The name's number is below the client's window (XO-4). Never executed under this name.
     TooOld(RequestId),
+    /// The name is of another request: an eventual write, where this one is strong, or the other
+    /// way round (XO-6). Never executed under this name.
+    NameUsed(RequestId),
     /// R or W is 0 or more than the members there are, or R is more than one for a query. Nothing
     /// was done.
     Quorum,

@@ -18,6 +18,7 @@ use crate::change::Mutation;
 use crate::codec::{Reader, put_varint};
 use crate::entry::{Entry, RequestId};
 use crate::keys;
+use crate::operation::Outcome;
 use crate::stamp::EntryId;
 use crate::view::{Direction, View, ViewError};
 
@@ -31,12 +32,19 @@ const SWEPT_PER_ENTRY: usize = 4;
 pub(crate) enum Known {
     /// An entry that is not applied yet carries it.
     Logged(EntryId),
-    /// It was decided by this entry, with this outcome.
-    Settled {
+    /// A strong request, decided by this entry, with this outcome.
+    Decided {
         /// The entry.
         id: EntryId,
         /// The outcome kept.
         result: Bytes,
+    },
+    /// An eventual operation, settled by this entry.
+    Settled {
+        /// The entry.
+        id: EntryId,
+        /// How.
+        outcome: Outcome,
     },
     /// Its number is below the client's window.
     TooOld,
@@ -44,8 +52,13 @@ pub(crate) enum Known {
 
 /// What the state says of `name`.
 pub(crate) fn known(name: &RequestId, state: &dyn View) -> Result<Option<Known>, ViewError> {
-    if let Some((id, _, result)) = result(name, state)? {
-        return Ok(Some(Known::Settled { id, result }));
+    match result(name, state)? {
+        Some((id, true, result)) => {
+            let outcome = Outcome::decode(result)?;
+            return Ok(Some(Known::Settled { id, outcome }));
+        }
+        Some((id, false, result)) => return Ok(Some(Known::Decided { id, result })),
+        None => {}
     }
     let is_old = name.seq.saturating_add(WINDOW) <= greatest(name.client, state)?;
     Ok(is_old.then_some(Known::TooOld))

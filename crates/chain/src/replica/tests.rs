@@ -1,10 +1,12 @@
 //! Scripts of chains of several members, driven by hand.
 
 mod cluster;
+mod convergence;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod random;
 mod script;
+mod toy;
 mod words;
 
 use script::check;
@@ -20,6 +22,35 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_slow_promotion_is_not_refused_for_its_number
+    a_stamp_is_above_what_the_overlay_shows
+    a_removal_that_finds_nothing_is_settled
+    what_a_returning_member_held_is_handed_on
+    what_a_returning_member_held_below_the_floor_is_judged
+    what_a_refused_operation_hid_comes_to_light
+    superseded_is_told_at_the_commit
+    parts_of_a_batch_are_settled_apart
+    merging_refuses_no_clock
+    an_older_addition_survives_a_newer_write_of_another_value
+    an_acknowledgement_after_the_lease_is_detached
+    a_write_is_held_by_a_quorum_of_the_epoch_before
+    a_strong_removal_of_what_is_tentative_wins
+    a_stamp_is_above_what_is_dirty
+    a_settlement_that_is_not_committed_dies_with_its_head
+    a_session_stamps_above_what_it_wrote_elsewhere
+    a_session_reads_its_writes_at_any_member
+    a_retry_at_another_member_is_settled_once
+    a_refused_operation_leaves_every_overlay
+    a_quorum_read_joins_and_repairs
+    a_quorum_after_a_removal_waits_for_the_overlays
+    a_quorum_after_a_removal_waits_for_the_commit
+    a_member_without_its_seat_or_lease_does_not_stamp
+    a_lost_operation_ends_in_an_error
+    a_limit_refuses_all_of_an_operation
+    a_forged_base_is_not_settled
+    a_condition_sees_no_overlay
+    a_clock_goes_on_after_a_restart
+    a_barrier_takes_note_of_what_others_hold
     an_eventual_write_is_held_and_settled
     a_write_takes_its_way_in_star_wiring
     a_write_takes_its_way_in_chain_wiring

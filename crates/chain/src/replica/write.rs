@@ -224,7 +224,8 @@ impl Replica {
                 token,
                 repeats: Some(name),
             }),
-            Known::Settled { id, result } => step.reply(token, Reply::Repeated { id, result }),
+            Known::Decided { id, result } => step.reply(token, Reply::Repeated { id, result }),
+            Known::Settled { .. } => step.refuse(token, Refusal::NameUsed(name)),
             Known::TooOld => step.refuse(token, Refusal::TooOld(name)),
         }
     }
@@ -447,7 +448,8 @@ impl Replica {
             let reply = match repeats {
                 None => Reply::Decided { id: Some(id) },
                 Some(name) => match results::known(&name, step.host.committed())? {
-                    Some(Known::Settled { id, result }) => Reply::Repeated { id, result },
+                    Some(Known::Decided { id, result }) => Reply::Repeated { id, result },
+                    Some(Known::Settled { .. }) => Reply::Refused(Refusal::NameUsed(name)),
                     _ => Reply::Unknown,
                 },
             };

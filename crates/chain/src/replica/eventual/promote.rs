@@ -25,10 +25,7 @@ impl Replica {
         if !self.is_head() {
             return Ok(());
         }
-        let rested = step
-            .now
-            .monotonic
-            .saturating_sub(self.tuning.promote_after_ms);
+        let now = step.now.monotonic;
         let mut room = None;
         while let Some(name) = self.eventual.queue.front() {
             let Some(held) = self.eventual.overlay.get(name) else {
@@ -36,7 +33,7 @@ impl Replica {
                 continue;
             };
             let room = room.get_or_insert_with(|| self.room_for_settlements());
-            if rested < held.since || *room == 0 {
+            if now < held.since + self.tuning.promote_after_ms || *room == 0 {
                 break;
             }
             *room -= 1;
@@ -140,6 +137,11 @@ impl Replica {
         let (outcome, changes) = match survivors.is_empty() {
             true => (Outcome::Superseded, Vec::new()),
             false => {
+                debug_assert!(
+                    survivors.len() == register.survivors(&survivors, operation.stamp).len(),
+                    "I14: an element of {:?} is below its counterpart",
+                    operation.name
+                );
                 let reduced = Operation {
                     ops: survivors,
                     ..operation.clone()

@@ -152,9 +152,11 @@ impl Replica {
         committed: &dyn View,
     ) -> Result<State, ViewError> {
         match results::known(name, committed)? {
-            Some(Known::Settled { id, result }) => {
-                let outcome = Outcome::decode(result)?;
+            Some(Known::Settled { id, outcome }) => {
                 return Ok(State::Settled(Some((id, outcome))));
+            }
+            Some(Known::Decided { id, .. }) => {
+                return Ok(State::Settled(Some((id, Outcome::Superseded))));
             }
             Some(Known::TooOld) => return Ok(State::Settled(None)),
             Some(Known::Logged(_)) | None => {}

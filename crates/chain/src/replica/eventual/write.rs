@@ -45,11 +45,12 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
-        if let Some(name) = request
-            && self.guards.has(Guard::WindowRefuses)
-            && results::known(&name, step.host.committed())? == Some(Known::TooOld)
-        {
-            step.refuse(token, Refusal::TooOld(name));
+        let refusal = match request {
+            Some(name) => self.refuses_name(name, step)?,
+            None => None,
+        };
+        if let Some(refusal) = refusal {
+            step.refuse(token, refusal);
             return Ok(());
         }
         let tentative = Tentative {
@@ -104,6 +105,17 @@ impl Replica {
         }
     }
 
+    /// XO-4, XO-6.
+    fn refuses_name(&self, name: RequestId, step: &Step<'_>) -> Result<Option<Refusal>, ViewError> {
+        Ok(match results::known(&name, step.host.committed())? {
+            Some(Known::TooOld) if self.guards.has(Guard::WindowRefuses) => {
+                Some(Refusal::TooOld(name))
+            }
+            Some(Known::Decided { .. }) => Some(Refusal::NameUsed(name)),
+            _ => None,
+        })
+    }
+
     /// XO-1: a name of this life for a request that has none.
     fn name_unnamed(&mut self) -> RequestId {
         self.eventual.unnamed += 1;
@@ -155,12 +167,12 @@ impl Replica {
         if !self.guards.has(Guard::EventualDedupe) {
             return Ok(None);
         }
-        match results::known(name, step.host.committed())? {
-            Some(Known::Settled { id, result }) => {
-                Ok(Some(Fate::Settled(id, Outcome::decode(result)?)))
-            }
-            _ => Ok(None),
-        }
+        Ok(match results::known(name, step.host.committed())? {
+            Some(Known::Settled { id, outcome }) => Some(Fate::Settled(id, outcome)),
+            // A strong request took the name first.
+            Some(Known::Decided { id, .. }) => Some(Fate::Settled(id, Outcome::Superseded)),
+            Some(Known::TooOld | Known::Logged(_)) | None => None,
+        })
     }
 
     /// D5: above everything that this member, and the session, can have seen of the register.

@@ -1,5 +1,7 @@
 //! For each guard a script that shows something only where the guard is missing.
 
+mod eventual;
+
 use super::script::shown_without;
 use crate::{Guard, Guards};
 

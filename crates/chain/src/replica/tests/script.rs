@@ -10,8 +10,9 @@
 //! put 1 10 k a w=2 [sloppy] [session=s]     the same as an eventual write; also the others
 //! read 1 11 k [level=2v|100ms|e2|e1s|barrier] [session=s]     also readall
 //! outcome 1 12 7/1                  how an eventual write ended
+//! forge s k 9.9 8/1                 session s has seen 8/1 of k, based on 9.9
 //! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
-//! load 1 200 9000                   so many registers of so many bytes are put at member 1
+//! load 1 200 9000 [name=7/1]        so many registers of so many bytes are put at member 1
 //! lose 3                            member 3 crashes and its disk is empty
 //! hold 2 · take 2                   its engine is slow to take entries; takes them all
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
@@ -26,7 +27,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use goldenscript::{Command as Line, Context, Runner};
 
-use super::cluster::{Cluster, Command, LOADING, show_name, show_stamp};
+use super::cluster::{Cluster, LOADING};
+use super::toy::{Command, show_name, show_stamp};
 use super::words::{Options, parse_command, parse_id, parse_level, parse_name};
 use crate::*;
 
@@ -39,17 +41,31 @@ pub(super) fn shown_without(guards: Guards, lines: &str) -> String {
     let mut script = Script::default();
     script.0.guards = guards;
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let words = line.split_whitespace();
+        let mut words: Vec<&str> = words.map(|word| word.trim_matches('"')).collect();
         let options = Options::take(|key| {
             let is_it = |word: &&str| word.split_once('=').is_some_and(|(it, _)| it == key);
             let word = words.remove(words.iter().position(is_it)?);
-            word.split_once('=').map(|(_, value)| value)
+            word.split_once('=')
+                .map(|(_, value)| value.trim_matches('"'))
         });
         script
             .perform(words[0], &words[1..], &options.unwrap())
             .unwrap();
     }
     script.0.events.join("\n")
+}
+
+/// The lines of `testscripts/replica/{name}`.
+#[cfg(feature = "mutants")]
+pub(super) fn lines_of(name: &str) -> String {
+    let script = std::fs::read_to_string(format!("testscripts/replica/{name}")).unwrap();
+    let blocks = script
+        .split("\n\n")
+        .filter_map(|block| block.split("---\n").next());
+    let lines = blocks.flat_map(str::lines);
+    let lines = lines.filter(|line| !line.starts_with(['#', '-']));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Runs `testscripts/replica/{name}` and compares its output.
@@ -115,6 +131,7 @@ impl Script {
                 }
             }
             "drop" => drop(cluster.links.remove(&(number(0)?, number(1)?))),
+            "forge" => self.forge(words)?,
             "skew" => {
                 let member = cluster.members.get_mut(&number(0)?);
                 member.ok_or("no such member")?.skew = words[1].parse()?;
@@ -129,21 +146,14 @@ impl Script {
             }
             "state" => self.state(),
             "settle" => self.settle(words)?,
-            "load" => self.load(words)?,
+            "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
             "take" => each(words, |node| cluster.take(node))?,
             "lose" => each(words, |node| cluster.lose(node))?,
             "floor" => cluster.floor = parse_id(words[0])?,
             "window" => cluster.tuning.window_entries = words[0].parse()?,
             "floors" => cluster.shows_floors = true,
-            "same" => {
-                let differences = cluster.differences(number(0)?, number(1)?);
-                let event = match differences.is_empty() {
-                    true => "the same".to_owned(),
-                    false => format!("different in {} keys", differences.len()),
-                };
-                cluster.events.push(event);
-            }
+            "same" => self.compare(number(0)?, number(1)?),
             "marks" => self.marks(number(0)?)?,
             "links" => self.links(),
             "held" => self.held(),
@@ -244,7 +254,7 @@ impl Script {
         Ok(())
     }
 
-    fn load(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+    fn load(&mut self, words: &[&str], options: &Options<'_>) -> Result<(), Box<dyn Error>> {
         let (node, count): (u32, u64) = (words[0].parse()?, words[1].parse()?);
         let value = Bytes::from(vec![b'x'; words[2].parse()?]);
         for number in 0..count {
@@ -254,7 +264,11 @@ impl Script {
             let member = self.0.members.get_mut(&node).ok_or("no such member")?;
             let requests = member.host.requests.get_mut();
             requests.insert(token, Command::Put { key, value });
-            let (request, barrier) = (None, Vec::new());
+            let request = options.name.map(|name| RequestId {
+                seq: name.seq + number,
+                ..name
+            });
+            let barrier = Vec::new();
             self.0.step(
                 node,
                 Input::Submit {
@@ -264,6 +278,27 @@ impl Script {
                 },
             );
         }
+        Ok(())
+    }
+
+    fn compare(&mut self, one: u32, other: u32) {
+        let differences = self.0.differences(one, other);
+        let event = match differences.is_empty() {
+            true => "the same".to_owned(),
+            false => format!("different in {} keys", differences.len()),
+        };
+        self.0.events.push(event);
+    }
+
+    fn forge(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let stamp = Stamp {
+            clock: 1,
+            ..Stamp::strong(parse_id(words[2])?)
+        };
+        let key = Bytes::copy_from_slice(words[1].as_bytes());
+        let seen = (key, stamp, parse_name(words[3])?);
+        let session = self.0.sessions.entry(words[0].to_owned()).or_default();
+        session.tentative.push(seen);
         Ok(())
     }
 

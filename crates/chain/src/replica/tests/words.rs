@@ -4,7 +4,7 @@ use std::error::Error;
 
 use bytes::Bytes;
 
-use super::cluster::Command;
+use super::toy::Command;
 use crate::*;
 
 /// What a line says beside its words.
@@ -93,10 +93,15 @@ pub(super) fn parse_id(id: &str) -> Result<EntryId, Box<dyn Error>> {
 }
 
 pub(super) fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
-    let (client, seq) = name.split_once('/').ok_or("a name is client/seq")?;
+    let mut words = name.split('/');
+    let mut next = || {
+        words
+            .next()
+            .ok_or("a name is client/seq or client/seq/part")
+    };
     Ok(RequestId {
-        client: client.parse()?,
-        seq: seq.parse()?,
-        part: 0,
+        client: next()?.parse()?,
+        seq: next()?.parse()?,
+        part: next().unwrap_or("0").parse()?,
     })
 }
