@@ -60,5 +60,6 @@ fn bytes_are_frozen() {
         )],
     };
     let bytes = encoded(&session).escape_ascii().to_string();
-    expect![[r#"\x01\x03\xac\x02\x01\x03tom\x01\x02\x07sixteen bytes...\x05\x01"#]].assert_eq(&bytes);
+    expect![[r#"\x01\x03\xac\x02\x01\x03tom\x01\x02\x07sixteen bytes...\x05\x01"#]]
+        .assert_eq(&bytes);
 }

@@ -200,6 +200,7 @@ impl World {
                 Refusal::NotServing => "not serving",
                 Refusal::Overloaded => "overloaded",
                 Refusal::TooOld(_) => "too old",
+                Refusal::NameUsed(_) => "a name of another request",
                 Refusal::Quorum => "no such quorum",
                 Refusal::Denied => "denied",
             }),

@@ -109,12 +109,11 @@ impl Run {
             .seats
             .iter()
             .map(|(node, role)| {
-                let lives = self.cluster.members[node].lives;
                 let Identity {
                     node,
                     incarnation,
                     disk,
-                } = Cluster::identity(*node, lives);
+                } = self.cluster.identity(*node);
                 Seat {
                     node,
                     incarnation,

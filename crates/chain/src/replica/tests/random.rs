@@ -10,7 +10,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::Phase;
-use super::cluster::{Cluster, Command};
+use super::cluster::Cluster;
+use super::toy::Command;
 use crate::controller::{self, Facts, Shift};
 use crate::*;
 
