@@ -17,7 +17,7 @@ use fader_chain::{
 };
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Receipt};
-use fader_services::simpledb::{self, Answered, Code, Context, Ended, Error, Limits, Request};
+use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
 use fader_services::{Unhurried, ViewError};
 use tokio::sync::oneshot;
 
@@ -93,7 +93,7 @@ impl Work {
     pub(crate) fn repeat(self, id: EntryId, result: Bytes) {
         let ended = simpledb::decode_outcome(result);
         match (self, ended) {
-            (Work::SimpleDb { reply, .. }, Ok(Ended::Decided(outcome))) => {
+            (Work::SimpleDb { reply, .. }, Ok(outcome)) => {
                 let receipt = Receipt {
                     version: Some(id),
                     ..Receipt::default()

@@ -165,7 +165,7 @@ pub enum Cause {
 pub struct Outcomes {
     /// Of every part that is not listed.
     pub common: Outcome,
-    /// Of the parts that ended otherwise, ascending. A batch's items are its parts, from 1.
+    /// Of the parts that ended otherwise, ascending. A batch's items are its parts, from 0.
     pub parts: Vec<(u32, Outcome)>,
 }
 
@@ -180,7 +180,7 @@ impl Outcomes {
 
     /// The outcomes of a batch, item by item: `applied` is what is not said part by part.
     pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
-        let parts = (1..).zip(outcomes);
+        let parts = (0..).zip(outcomes);
         Outcomes {
             common: Outcome::Applied,
             parts: parts

@@ -59,7 +59,10 @@ use write::Request;
 pub struct Shown {
     /// The join of their committed registers and of their overlays' operations.
     pub register: Register,
-    /// Whether an operation that is not settled decided what is shown (SDB-6.3).
+    /// The join of their committed registers: by it a service tells whether an operation that is
+    /// not settled decided the part that it shows of `register` (SDB-6.3).
+    pub committed: Register,
+    /// Whether one decided anything of all of it.
     pub tentative: bool,
     /// The operations on it in their overlays.
     pub operations: Vec<Arc<Operation>>,

@@ -232,6 +232,18 @@ impl FromStr for Outcomes {
     }
 }
 
+/// Reads the name of an operation: of a request, and the part of a batch.
+fn parse_operation(text: &str) -> Result<RequestId, Malformed> {
+    let Some((request, part)) = text.rsplit_once('/').filter(|(rest, _)| rest.contains('/')) else {
+        return parse_name(text);
+    };
+    let Some(part @ 1..) = digits(part) else {
+        return malformed(format!("'{part}' is no part of a request"));
+    };
+    let name = parse_name(request)?;
+    Ok(RequestId { part, ..name })
+}
+
 impl FromStr for Notice {
     type Err = Malformed;
 
@@ -240,7 +252,7 @@ impl FromStr for Notice {
             return malformed(format!("'{text}' is not NAME OUTCOME"));
         };
         Ok(Notice {
-            name: parse_name(name)?,
+            name: parse_operation(name)?,
             outcome: outcome.parse()?,
         })
     }

@@ -92,7 +92,11 @@ impl Display for Notice {
 
 /// A request's name: `CLIENT/SEQ`, and the part where there are parts.
 pub fn show_name(name: &RequestId) -> String {
-    format!("{:032x}/{}", name.client, name.seq)
+    let RequestId { client, seq, part } = name;
+    match part {
+        0 => format!("{client:032x}/{seq}"),
+        part => format!("{client:032x}/{seq}/{part}"),
+    }
 }
 
 /// A stamp: of a strong write its version, of an eventual one its base, clock, node and counter.

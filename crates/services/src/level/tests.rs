@@ -166,10 +166,10 @@ fn outcomes_are_read() {
     let batch = [Outcome::Applied, Outcome::Superseded(None), limit];
     let batch = Outcomes::batch(batch);
     let text =
-        "applied, 2=superseded, 3=superseded; cause=limit; code=NumberItemAttributesExceeded";
+        "applied, 1=superseded, 2=superseded; cause=limit; code=NumberItemAttributesExceeded";
     assert_eq!(batch.to_string(), text);
     assert_eq!(text.parse(), Ok(batch.clone()));
-    let of = [1, 2, 3, 4].map(|part| batch.of(part));
+    let of = [0, 1, 2, 3].map(|part| batch.of(part));
     let superseded = Outcome::Superseded(None);
     assert_eq!(of, [Outcome::Applied, superseded, limit, Outcome::Applied]);
     let gone = Outcomes::single(Outcome::Superseded(Some(Cause::Gone)));
@@ -204,11 +204,19 @@ fn a_notice_names_the_write() {
     let text = "00000000000000000000000000c0ffee/7 superseded; cause=gone";
     assert_eq!(notice.to_string(), text);
     assert_eq!(text.parse(), Ok(notice));
-    assert!(
-        "00000000000000000000000000c0ffee/7"
-            .parse::<Notice>()
-            .is_err()
-    );
+    let of_part = Notice {
+        name: RequestId {
+            part: 2,
+            ..notice.name
+        },
+        outcome: Outcome::Superseded(None),
+    };
+    let text = "00000000000000000000000000c0ffee/7/2 superseded";
+    assert_eq!(of_part.to_string(), text);
+    assert_eq!(text.parse(), Ok(of_part));
+    for text in ["1/7", "1/7/0 applied", "1/7/x applied", "1/7/2/2 applied"] {
+        assert!(text.parse::<Notice>().is_err(), "{text}");
+    }
 }
 
 fn levels() -> impl Strategy<Value = Level> {

@@ -24,8 +24,8 @@ const REGISTER_MARKS_MAX: usize = 4096;
 pub struct Acceptance {
     /// The reply, when all operations have their W.
     pub answered: Answered,
-    /// One operation for each item. In a batch they are its parts, from 1, in the order in which
-    /// the request first names their items.
+    /// One operation for each item, in the order in which the request first names them: the parts
+    /// of its name, from 0 (D19).
     pub writes: Vec<Accepted>,
 }
 

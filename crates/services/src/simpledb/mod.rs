@@ -35,7 +35,7 @@ pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
 };
-pub use result::{Ended, decode_outcome, depends_on_state, encode_outcome, encode_settlement};
+pub use result::{decode_outcome, depends_on_state, encode_cause, encode_outcome, settled_outcome};
 pub use settle::{Settled, settle};
 pub use sweep::sweep;
 pub use tentative::{Tentative, Unsettled};

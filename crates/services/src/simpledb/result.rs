@@ -1,37 +1,26 @@
 //! What is kept of a named write, so that a retry gets the same reply or refusal (XO-3).
 //!
 //! ```text
-//! result := version:u8=1 kind
-//! kind   := 0 box_usage:varint                         a strong write was done
-//!         | 1 box_usage:varint code:bytes message:bytes    it was refused
-//!         | 2 | 3 | 4 code:bytes | 5                   an eventual one was applied, superseded,
-//!                                                      refused by a limit, gone
+//! outcome := version:u8=1 kind
+//! kind    := 0 box_usage:varint                            the write was done
+//!          | 1 box_usage:varint code:bytes message:bytes   it was refused
+//! cause   := 1 code:bytes | 2                              a limit; its collection is gone
 //! ```
 //!
-//! A code is written by its name, so that the list of codes may grow in any order.
+//! A code is written by its name, so that the list of codes may grow in any order. Of a settlement
+//! the chain keeps the outcome ([`fader_chain::Outcome`]), and what is kept here is its cause.
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Reader, put_bytes, put_varint};
 
 use crate::level::{Cause, Outcome};
-use crate::simpledb::{Answered, BoxUsage, Code, Error, Reply, Settled};
+use crate::simpledb::{Answered, BoxUsage, Code, Error, Reply};
 
 const VERSION: u8 = 1;
 const DONE: u8 = 0;
 const REFUSED: u8 = 1;
-const APPLIED: u8 = 2;
-const SUPERSEDED: u8 = 3;
-const OVER_LIMIT: u8 = 4;
-const GONE: u8 = 5;
-
-/// How a named write ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
-    /// A strong one, with its reply or its refusal.
-    Decided(Result<Answered, Error>),
-    /// An eventual one, by its settlement.
-    Settled(Outcome),
-}
+const LIMIT: u8 = 1;
+const GONE: u8 = 2;
 
 /// Whether the outcome of a strong write depends on the state it was decided on: then it is an
 /// entry (D12). A refusal that rests on the request alone is none, nor is a failure of the store.
@@ -63,60 +52,78 @@ pub fn encode_outcome(outcome: &Result<Answered, Error>) -> Option<Bytes> {
     Some(Bytes::from(out))
 }
 
-/// What is kept of a settlement.
-pub fn encode_settlement(settled: &Settled) -> Bytes {
-    let mut out = vec![VERSION];
-    match settled {
-        Settled::Apply(changes) if changes.is_empty() => out.push(SUPERSEDED),
-        Settled::Apply(_) => out.push(APPLIED),
-        Settled::Refused(Cause::Limit(code)) => {
-            out.push(OVER_LIMIT);
-            put_bytes(&mut out, code.name().as_bytes());
-        }
-        Settled::Refused(Cause::Gone) => out.push(GONE),
-    }
-    Bytes::from(out)
-}
-
-/// Reads what [`encode_outcome`] or [`encode_settlement`] wrote.
+/// Reads what [`encode_outcome`] wrote.
 ///
 /// # Errors
-/// [`DecodeError`] when the bytes are no result of a version we know.
-pub fn decode_outcome(bytes: Bytes) -> Result<Ended, DecodeError> {
+/// [`DecodeError`] when the bytes are no outcome of a strong write: the name may be that of an
+/// eventual one.
+pub fn decode_outcome(bytes: Bytes) -> Result<Result<Answered, Error>, DecodeError> {
     let mut reader = Reader::new(bytes);
     if reader.byte()? != VERSION {
-        return Err(DecodeError::new("a result's version"));
+        return Err(DecodeError::new("an outcome's version"));
     }
-    let ended = match reader.byte()? {
-        DONE => Ended::Decided(Ok(Answered {
+    let kind = reader.byte()?;
+    let box_usage = BoxUsage(reader.varint()?);
+    let outcome = match kind {
+        DONE => Ok(Answered {
             reply: Reply::Done,
-            box_usage: BoxUsage(reader.varint()?),
-        })),
-        REFUSED => Ended::Decided(Err(Error {
-            box_usage: BoxUsage(reader.varint()?),
+            box_usage,
+        }),
+        REFUSED => Err(Error {
+            box_usage,
             code: code(&mut reader)?,
             message: text(&mut reader)?,
-        })),
-        APPLIED => Ended::Settled(Outcome::Applied),
-        SUPERSEDED => Ended::Settled(Outcome::Superseded(None)),
-        OVER_LIMIT => {
-            let cause = Cause::Limit(code(&mut reader)?);
-            Ended::Settled(Outcome::Superseded(Some(cause)))
-        }
-        GONE => Ended::Settled(Outcome::Superseded(Some(Cause::Gone))),
-        _ => return Err(DecodeError::new("a result's kind")),
+        }),
+        _ => return Err(DecodeError::new("an outcome's kind")),
     };
     reader.end()?;
-    Ok(ended)
+    Ok(outcome)
+}
+
+/// Why a settlement was refused, for the chain to keep.
+pub fn encode_cause(cause: Cause) -> Bytes {
+    match cause {
+        Cause::Limit(code) => {
+            let mut out = vec![LIMIT];
+            put_bytes(&mut out, code.name().as_bytes());
+            Bytes::from(out)
+        }
+        Cause::Gone => Bytes::from_static(&[GONE]),
+    }
+}
+
+/// How an operation ended, as the chain keeps it.
+///
+/// # Errors
+/// [`DecodeError`] when the cause of a refusal cannot be read.
+pub fn settled_outcome(kept: &fader_chain::Outcome) -> Result<Outcome, DecodeError> {
+    match kept {
+        fader_chain::Outcome::Applied => Ok(Outcome::Applied),
+        fader_chain::Outcome::Superseded => Ok(Outcome::Superseded(None)),
+        fader_chain::Outcome::Refused(cause) => {
+            Ok(Outcome::Superseded(Some(decode_cause(cause.clone())?)))
+        }
+    }
+}
+
+fn decode_cause(bytes: Bytes) -> Result<Cause, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let cause = match reader.byte()? {
+        LIMIT => Cause::Limit(code(&mut reader)?),
+        GONE => Cause::Gone,
+        _ => return Err(DecodeError::new("the cause of a refusal")),
+    };
+    reader.end()?;
+    Ok(cause)
 }
 
 fn code(reader: &mut Reader) -> Result<Code, DecodeError> {
     let code = Code::of_decision(&text(reader)?);
-    code.ok_or_else(|| DecodeError::new("a result's code"))
+    code.ok_or_else(|| DecodeError::new("a code that a write is refused with"))
 }
 
 fn text(reader: &mut Reader) -> Result<String, DecodeError> {
-    String::from_utf8(reader.bytes()?.into()).map_err(|_| DecodeError::new("a result's text"))
+    String::from_utf8(reader.bytes()?.into()).map_err(|_| DecodeError::new("a text kept"))
 }
 
 #[cfg(test)]

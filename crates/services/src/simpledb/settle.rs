@@ -5,21 +5,32 @@ use fader_chain::{Change, ElementOp, Stamp};
 
 use crate::level::Cause;
 use crate::simpledb::Limits;
+use crate::simpledb::result::encode_cause;
 use crate::simpledb::write::{Hindered, Write};
 use crate::{Mode, View, ViewError, split_item_key};
 
 /// What becomes of an eventual operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// Its surviving elements enter, with what derives from them; without any it is superseded.
+    /// Its surviving elements enter, with what derives from them.
     Apply(Vec<Change>),
     /// None of them does (D4).
     Refused(Cause),
 }
 
+/// For the chain, which keeps the cause and does not read it.
+impl From<Settled> for fader_chain::Settled {
+    fn from(settled: Settled) -> Self {
+        match settled {
+            Settled::Apply(changes) => fader_chain::Settled::Apply(changes),
+            Settled::Refused(cause) => fader_chain::Settled::Refused(encode_cause(cause)),
+        }
+    }
+}
+
 /// Settles an operation on `newest`, the state of the head's log. `ops` are the elements that the
-/// log does not dominate, `stamp` is the operation's own, `mode` the one in force for the
-/// collection.
+/// log does not dominate, at least one; `stamp` is the operation's own, `mode` the one in force for
+/// the collection.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read, or `key` is no item's.
@@ -39,9 +50,6 @@ pub fn settle(
     let Some(mut write) = Write::under(newest, limits, collection, mode, stamp)? else {
         return Ok(Settled::Refused(Cause::Gone));
     };
-    if ops.is_empty() {
-        return Ok(Settled::Apply(Vec::new()));
-    }
     let found = write.find_at(key.clone())?;
     write.merge(found, ops)?;
     match write.finish() {

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, Mutations, Stamp};
+use fader_chain::{ElementOp, Mutations, Operation, Stamp};
 
 use crate::simpledb::pairs::{differences, sorted_pairs, stored_register};
 use crate::{CollectionId, View, ViewError, index_key, split_item_key};
@@ -41,6 +41,29 @@ struct Trace {
 }
 
 impl Tentative {
+    /// What these operations, of any registers and in any order, cause over `committed`.
+    ///
+    /// # Errors
+    /// As [`Tentative::show`].
+    pub fn of<'a>(
+        committed: &dyn View,
+        operations: impl IntoIterator<Item = &'a Operation>,
+    ) -> Result<Self, ViewError> {
+        let mut by_register: BTreeMap<&Bytes, Vec<Unsettled<'a>>> = BTreeMap::new();
+        for operation in operations {
+            let unsettled = by_register.entry(&operation.key).or_default();
+            unsettled.push(Unsettled {
+                ops: &operation.ops,
+                stamp: operation.stamp,
+            });
+        }
+        let mut tentative = Tentative::default();
+        for (key, unsettled) in by_register {
+            tentative.show(committed, key, unsettled)?;
+        }
+        Ok(tentative)
+    }
+
     /// Shows the register at `key` anew: with these operations, in any order, over `committed`.
     ///
     /// # Errors

@@ -252,6 +252,7 @@ impl Replica {
         let shown = Shown {
             tentative: is_tentative(&committed, &register),
             register,
+            committed,
             operations: operations.into_values().collect(),
             commit,
         };

@@ -1,6 +1,6 @@
 //! What is laid over a committed view is what unsettled operations change, and goes with them.
 
-use fader_chain::EntryId;
+use fader_chain::{EntryId, RequestId};
 
 use super::*;
 use crate::simpledb::tests::{Service, put};
@@ -102,6 +102,42 @@ fn a_removed_item_counts_as_one_fewer() {
     tentative.show(&service.view, &one, [unsettled]).unwrap();
     assert_eq!(tentative.items(collection), -1);
     assert_eq!(tentative.items(crate::SYSTEM), 0);
+}
+
+#[test]
+fn operations_are_sorted_by_register() {
+    let (service, collection) = filled();
+    let operation = |seq: u64, item: &str, ops: Vec<ElementOp>| Operation {
+        name: RequestId {
+            client: 1,
+            seq,
+            part: 0,
+        },
+        stamp: stamp(seq),
+        accept: EntryId::ZERO,
+        key: item_key(collection, item.as_bytes()),
+        ops,
+    };
+    let operations = [
+        operation(2, "two", vec![add("a", "2")]),
+        operation(1, "one", vec![clear("a"), add("b", "1")]),
+        operation(3, "two", vec![clear("a")]),
+    ];
+    let tentative = Tentative::of(&service.view, &operations).unwrap();
+    let mut one_by_one = Tentative::default();
+    for (item, meant) in [("one", vec![1]), ("two", vec![2, 0])] {
+        let key = item_key(collection, item.as_bytes());
+        let unsettled = meant.iter().map(|at: &usize| Unsettled {
+            ops: &operations[*at].ops,
+            stamp: operations[*at].stamp,
+        });
+        one_by_one.show(&service.view, &key, unsettled).unwrap();
+    }
+    assert_eq!(tentative.mutations(), one_by_one.mutations());
+    assert_eq!(tentative.items(collection), 0);
+    let none: [&Operation; 0] = [];
+    let nothing = Tentative::of(&service.view, none).unwrap();
+    assert!(nothing.mutations().is_empty());
 }
 
 #[test]

@@ -256,7 +256,10 @@ impl Script {
     fn operations(&self, name: &str) -> Vec<(RequestId, Operation)> {
         let is_meant = |id: &RequestId| {
             let shown = self.show_name(id);
-            name == "all" || shown == name || shown.split('/').next() == Some(name)
+            name == "all"
+                || shown == name
+                || format!("{shown}/0") == name
+                || shown.split('/').next() == Some(name)
         };
         let overlays = self.world.members.iter().flat_map(|member| &member.overlay);
         let mut found: Vec<_> = overlays
@@ -280,16 +283,16 @@ impl Script {
     }
 
     fn settle(&mut self, id: RequestId, operation: &Operation, shows_changes: bool) -> String {
-        let Some(settled) = self.world.promote(id, operation) else {
+        let Some((outcome, changes)) = self.world.promote(id, operation) else {
             return format!("{} was settled before\n", self.show_name(&id));
         };
         let mut output = format!(
             "@{} {}: {}\n",
             self.world.log.len(),
             self.show_name(&id),
-            world::show_settled(&settled)
+            settled_outcome(&outcome).unwrap()
         );
-        if let (true, Settled::Apply(changes)) = (shows_changes, settled) {
+        if shows_changes {
             changes
                 .iter()
                 .for_each(|change| output.push_str(&show_change(change)));

@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, EntryId, Register, RequestId, Stamp, Under};
+use fader_chain::{Change, ElementOp, EntryId, Outcome, Register, RequestId, Stamp, Under};
 
 use super::super::*;
-use crate::level::Cause;
 use crate::{View, split_item_key};
 
 pub(super) const ACCOUNT: &str = "000000000001";
@@ -129,13 +128,9 @@ impl World {
     fn known(&self, name: RequestId) -> Option<Decided> {
         let logged = self.log.iter().find(|logged| logged.name == Some(name))?;
         let result = logged.result.clone().expect("a name has a result");
-        let outcome = match decode_outcome(result).unwrap() {
-            Ended::Decided(outcome) => outcome,
-            Ended::Settled(_) => panic!("an eventual write is retried as a strong one"),
-        };
         Some(Decided {
             entry: Some(logged.under.id),
-            outcome,
+            outcome: decode_outcome(result).unwrap(),
             changes: Vec::new(),
         })
     }
@@ -154,13 +149,8 @@ impl World {
             request,
         )?;
         assert_eq!(acceptance.answered.reply, Reply::Done);
-        let is_batch = matches!(
-            request,
-            Request::BatchPutAttributes { .. } | Request::BatchDeleteAttributes { .. }
-        );
-        let parts = u32::from(is_batch)..;
         let mut stamped = Vec::new();
-        for (part, write) in parts.zip(acceptance.writes) {
+        for (part, write) in (0..).zip(acceptance.writes) {
             let name = RequestId { part, ..name };
             let known = self.members[at].overlay.get(&name).map(|known| known.stamp);
             let stamp = known.unwrap_or_else(|| self.stamp(at, &write.key));
@@ -203,23 +193,34 @@ impl World {
         member.refresh(&key);
     }
 
-    /// Settles an operation as the head (PR-3): what became of it.
-    pub(super) fn promote(&mut self, name: RequestId, operation: &Operation) -> Option<Settled> {
+    /// Settles an operation as the head (PR-3): what became of it, unless its name was settled.
+    pub(super) fn promote(
+        &mut self,
+        name: RequestId,
+        operation: &Operation,
+    ) -> Option<(Outcome, Vec<Change>)> {
         if self.log.iter().any(|logged| logged.name == Some(name)) {
             return None;
         }
         let Operation { stamp, key, ops } = operation;
         let survivors = register(&self.newest, key).survivors(ops, *stamp);
+        let (outcome, changes) = match survivors.is_empty() {
+            true => (Outcome::Superseded, Vec::new()),
+            false => self.settle(key, survivors, *stamp),
+        };
+        self.append(*stamp, Some(name), outcome.encode(), changes.clone());
+        Some((outcome, changes))
+    }
+
+    fn settle(&self, key: &Bytes, ops: Vec<ElementOp>, stamp: Stamp) -> (Outcome, Vec<Change>) {
         let (collection, _) = split_item_key(key).unwrap();
         let created = created_mode(&self.newest, collection).unwrap();
         let mode = self.modes.get(&collection).copied().unwrap_or(created);
-        let settled = settle(&self.newest, &self.limits, mode, key, survivors, *stamp).unwrap();
-        let changes = match &settled {
-            Settled::Apply(changes) => changes.clone(),
-            Settled::Refused(_) => Vec::new(),
-        };
-        self.append(*stamp, Some(name), encode_settlement(&settled), changes);
-        Some(settled)
+        let settled = settle(&self.newest, &self.limits, mode, key, ops, stamp).unwrap();
+        match settled.into() {
+            fader_chain::Settled::Apply(changes) => (Outcome::Applied, changes),
+            fader_chain::Settled::Refused(cause) => (Outcome::Refused(cause), Vec::new()),
+        }
     }
 
     /// Raises the floor to the last entry, and collects every mark at or below it (GC-2 to GC-4).
@@ -354,15 +355,4 @@ impl Member {
 
 pub(super) fn register(view: &dyn View, key: &[u8]) -> Register {
     pairs::stored_register(view, key).unwrap()
-}
-
-/// In words, how an operation was settled.
-pub(super) fn show_settled(settled: &Settled) -> String {
-    match settled {
-        Settled::Apply(changes) if changes.is_empty() => "superseded".to_owned(),
-        Settled::Apply(_) => "applied".to_owned(),
-        Settled::Refused(cause @ (Cause::Limit(_) | Cause::Gone)) => {
-            format!("superseded; {cause}")
-        }
-    }
 }
