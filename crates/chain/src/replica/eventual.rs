@@ -239,9 +239,9 @@ impl Replica {
         id: EntryId,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        self.leave_overlay(before, id, step)?;
+        let wanted = self.leave_overlay(before, id, step)?;
         self.answer_outcomes(step)?;
-        self.acknowledge_all(step)
+        self.acknowledge_settled(wanted, step)
     }
 
     /// The engine has more than it had, and the log knows it.

@@ -25,7 +25,7 @@ pub(super) struct Offering {
     /// When it was offered last.
     said_at: Option<u64>,
     /// Writes that wait for it.
-    wanted: BTreeSet<u64>,
+    pub(super) wanted: BTreeSet<u64>,
 }
 
 impl Offering {

@@ -32,11 +32,14 @@ impl Replica {
                 self.eventual.queue.pop_front();
                 continue;
             };
-            let room = room.get_or_insert_with(|| self.room_for_settlements());
-            if now < held.since + self.tuning.promote_after_ms || *room == 0 {
+            if now < held.since + self.tuning.promote_after_ms {
                 break;
             }
-            *room -= 1;
+            let room = room.get_or_insert_with(|| self.room_for_settlements());
+            let Some(left) = room.checked_sub(1) else {
+                break;
+            };
+            *room = left;
             let operation = held.operation.clone();
             self.eventual.queue.pop_front();
             self.settle(&operation, step)?;
@@ -190,15 +193,17 @@ impl Replica {
     }
 
     /// PR-5, PR-6: entries above `before` up to `id` are in the engine. What leaves here leaves
-    /// the disk with them: recovery asks the engine for results (I22).
+    /// the disk with them: recovery asks the engine for results (I22). Gives the writes that waited
+    /// for what left.
     pub(super) fn leave_overlay(
         &mut self,
         before: EntryId,
         id: EntryId,
         step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
+    ) -> Result<BTreeSet<u64>, ViewError> {
         let is_head = self.is_head();
         let mut touched = BTreeSet::new();
+        let mut wanted = BTreeSet::new();
         let applied = self
             .log
             .above(before)
@@ -215,7 +220,8 @@ impl Replica {
             }
             if let Some(name) = entry.request {
                 eventual.overlay.remove(&name);
-                eventual.offerings.remove(&name);
+                let offering = eventual.offerings.remove(&name);
+                wanted.extend(offering.into_iter().flat_map(|it| it.wanted));
             }
             touched.extend(entry.changes.iter().map(Change::key));
         }
@@ -229,7 +235,7 @@ impl Replica {
                 self.eventual.overlay.drop_below(key, committed.newest());
             }
         }
-        Ok(())
+        Ok(wanted)
     }
 
     /// Mutant: operations leave as soon as their settlement is in the log.

@@ -104,7 +104,7 @@ impl Replica {
         let mut told = Vec::new();
         let mut known = Vec::with_capacity(session.tentative.len());
         for pair in std::mem::take(&mut session.tentative) {
-            match self.tentative_state(&pair, u64::MIN, committed)? {
+            match self.tentative_state(&pair, 0, committed)? {
                 State::Settled(Some((id, outcome))) => {
                     session.saw_committed(id);
                     if outcome != Outcome::Applied {
@@ -151,23 +151,17 @@ impl Replica {
         wall: u64,
         committed: &dyn View,
     ) -> Result<State, ViewError> {
-        match results::known(name, committed)? {
-            Some(Known::Settled { id, outcome }) => {
-                return Ok(State::Settled(Some((id, outcome))));
-            }
-            Some(Known::Decided { id, .. }) => {
-                return Ok(State::Settled(Some((id, Outcome::Superseded))));
-            }
-            Some(Known::TooOld) => return Ok(State::Settled(None)),
-            Some(Known::Logged(_)) | None => {}
-        }
         if self.eventual.overlay.holds(name) {
             return Ok(State::Held);
         }
-        match stamp.clock.saturating_add(FORGOTTEN_AFTER_MS) < wall {
-            true => Ok(State::Settled(None)),
-            false => Ok(State::Missing),
-        }
+        let is_old = stamp.clock.saturating_add(FORGOTTEN_AFTER_MS) < wall;
+        Ok(match results::known(name, committed)? {
+            Some(Known::Settled { id, outcome }) => State::Settled(Some((id, outcome))),
+            Some(Known::Decided { id, .. }) => State::Settled(Some((id, Outcome::Superseded))),
+            Some(Known::TooOld) => State::Settled(None),
+            Some(Known::Logged(_)) | None if is_old => State::Settled(None),
+            Some(Known::Logged(_)) | None => State::Missing,
+        })
     }
 
     /// For reads that show the overlay: whether all that the session saw of `scope` is here.

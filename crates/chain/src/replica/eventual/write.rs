@@ -162,9 +162,9 @@ impl Replica {
         Ok(Written { name, key, fate })
     }
 
-    /// What the committed state says of a name.
+    /// What the committed state says of a name. What the overlay holds is not settled there.
     fn settled(&self, name: &RequestId, step: &Step<'_>) -> Result<Option<Fate>, ViewError> {
-        if !self.guards.has(Guard::EventualDedupe) {
+        if self.eventual.overlay.holds(name) || !self.guards.has(Guard::EventualDedupe) {
             return Ok(None);
         }
         Ok(match results::known(name, step.host.committed())? {
@@ -249,12 +249,15 @@ impl Replica {
         }
         let mut fates = Vec::with_capacity(request.writes.len());
         for written in &request.writes {
-            let fate = match self.settled(&written.name, step)? {
-                Some(settled) => settled,
-                None if self.is_held_by(&written.name, request.w) => written.fate.clone(),
-                None => return Ok(()),
+            let name = &written.name;
+            let fate = match self.is_held_by(name, request.w) {
+                true => Some(written.fate.clone()),
+                false => self.settled(name, step)?,
             };
-            fates.push(fate);
+            match fate {
+                Some(fate) => fates.push(fate),
+                None => return Ok(()),
+            }
         }
         for name in &request.crowded_out {
             if self.settled(name, step)?.is_none() {
@@ -289,6 +292,20 @@ impl Replica {
                 .eventual
                 .exchange
                 .is_joint(adopted, self.me.node, held, w)
+    }
+
+    /// Writes that wait for some of these, or for what their session has no room for.
+    pub(super) fn acknowledge_settled(
+        &mut self,
+        mut wanted: BTreeSet<u64>,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let requests = self.eventual.requests.iter();
+        let crowded = requests.filter(|(_, request)| !request.crowded_out.is_empty());
+        wanted.extend(crowded.map(|(number, _)| *number));
+        wanted
+            .into_iter()
+            .try_for_each(|number| self.acknowledge(number, step))
     }
 
     pub(super) fn acknowledge_all(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {

@@ -74,9 +74,14 @@ fn act_with_epochs() -> impl Strategy<Value = Act> {
     ]
 }
 
+fn wiring() -> impl Strategy<Value = Wiring> {
+    prop::sample::select(vec![Wiring::Star, Wiring::Chain])
+}
+
 /// A run and what it has to remember.
 struct Run {
     cluster: Cluster,
+    wiring: Wiring,
     epoch: u64,
     seats: Vec<(u32, Role)>,
     tokens: u64,
@@ -84,9 +89,10 @@ struct Run {
 }
 
 impl Run {
-    fn begin(cluster: Cluster) -> Self {
+    fn begin(wiring: Wiring) -> Self {
         let mut run = Run {
-            cluster,
+            cluster: Cluster::default(),
+            wiring,
             epoch: 0,
             seats: Vec::new(),
             tokens: 0,
@@ -124,7 +130,7 @@ impl Run {
             .collect();
         let configuration = Arc::new(Configuration {
             epoch: self.epoch,
-            wiring: Wiring::Star,
+            wiring: self.wiring,
             last_serving: Vec::new(),
             seats,
             floor: EntryId::ZERO,
@@ -323,8 +329,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_order_ends_in_one_state(acts in prop::collection::vec(act(), 1..120)) {
-        let mut run = Run::begin(Cluster::default());
+    fn any_order_ends_in_one_state(acts in prop::collection::vec(act(), 1..120), wiring in wiring()) {
+        let mut run = Run::begin(wiring);
         acts.into_iter().for_each(|act| run.act(act));
         run.come_to_rest();
         run.check_rest();
@@ -334,8 +340,9 @@ proptest! {
     #[test]
     fn moves_and_restarts_end_in_one_state(
         acts in prop::collection::vec(act_with_epochs(), 1..160),
+        wiring in wiring(),
     ) {
-        let mut run = Run::begin(Cluster::default());
+        let mut run = Run::begin(wiring);
         acts.into_iter().for_each(|act| run.act(act));
         run.come_to_rest();
         run.check_rest();

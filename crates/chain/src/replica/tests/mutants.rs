@@ -32,7 +32,9 @@ fn lines_of(name: &str) -> String {
     let script = std::fs::read_to_string(format!("testscripts/replica/{name}")).unwrap();
     let blocks = script.split("\n\n");
     let lines = blocks.filter_map(|block| Some(block.split_once("\n---")?.0));
-    let lines = lines.flat_map(str::lines).filter(|line| !line.starts_with('#'));
+    let lines = lines
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with('#'));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
