@@ -1,6 +1,7 @@
 """How a client chooses: headers and parameters beside SimpleDB's own, and what comes back."""
 
 import json
+import uuid
 
 import pytest
 
@@ -204,3 +205,32 @@ def test_the_command_line_asks_too(server, sdb, domain, tmp_path):
     refusal = cli("create", "natured-cli", "--mode", "strong", check=False)
     assert "ConditionalCheckFailed" in refusal.stderr
     cli("drop", "natured-cli")
+
+
+def test_a_write_tells_its_place(client, domain):
+    sdb = client({"x-fader-consistency": "strong"})
+    places = []
+    for number in range(3):
+        reply = sdb.put_attributes(
+            DomainName=domain, ItemName="i", Attributes=pairs(a=str(number))
+        )
+        places.append(tuple(map(int, told(reply)["x-fader-version"].split("."))))
+        assert "x-fader-tentative" not in told(reply)
+    assert places == sorted(set(places)), "versions rise"
+
+
+def test_a_write_sent_again_under_its_name_happens_once(client, sdb, domain):
+    retried = client({"x-fader-request": f"{uuid.uuid4().hex}/1"})
+    absent = {"Name": "a", "Exists": False}
+    first = put(retried, domain, "i", expected=absent, a="1")
+    again = put(retried, domain, "i", expected=absent, a="1")
+    assert told(again) == told(first)
+    with refused("ConditionalCheckFailed", 409):
+        put(sdb, domain, "i", expected=absent, a="1")
+    # A refusal is remembered too, also after its reason is gone.
+    retried = client({"x-fader-request": f"{uuid.uuid4().hex}/2"})
+    for _ in range(2):
+        with refused("ConditionalCheckFailed", 409):
+            put(retried, domain, "i", expected=absent, b="1")
+        sdb.delete_attributes(DomainName=domain, ItemName="i")
+    assert get(sdb, domain, "i") == {}
