@@ -234,3 +234,11 @@ def test_a_write_sent_again_under_its_name_happens_once(client, sdb, domain):
             put(retried, domain, "i", expected=absent, b="1")
         sdb.delete_attributes(DomainName=domain, ItemName="i")
     assert get(sdb, domain, "i") == {}
+
+
+def test_a_name_is_that_of_one_request(server, sdb, domain):
+    named = asking(server.client(), {"x-fader-request": f"{uuid.uuid4().hex}/1"})
+    put(named, domain, "i", a="1")
+    with refused("InvalidParameterCombination", 400):
+        put(named, domain, "i", a="2")
+    assert get(sdb, domain, "i") == {"a": ["1"]}

@@ -14,13 +14,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use fader_services::Mode;
+use fader_services::catalog::AccountId;
 use fader_services::level::{self, Demand, Preference, Receipt, header};
 use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
 
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_value, refuse};
+use crate::signature;
 use crate::simpledb::Action;
 
 const HEADERS: &str = "x-fader-";
@@ -127,6 +130,27 @@ pub(crate) fn asked(
         preference: source.read(COLLECTION_CONSISTENCY, str::parse)?,
     };
     Ok(Some(Asked { demand, nature }))
+}
+
+/// A digest of what `account` says in a request, but for how it is signed and asked for: a retry is
+/// signed anew, and its session has gone on.
+pub(crate) fn digest(account: &AccountId, parameters: &Parameters<'_>) -> u128 {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    };
+    add(&account.0);
+    for parameter in parameters.all() {
+        let name = &*parameter.name;
+        if !name.starts_with(PARAMETERS) && !signature::is_parameter(name) {
+            add(name);
+            add(&parameter.value);
+        }
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let (half, _) = hash.split_first_chunk().expect("32 bytes begin with 16");
+    u128::from_be_bytes(*half)
 }
 
 /// Adds what there is to tell to a reply's headers.

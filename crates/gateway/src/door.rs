@@ -208,7 +208,13 @@ impl Door {
         let named = Action::of(&parameters, version)?;
         *action = Some(named);
         let caller = self.authenticate(parts, body, port, &parameters)?;
-        let asked = consistency::asked(&parts.headers, &parameters)?;
+        let mut asked = consistency::asked(&parts.headers, &parameters)?;
+        if let Some(asked) = asked
+            .as_mut()
+            .filter(|asked| asked.demand.request.is_some())
+        {
+            asked.demand.digest = consistency::digest(caller.account(), &parameters);
+        }
         let nature = asked.as_ref().map(|asked| asked.nature).unwrap_or_default();
         let command = simpledb::request(named, &parameters, nature)?;
         Ok(Prepared {

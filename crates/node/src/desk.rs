@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View,
+    Accepted, Change, Decided, DecodeError, EntryId, Host, Operation, Refusal, Settled, Token, View,
 };
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Receipt};
@@ -89,20 +89,21 @@ impl Work {
         }
     }
 
-    /// It was decided before, under its name.
+    /// It was decided before, under its name, or another request was.
     pub(crate) fn repeat(self, id: EntryId, result: Bytes) {
-        let ended = simpledb::decode_outcome(result);
-        match (self, ended) {
-            (Work::SimpleDb { reply, .. }, Ok(outcome)) => {
-                let receipt = Receipt {
-                    version: Some(id),
-                    ..Receipt::default()
-                };
-                drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
-            }
-            (work, Ok(_)) => work.fail("the name is that of another kind of request"),
-            (work, Err(error)) => work.fail(&error.to_string()),
-        }
+        let Work::SimpleDb { demand, reply, .. } = self else {
+            return self.fail("only a write of a client has a name");
+        };
+        let outcome = match kept_outcome(demand.digest, result) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(another_request()),
+            Err(error) => Err(unavailable(&error.to_string())),
+        };
+        let receipt = Receipt {
+            version: Some(id),
+            ..Receipt::default()
+        };
+        drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
     }
 
     /// It may take effect, or not.
@@ -124,6 +125,34 @@ impl Work {
             Work::Sweep => {}
         }
     }
+}
+
+/// What is kept under a request's name: `digest:u128be outcome`, the digest being the request's
+/// (XO-6); nothing of what is no entry.
+fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
+    match simpledb::encode_outcome(outcome) {
+        Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
+        None => Bytes::new(),
+    }
+}
+
+/// Reads what `kept_result` wrote; `None` if it was for another request.
+fn kept_outcome(
+    digest: u128,
+    result: Bytes,
+) -> Result<Option<Result<Answered, Error>>, DecodeError> {
+    match result.strip_prefix(&digest.to_be_bytes()) {
+        Some(outcome) => simpledb::decode_outcome(result.slice_ref(outcome)).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The refusal of a name that another request has (XO-6).
+fn another_request() -> Error {
+    Error::new(
+        Code::InvalidParameterCombination,
+        "The request's name is that of another request",
+    )
 }
 
 /// The refusal while a node cannot say more.
@@ -288,7 +317,7 @@ impl Host for Desk {
                     Err(error) => error.code.depends_on_state(),
                 };
                 let result = match demand.request {
-                    Some(_) => simpledb::encode_outcome(&decided).unwrap_or_default(),
+                    Some(_) => kept_result(demand.digest, &decided),
                     None => Bytes::new(),
                 };
                 *outcome = Some(decided);

@@ -107,6 +107,8 @@ pub struct Demand {
     pub session: Option<Bytes>,
     /// The request's name; part 0.
     pub request: Option<RequestId>,
+    /// Of a named request: a digest of what it says and of who says it (XO-6).
+    pub digest: u128,
     /// Whether the reply to a write waits for its settlement and tells the outcome.
     pub outcome: bool,
     /// What the caller's access key prefers, where the request names no level.

@@ -51,6 +51,7 @@ fn headers_and_parameters_ask_the_same() {
         }),
         outcome: true,
         preference: None,
+        digest: 0,
     };
     let headers = [
         ("X-Fader-Consistency", "eventual; r=2; bound=500ms; outcome"),
@@ -164,6 +165,29 @@ fn what_is_not_known_is_refused_with_what_is() {
     ] {
         let refusal = ask(&[], &format!("{name}={value}")).unwrap_err();
         assert_eq!(refusal.code, code, "{name}={value}");
+    }
+}
+
+#[test]
+fn a_retry_has_the_digest_of_its_request() {
+    let of = |account: &str, form: &str| {
+        let parameters = Parameters::read(b"", form.as_bytes(), 100).unwrap();
+        digest(&AccountId(account.to_owned()), &parameters)
+    };
+    let form = "Action=PutAttributes&DomainName=cats&Attribute.1.Name=a&Attribute.1.Value=bc";
+    let first = of("000000000001", form);
+    let retry = "&Timestamp=later&Signature=other&X-Amz-Date=later&Fader-Session=AA";
+    assert_eq!(of("000000000001", &format!("{form}{retry}")), first);
+    for (account, form) in [
+        ("000000000002", form.to_owned()),
+        ("000000000001", form.replace("=bc", "=b")),
+        (
+            "000000000001",
+            form.replace("=a&", "=ab&").replace("=bc", "=c"),
+        ),
+        ("000000000001", format!("{form}&Attribute.1.Replace=true")),
+    ] {
+        assert_ne!(of(account, &form), first, "{account} {form}");
     }
 }
 

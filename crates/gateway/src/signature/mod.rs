@@ -131,6 +131,20 @@ fn presented<'a>(signed: &Signed<'a>) -> Result<Option<Presented<'a>>, Error> {
     }
 }
 
+/// Whether a parameter says who signed, how and when, rather than what.
+pub(crate) fn is_parameter(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "AWSAccessKeyId",
+        "Expires",
+        "SecurityToken",
+        "Signature",
+        "SignatureMethod",
+        "SignatureVersion",
+        "Timestamp",
+    ];
+    name.starts_with("X-Amz-") || NAMES.contains(&name)
+}
+
 /// No key and no signature, where they are needed.
 pub(crate) fn missing_keys() -> Error {
     refuse(
