@@ -496,7 +496,7 @@ impl ChainThread {
                     .unwrap_or_else(|| LIFE_OVER.to_owned());
                 self.desk.take(token).fail(&unknown(&reason));
             }
-            Reply::Repeated { id, result } => self.desk.take(token).repeat(id, result),
+            Reply::Repeated { id, result } => self.desk.take(token).repeat(id, &result),
             Reply::ShowRegister(_)
             | Reply::ShowTentative { .. }
             | Reply::Held(_)

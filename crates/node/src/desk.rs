@@ -90,7 +90,7 @@ impl Work {
     }
 
     /// It was decided before, under its name, or another request was.
-    pub(crate) fn repeat(self, id: EntryId, result: Bytes) {
+    pub(crate) fn repeat(self, id: EntryId, result: &Bytes) {
         let Work::SimpleDb { demand, reply, .. } = self else {
             return self.fail("only a write of a client has a name");
         };
@@ -139,7 +139,7 @@ fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
 /// Reads what `kept_result` wrote; `None` if it was for another request.
 fn kept_outcome(
     digest: u128,
-    result: Bytes,
+    result: &Bytes,
 ) -> Result<Option<Result<Answered, Error>>, DecodeError> {
     match result.strip_prefix(&digest.to_be_bytes()) {
         Some(outcome) => simpledb::decode_outcome(result.slice_ref(outcome)).map(Some),
