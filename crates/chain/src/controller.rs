@@ -66,7 +66,9 @@ impl Reports {
     pub fn note(&mut self, node: NodeId, report: Report) {
         let epoch = match report {
             Report::Adopted { epoch } => epoch,
-            Report::SyncDone { epoch, .. } | Report::Floor { epoch, .. } => epoch,
+            Report::SyncDone { epoch, .. }
+            | Report::Floor { epoch, .. }
+            | Report::Differs { epoch, .. } => epoch,
         };
         let reported = self.0.entry(node).or_default();
         if epoch < reported.epoch {
@@ -81,6 +83,8 @@ impl Reports {
         match report {
             Report::Adopted { .. } => reported.is_adopted = true,
             Report::SyncDone { .. } => reported.is_synced = true,
+            // What is to be done with it is its node's: its session ends, and it joins anew.
+            Report::Differs { .. } => {}
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);

@@ -116,6 +116,8 @@ pub enum Guard {
     ReportApplied,
     /// D7: marks go by the entry that made them.
     CollectByEntry,
+    /// I21: a difference is told.
+    DigestCompare,
     /// I18: the clock's bound is durable before it is used.
     ClockBound,
     /// JN-6: a member serves when its gap is closed.

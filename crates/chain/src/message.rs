@@ -168,12 +168,16 @@ pub enum Message {
         /// Up to where it was compared, excluded; behind the last key when that is all.
         end: Bytes,
     },
-    /// The digest of my committed state at `id` (I21).
+    /// Commit point to all: the digest of a piece of my state at the commit id `id` (I21).
     Digest {
         /// The commit id.
         id: EntryId,
-        /// The digest of the canonical state.
-        digest: u64,
+        /// The first key of the piece.
+        start: Bytes,
+        /// The key after its last.
+        end: Bytes,
+        /// The digest of its keys and values.
+        digest: u128,
     },
 }
 

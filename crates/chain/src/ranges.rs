@@ -162,5 +162,23 @@ fn content(
     Ok((content, growing.bytes, growing.hash.digest128()))
 }
 
+/// A digest of the rows of `view` from `start` on, and where it ends (excluded): with so many bytes.
+pub(crate) fn digest(
+    view: &dyn View,
+    start: &[u8],
+    bytes_max: usize,
+) -> Result<(Bytes, u128), ViewError> {
+    let mut growing = Growing::new(0);
+    for pair in view.scan(start, &keys::END, Direction::Forward) {
+        let (key, value) = pair?;
+        if bytes_max <= growing.bytes {
+            return Ok((key, growing.hash.digest128()));
+        }
+        growing.take(&key, &value);
+    }
+    let end = Bytes::from_static(&keys::END);
+    Ok((end, growing.hash.digest128()))
+}
+
 #[cfg(test)]
 mod tests;

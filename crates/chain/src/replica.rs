@@ -20,6 +20,7 @@
 
 mod adopt;
 mod collect;
+mod digest;
 mod eventual;
 mod interface;
 mod joining;
@@ -39,6 +40,7 @@ use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
 use collect::Collect;
+use digest::Digests;
 use eventual::Eventual;
 pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
 pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
@@ -105,6 +107,7 @@ pub struct Replica {
     reads: Reads,
     joining: Joining,
     collect: Collect,
+    digests: Digests,
     eventual: Eventual,
 }
 
@@ -129,6 +132,7 @@ impl Replica {
             reads: Reads::default(),
             joining: Joining::default(),
             collect: Collect::default(),
+            digests: Digests::default(),
             eventual: Eventual::default(),
         }
     }
@@ -289,9 +293,15 @@ impl Replica {
             Message::QueryAnswer { number, commit } => {
                 self.on_query_answer(from, number, commit, step)?;
             }
-            Message::FillAsk { .. } | Message::FillPart { .. } | Message::Digest { .. } => {
+            Message::FillAsk { .. } | Message::FillPart { .. } => {
                 self.on_joining(from, envelope.message, step)?;
             }
+            Message::Digest {
+                id,
+                start,
+                end,
+                digest,
+            } => self.on_digest(from, id, (&start, &end), digest, step)?,
             Message::Offer { .. }
             | Message::Held { .. }
             | Message::Promote { .. }
@@ -310,6 +320,7 @@ impl Replica {
             self.retry_reads(step)?;
             self.tick_joining(step)?;
             self.tick_collect(step)?;
+            self.tick_digest(step)?;
             self.tick_eventual(step)?;
         }
         Ok(())

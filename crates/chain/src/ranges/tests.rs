@@ -140,6 +140,23 @@ fn what_is_hashed_tells_rows_apart() {
     assert_ne!(of(&[("a", "")], 1), of(&[("a", "")], 2));
 }
 
+#[test]
+fn a_digest_goes_on_where_the_last_one_ended() {
+    let all = mutations(&rows(0..100, 96));
+    let view = Layered::new(&Nothing, &all);
+    let mut start = Bytes::new();
+    let mut digests = Vec::new();
+    while start != keys::END[..] {
+        let (end, digest) = digest(&view, &start, 1_000).unwrap();
+        digests.push(digest);
+        start = end;
+    }
+    assert_eq!(digests.len(), 10);
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), 10);
+}
+
 fn any_rows() -> impl Strategy<Value = Rows> {
     let key = prop::collection::vec(0..3_u8, 0..5).prop_map(Bytes::from);
     let value = (0..4_usize, any::<bool>()).prop_map(|(size, is_large)| {

@@ -227,6 +227,7 @@ impl Replica {
             self.on_adopted(step)?;
         }
         self.on_persisted_eventual(lsn, step)?;
+        self.apply_committed(step);
         self.advance_commit(step)
     }
 

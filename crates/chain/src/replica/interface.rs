@@ -37,6 +37,8 @@ pub struct Tuning {
     pub append_entries_max: usize,
     /// Milliseconds after which something unanswered is said again.
     pub retry_ms: u64,
+    /// Milliseconds between two pieces of the commit point's digest.
+    pub digest_ms: u64,
     /// Milliseconds by which a clock may differ from its peers' before its member stops stamping.
     pub max_drift_ms: u64,
     /// Milliseconds that an eventual operation rests before the head settles it: what is written
@@ -55,6 +57,7 @@ impl Default for Tuning {
             uncommitted_max: 4_096,
             append_entries_max: 512,
             retry_ms: 200,
+            digest_ms: 1_000,
             max_drift_ms: 500,
             promote_after_ms: 20,
             own_operations_max: 4_096,
@@ -245,6 +248,14 @@ pub enum Report {
         epoch: u64,
         /// L: what it holds.
         last: EntryId,
+    },
+    /// The state at this id is not that of the commit point (I21): the member is to be retired and
+    /// filled anew, whatever its log holds.
+    Differs {
+        /// In this epoch.
+        epoch: u64,
+        /// The commit id.
+        id: EntryId,
     },
     /// For the floor (GC-1).
     Floor {

@@ -415,20 +415,23 @@ impl Replica {
         self.on_commit_reads(step)
     }
 
-    /// Hands committed entries to the engine; above an open gap they wait (D9).
+    /// Hands committed entries to the engine; above an open gap they wait (D9). A joining member
+    /// that is sent what others had committed waits until it has them too: its engine is not to be
+    /// ahead of its records, nor its log released before they are durable.
     pub(super) fn apply_committed(&mut self, step: &mut Step<'_>) {
         if self.joining.is_open() && self.guards.has(Guard::FillDefers) {
             return;
         }
+        let upto = self.commit.min(self.persisted);
         let committed = self.log.above(self.applying);
-        for slot in committed.take_while(|slot| slot.entry.id <= self.commit) {
+        for slot in committed.take_while(|slot| slot.entry.id <= upto) {
             let mutations = slot.mutations.clone();
             step.effects.push(Effect::Apply {
                 id: slot.entry.id,
                 mutations: mutations.expect("D9: computed, since no gap is open"),
             });
         }
-        self.applying = self.commit.min(self.log.last());
+        self.applying = self.applying.max(upto);
     }
 
     /// The engine has everything up to `id`.

@@ -134,6 +134,7 @@ pub(crate) fn tuning() -> Tuning {
         uncommitted_max: 64,
         append_entries_max: 4,
         retry_ms: 50,
+        digest_ms: 100,
         max_drift_ms: 500,
         promote_after_ms: 5,
         own_operations_max: 16,

@@ -326,6 +326,12 @@ impl Cluster {
         member.host.store = Store::default();
     }
 
+    /// The member's engine loses a row, and nobody notices.
+    pub(super) fn rot(&mut self, node: u32, key: &[u8]) {
+        let rotten = self.members.get_mut(&node).unwrap();
+        rotten.host.store.rows.remove(key).unwrap();
+    }
+
     /// What is different in the engines of two members.
     pub(super) fn differences(&self, one: u32, other: u32) -> Vec<Bytes> {
         let (one, other) = (

@@ -193,6 +193,18 @@ fn returning_operations_are_filtered_by_element() {
 }
 
 #[test]
+fn digests_are_compared() {
+    let script = lines_of("a_rotten_row_is_told");
+    let shown = shown_without(Guards::default(), &script);
+    assert!(
+        shown.contains("n2 reports Differs"),
+        "with all guards:\n{shown}"
+    );
+    let shown = shown_without(Guards::without([Guard::DigestCompare]), &script);
+    assert!(!shown.contains("Differs"), "without the guard:\n{shown}");
+}
+
+#[test]
 fn returning_operations_are_filtered_by_ids() {
     let script = lines_of("an_operation_is_judged_by_ids");
     check(Guard::CollectByVersion, &script, "k=a+b");

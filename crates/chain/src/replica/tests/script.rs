@@ -13,7 +13,7 @@
 //! forge s k 9.9 8/1                 session s has seen 8/1 of k, based on 9.9
 //! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
 //! load 1 200 9000 [name=7/1]        so many registers of so many bytes are put at member 1
-//! lose 3                            member 3 crashes and its disk is empty
+//! lose 3 · rot 3 k                  member 3 crashes and its disk is empty; a row of it is lost
 //! hold 2 · take 2                   its engine is slow to take entries; takes them all
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
@@ -149,6 +149,7 @@ impl Script {
             "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
             "take" => each(words, |node| cluster.take(node))?,
+            "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
             "lose" => each(words, |node| cluster.lose(node))?,
             "floor" => cluster.floor = parse_id(words[0])?,
             "window" => cluster.tuning.window_entries = words[0].parse()?,
