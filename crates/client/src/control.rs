@@ -56,6 +56,34 @@ pub struct NewKey {
     pub account: String,
 }
 
+/// How a cluster does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ClusterStatus {
+    /// The epoch of the newest configuration; 0 before the first.
+    pub epoch: u64,
+    /// How entries travel.
+    pub wiring: Option<String>,
+    /// Its members, by name.
+    pub members: Vec<MemberStatus>,
+}
+
+/// How a member does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct MemberStatus {
+    /// Its name: n1, n2, …
+    pub name: String,
+    /// Whether it runs, is paused, or was killed.
+    pub state: String,
+    /// Its place in the configuration, if it has one.
+    pub role: Option<String>,
+    /// The side of a partition it is on.
+    pub side: usize,
+    /// The epoch it is in.
+    pub epoch: u64,
+    /// The index of the last entry it knows committed.
+    pub commit_index: u64,
+}
+
 #[derive(Deserialize)]
 struct Keys {
     keys: Vec<Key>,
@@ -109,6 +137,47 @@ impl Control {
     /// Makes a new key in the place of one, which is disabled.
     pub async fn rotate(&self, id: &str) -> Result<NewKey, Error> {
         parse(&self.change(id, "rotate", None).await?)
+    }
+
+    /// How the members of a cluster do.
+    pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
+        parse(&self.call("GET", "/cluster", None).await?)
+    }
+
+    /// Ends a member at once.
+    pub async fn kill(&self, name: &str) -> Result<(), Error> {
+        self.order("kill", serde_json::json!({ "name": name }))
+            .await
+    }
+
+    /// Starts a member that was killed.
+    pub async fn restart(&self, name: &str) -> Result<(), Error> {
+        self.order("restart", serde_json::json!({ "name": name }))
+            .await
+    }
+
+    /// Holds a member up for a time.
+    pub async fn pause(&self, name: &str, time: Duration) -> Result<(), Error> {
+        let body = serde_json::json!({ "name": name, "ms": time.as_millis() as u64 });
+        self.order("pause", body).await
+    }
+
+    /// Cuts the ways between members of different sides.
+    pub async fn partition(&self, sides: &[Vec<String>]) -> Result<(), Error> {
+        self.order("partition", serde_json::json!({ "sides": sides }))
+            .await
+    }
+
+    /// Ends a partition.
+    pub async fn heal(&self) -> Result<(), Error> {
+        self.order("heal", serde_json::json!({})).await
+    }
+
+    async fn order(&self, verb: &str, body: serde_json::Value) -> Result<(), Error> {
+        let path = format!("/cluster/{verb}");
+        self.call("POST", &path, Some(body.to_string()))
+            .await
+            .map(drop)
     }
 
     async fn change(&self, id: &str, verb: &str, body: Option<String>) -> Result<Bytes, Error> {

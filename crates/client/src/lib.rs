@@ -18,7 +18,7 @@ mod transport;
 mod xml;
 
 pub use client::{Client, Response, Settings};
-pub use control::{Control, Key, NewKey};
+pub use control::{ClusterStatus, Control, Key, MemberStatus, NewKey};
 pub use credentials::Credentials;
 pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};

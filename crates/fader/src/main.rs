@@ -11,6 +11,7 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod config;
+mod dev;
 mod keys;
 mod output;
 mod sdb;
@@ -20,6 +21,7 @@ const EXAMPLES: &str = "\
 Start here:
   fader serve           a server on 127.0.0.1:4566 with its data in ./fader-data; the first start
                         prints an access key
+  fader dev             a cluster of three in one process, with members to kill
   fader sdb --help      a small SimpleDB client, for any endpoint
   fader config show     every setting of the server, its value and where it comes from";
 
@@ -39,6 +41,8 @@ struct Cli {
 enum Command {
     /// Serves SimpleDB until it is told to stop.
     Serve(Box<serve::Options>),
+    /// Serves a whole cluster in one process, to see what it does when members fail.
+    Dev(Box<dev::Options>),
     /// Creates, lists, disables, enables and rotates access keys.
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
@@ -84,6 +88,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         .build()?;
     let code = match command {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
+        Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Config(ConfigCommand::Show(options)) => {

@@ -8,10 +8,14 @@
 //! POST /keys/ID/enable    -> {"id","status"}
 //! POST /keys/ID/set       {"consistency":""} -> {"id","consistency"}
 //! POST /keys/ID/rotate    -> {"id","secret","account"} of the key in its place
+//! GET  /cluster           how the members of a cluster do; see `control::cluster`
+//! POST /cluster/VERB      what shall happen to one: kill, restart, pause, partition, heal
 //! ```
 //!
 //! A refusal is `{"error":"..."}` with a status of 4xx or 5xx. A secret is shown once, when it is
 //! made; nothing shows it again.
+
+mod cluster;
 
 use bytes::Bytes;
 use fader_node::OpenKey;
@@ -102,6 +106,7 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             tracing::info!(old_id = id, id = key.key.id, "rotated an access key");
             Ok(shown_once(&key))
         }
+        (_, ["cluster", verb @ ..]) => cluster::answer(&door.node, method, verb, body).await,
         _ => Err((
             StatusCode::NOT_FOUND,
             format!("there is no {method} {path} here"),

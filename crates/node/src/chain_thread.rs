@@ -307,10 +307,7 @@ impl ChainThread {
     ) {
         let scope = match self.scope(&account, &request) {
             Ok(scope) => scope,
-            Err(error) => {
-                let applied = self.desk.applied();
-                return drop(reply.send(Ok(Showing::Answered(Err(error.into()), applied))));
-            }
+            Err(error) => return drop(reply.send(Ok(Showing::Answered(Err(error.into()))))),
         };
         let token = self.desk.put(Work::Read {
             account,
@@ -517,10 +514,10 @@ impl ChainThread {
             return;
         };
         let showing = match at <= self.desk.applied() {
-            true => Showing::Snapshot(self.desk.snapshot().clone(), self.desk.applied()),
+            true => Showing::Snapshot(self.desk.snapshot().clone()),
             false => {
                 let view = self.replica.view_at(at, &**self.desk.snapshot());
-                Showing::Answered(self.desk.answer(&*view, &account, &request, &demand), at)
+                Showing::Answered(self.desk.answer(&*view, &account, &request, &demand))
             }
         };
         drop(reply.send(Ok(showing)));

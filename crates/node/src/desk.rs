@@ -37,9 +37,9 @@ pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
 /// What a read may be answered from.
 pub(crate) enum Showing {
     /// The state to answer from, on the caller's thread.
-    Snapshot(Snapshot, EntryId),
+    Snapshot(Snapshot),
     /// The answer: the state was no engine's.
-    Answered(Result<Answered, Error>, EntryId),
+    Answered(Result<Answered, Error>),
 }
 
 /// A request on the desk.

@@ -4,15 +4,11 @@
 //! numbers the entry -> log (group commit) -> applied -> reply. A read is answered on the caller's
 //! thread from a snapshot of what is applied.
 
-#![allow(
-    dead_code,
-    reason = "what a member of a chain of several needs comes with the cluster"
-)]
-
 mod chain_thread;
 mod clock;
 mod cluster;
 mod configuration;
+pub mod coordinator;
 mod desk;
 pub mod disk;
 pub mod engine;
@@ -28,6 +24,8 @@ mod status;
 mod sweep;
 mod upkeep;
 
+pub use cluster::{Cluster, ClusterError, ClusterSettings, Event, MemberStatus};
+pub use fader_chain::Wiring;
 pub use node::Node;
 pub use seal::{OpenKey, Secret};
 pub use settings::{Durability, Settings};

@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, DiskId, Identity, Incarnation};
+use fader_chain::{DiskId, Identity, Incarnation};
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
@@ -41,7 +41,6 @@ pub(crate) struct Shared {
     health: RwLock<Health>,
     queue_depth: AtomicU64,
     counters: Mutex<Counters>,
-    configuration: RwLock<Option<Arc<Configuration>>>,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
 }
@@ -75,9 +74,9 @@ impl Shared {
         self.queue_depth.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The newest configuration that the member heard of.
-    pub(crate) fn set_configuration(&self, configuration: Arc<Configuration>) {
-        *self.configuration.write() = Some(configuration);
+    /// The epoch it adopted last.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.counters.lock().epoch
     }
 
     pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, epoch: u64, committed: u64) {
@@ -242,7 +241,6 @@ impl Folder {
             health: RwLock::new(Health::Serving),
             queue_depth: AtomicU64::new(0),
             counters: Mutex::default(),
-            configuration: RwLock::default(),
             _lock: lock,
         });
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
@@ -359,11 +357,6 @@ impl Member {
     /// Whether it can do its work.
     pub(crate) fn health(&self) -> Health {
         self.shared.health.read().clone()
-    }
-
-    /// The newest configuration that it heard of.
-    pub(crate) fn configuration(&self) -> Option<Arc<Configuration>> {
-        self.shared.configuration.read().clone()
     }
 
     /// Counters since the start.

@@ -10,6 +10,7 @@ use fader_services::simpledb::{Answered, Error, Request};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
+use crate::cluster::{Cluster, ClusterSettings, Event};
 use crate::desk::{catalog_unavailable, now_ms, reads_keys, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
@@ -21,16 +22,26 @@ use crate::status::{Counters, Health, OpenError, Recovery};
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
 
+/// Why a member takes no writes, where it does not say so itself.
+const NO_WRITES: &str = "the node takes no writes now";
+
 /// The number of a member that has no company.
 const ALONE: NodeId = NodeId(1);
 
-struct Inner {
-    member: Arc<Member>,
-    seal: Seal,
-    scans: Semaphore,
+/// Who is behind the handle.
+enum Doors {
+    /// A member that is alone, and how many scans it answers at once.
+    One(Arc<Member>, Semaphore),
+    /// Several members of one chain.
+    Many(Arc<Cluster>),
 }
 
-/// One member with its disk. Cheap to clone; all clones are one node.
+struct Inner {
+    doors: Doors,
+    seal: Seal,
+}
+
+/// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
 #[derive(Clone)]
 pub struct Node {
     inner: Arc<Inner>,
@@ -77,11 +88,45 @@ impl Node {
         };
         let (member, recovery) = folder.live(me, None)?;
         let inner = Arc::new(Inner {
-            member: Arc::new(member),
+            doors: Doors::One(Arc::new(member), Semaphore::new(SCANS_MAX)),
             seal,
-            scans: Semaphore::new(SCANS_MAX),
         });
         Ok((Node { inner }, recovery))
+    }
+
+    /// Opens the folders of all members of a chain in this process, creating them if absent, and
+    /// starts them; `tell` hears of what happens.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_cluster(
+        settings: ClusterSettings,
+        tell: impl Fn(Event) + Send + 'static,
+    ) -> Result<Node, OpenError> {
+        let (seal, cluster) = Cluster::open(settings, tell)?;
+        let doors = Doors::Many(cluster);
+        Ok(Node {
+            inner: Arc::new(Inner { doors, seal }),
+        })
+    }
+
+    /// Waits until requests are answered: a chain whose members all were down first finds itself.
+    ///
+    /// # Errors
+    /// [`Error`] when that takes too long.
+    pub async fn ready(&self) -> Result<(), Error> {
+        match &self.inner.doors {
+            Doors::One(..) => Ok(()),
+            Doors::Many(cluster) => cluster.ready().await,
+        }
+    }
+
+    /// The cluster, if it is one.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        match &self.inner.doors {
+            Doors::One(..) => None,
+            Doors::Many(cluster) => Some(cluster),
+        }
     }
 
     /// Carries out one SimpleDB request for `account`, at the level that it demands.
@@ -95,56 +140,22 @@ impl Node {
         request: Request,
         demand: Demand,
     ) -> Result<(Answered, Receipt), Error> {
-        if request.is_write() {
-            return self.write(account, request, demand).await;
+        match &self.inner.doors {
+            Doors::Many(cluster) if request.is_write() => {
+                cluster.write(account, &request, &demand).await
+            }
+            Doors::Many(cluster) => {
+                let answered = cluster.read(account, &request, &demand).await?;
+                Ok((answered, Receipt::default()))
+            }
+            Doors::One(member, _) if request.is_write() => {
+                write(member, account, request, demand).await
+            }
+            Doors::One(member, scans) => {
+                let answered = read(member, scans, account, request, demand).await?;
+                Ok((answered, Receipt::default()))
+            }
         }
-        let answered = self.read(account, request, demand).await?;
-        Ok((answered, Receipt::default()))
-    }
-
-    async fn write(
-        &self,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> Result<(Answered, Receipt), Error> {
-        let (reply, answer) = oneshot::channel();
-        let job = Job::SimpleDb {
-            account: account.clone(),
-            request,
-            demand,
-            reply,
-        };
-        self.inner
-            .member
-            .enqueue(job)
-            .map_err(|error| unavailable(&error))?;
-        match answer.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(unavailable("the node takes no writes now")),
-            Err(_) => Err(unavailable(STOPPED)),
-        }
-    }
-
-    async fn read(
-        &self,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> Result<Answered, Error> {
-        let member = self.inner.member.clone();
-        if reads_keys(&request) {
-            return member.answer(&*member.snapshot(), account, &request, &demand);
-        }
-        let permit = self.inner.scans.acquire().await;
-        let _permit = permit.map_err(|_| unavailable(STOPPED))?;
-        let account = account.clone();
-        let answer = tokio::task::spawn_blocking(move || {
-            member.answer(&*member.snapshot(), &account, &request, &demand)
-        });
-        answer
-            .await
-            .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
     }
 
     /// Carries out a catalog command.
@@ -152,14 +163,17 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
+        let member = match &self.inner.doors {
+            Doors::Many(cluster) => return cluster.catalog(&command).await,
+            Doors::One(member, _) => member,
+        };
         let (reply, answer) = oneshot::channel();
-        self.inner
-            .member
+        member
             .enqueue(Job::Catalog { command, reply })
             .map_err(|error| catalog_unavailable(&error))?;
         match answer.await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(catalog_unavailable("the node takes no writes now")),
+            Ok(Err(_)) => Err(catalog_unavailable(NO_WRITES)),
             Err(_) => Err(catalog_unavailable(STOPPED)),
         }
     }
@@ -170,20 +184,21 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store or the seal fails.
     pub fn open_key(&self, id: &str) -> Result<Option<Arc<OpenKey>>, Refusal> {
-        let inner = &self.inner;
-        let generation = match inner.member.shared().keys.get(id) {
+        let keeper = self.inner.keeper()?;
+        let generation = match keeper.shared().keys.get(id) {
             Ok(key) => return Ok(Some(key)),
             Err(generation) => generation,
         };
-        let Some(key) = catalog::key(&*inner.member.snapshot(), id)? else {
+        let Some(key) = catalog::key(&*keeper.snapshot(), id)? else {
             return Ok(None);
         };
-        let secret = inner
+        let secret = self
+            .inner
             .seal
             .open(id, &key.sealed_secret)
             .map_err(|error| seal_failed(&error))?;
         let key = Arc::new(OpenKey { key, secret });
-        inner.member.shared().keys.put(generation, key.clone());
+        keeper.shared().keys.put(generation, key.clone());
         Ok(Some(key))
     }
 
@@ -192,7 +207,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store fails.
     pub fn keys(&self) -> Result<Vec<AccessKey>, Refusal> {
-        Ok(catalog::keys(&*self.inner.member.snapshot())?)
+        Ok(catalog::keys(&*self.inner.keeper()?.snapshot())?)
     }
 
     /// Creates an access key with a random id and secret (or the given pair) for `account`.
@@ -220,7 +235,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn rotate_key(&self, id: &str) -> Result<OpenKey, Refusal> {
-        let old = catalog::key(&*self.inner.member.snapshot(), id)?;
+        let old = catalog::key(&*self.inner.keeper()?.snapshot(), id)?;
         let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
         let key = self
             .inner
@@ -237,25 +252,90 @@ impl Node {
 
     /// Whether the node can do its work.
     pub fn health(&self) -> Health {
-        self.inner.member.health()
+        match &self.inner.doors {
+            Doors::One(member, _) => member.health(),
+            Doors::Many(cluster) => cluster.health(),
+        }
     }
 
-    /// Counters since the start.
+    /// Counters since the start; of several members the head's.
     pub fn counters(&self) -> Counters {
-        self.inner.member.counters()
+        match &self.inner.doors {
+            Doors::One(member, _) => member.counters(),
+            Doors::Many(cluster) => {
+                let keeper = cluster.keeper();
+                keeper.map(|keeper| keeper.counters()).unwrap_or_default()
+            }
+        }
     }
 
     /// Finishes what is queued, makes everything durable and ends the node's threads.
     pub async fn close(&self) {
-        let member = self.inner.member.clone();
-        let closing = tokio::task::spawn_blocking(move || member.close());
+        let inner = self.inner.clone();
+        let closing = tokio::task::spawn_blocking(move || match &inner.doors {
+            Doors::One(member, _) => member.close(),
+            Doors::Many(cluster) => cluster.close(),
+        });
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
         }
     }
 }
 
+async fn write(
+    member: &Member,
+    account: &AccountId,
+    request: Request,
+    demand: Demand,
+) -> Result<(Answered, Receipt), Error> {
+    let (reply, answer) = oneshot::channel();
+    let job = Job::SimpleDb {
+        account: account.clone(),
+        request,
+        demand,
+        reply,
+    };
+    member.enqueue(job).map_err(|error| unavailable(&error))?;
+    match answer.await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(unavailable(NO_WRITES)),
+        Err(_) => Err(unavailable(STOPPED)),
+    }
+}
+
+async fn read(
+    member: &Arc<Member>,
+    scans: &Semaphore,
+    account: &AccountId,
+    request: Request,
+    demand: Demand,
+) -> Result<Answered, Error> {
+    if reads_keys(&request) {
+        return member.answer(&*member.snapshot(), account, &request, &demand);
+    }
+    let permit = scans.acquire().await;
+    let _permit = permit.map_err(|_| unavailable(STOPPED))?;
+    let (member, account) = (member.clone(), account.clone());
+    let answer = tokio::task::spawn_blocking(move || {
+        member.answer(&*member.snapshot(), &account, &request, &demand)
+    });
+    answer
+        .await
+        .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
+}
+
 impl Inner {
+    /// The member that catalogs are read at.
+    fn keeper(&self) -> Result<Arc<Member>, Refusal> {
+        match &self.doors {
+            Doors::One(member, _) => Ok(member.clone()),
+            Doors::Many(cluster) => {
+                let keeper = cluster.keeper();
+                keeper.ok_or_else(|| catalog_unavailable("no member can answer now"))
+            }
+        }
+    }
+
     fn new_key(
         &self,
         account: &AccountId,

@@ -76,7 +76,6 @@ impl ChainThread {
             .is_some_and(|adopted| seat(adopted));
         let is_newer = self.replica.epoch() < configuration.epoch;
         let is_out = was_in && is_newer && !seat(&configuration);
-        self.shared.set_configuration(configuration.clone());
         self.step(Input::Configuration(configuration));
         if is_out {
             self.notify(Notice::LifeOver);

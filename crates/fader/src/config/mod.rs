@@ -116,6 +116,13 @@ pub(crate) struct Values {
     limits: std::collections::BTreeMap<String, u64>,
 }
 
+impl Values {
+    /// Names a folder for the data where none is named.
+    pub(crate) fn set_data(&mut self, folder: &str) {
+        self.data.get_or_insert_with(|| PathBuf::from(folder));
+    }
+}
+
 /// The access key that the configuration brings along.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

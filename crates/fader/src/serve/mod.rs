@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args};
 use fader_gateway::{Gateway, tls_config};
-use fader_node::{Health, Node, Recovery};
+use fader_node::{Health, Node, OpenError, Recovery};
 use fader_services::catalog::AccountId;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -70,6 +70,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The same, with another folder where none is named.
+    pub(crate) fn with_data(mut self, folder: &str) -> Self {
+        self.values.set_data(folder);
+        self
+    }
+
     /// The configuration in force.
     ///
     /// # Errors
@@ -79,10 +85,24 @@ impl Options {
     }
 }
 
-/// Serves until a signal or a failure.
+/// Serves one node until a signal or a failure.
 pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitCode> {
     let config = options.config(matches)?;
-    start_log(&config)?;
+    let open = |settings| {
+        let (node, recovery) = Node::open(settings)?;
+        report(&recovery);
+        Ok(node)
+    };
+    serve(&config, open, drop).await
+}
+
+/// Serves what `open` opens until a signal or a failure. `follow` is given it when it serves.
+pub(crate) async fn serve(
+    config: &Config,
+    open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
+    follow: impl FnOnce(Node),
+) -> Result<ExitCode> {
+    start_log(config)?;
     for warning in &config.warnings {
         warn!("{warning}");
     }
@@ -96,12 +116,12 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
-    let node = open(&config).await?;
-    first_key::ensure(&node, &config, &listener.local_addr()?, tls.is_some()).await?;
+    let node = open_with(config, open).await?;
+    first_key::ensure(&node, config, &listener.local_addr()?, tls.is_some()).await?;
     let socket = control::listen(&config.data.value)?;
 
     let (stop, stopped) = watch::channel(false);
-    let gateway = Gateway::new(node.clone(), gateway_settings(&config));
+    let gateway = Gateway::new(node.clone(), gateway_settings(config));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let address = listener.local_addr()?;
     let mut doors = pin!(async {
@@ -118,6 +138,7 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     });
     output::print(&format!("listening on {scheme}://{address}\n"))?;
     info!(%address, data = %config.data.value.display(), "serving");
+    follow(node.clone());
 
     let ending = tokio::select! {
         name = signals.next() => Ending::Asked(name),
@@ -219,7 +240,10 @@ async fn failure(node: &Node) -> String {
     }
 }
 
-async fn open(config: &Config) -> Result<Node> {
+async fn open_with(
+    config: &Config,
+    open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
+) -> Result<Node> {
     let mut settings = fader_node::Settings::new(config.data.value.clone());
     settings.durability = match config.durability.value {
         Durability::Disk => fader_node::Durability::Disk,
@@ -227,13 +251,13 @@ async fn open(config: &Config) -> Result<Node> {
     };
     settings.limits = config.limits.clone();
     settings.cache_bytes = config.cache_mb.value << 20;
-    let opening = tokio::task::spawn_blocking(move || Node::open(settings));
+    let opening = tokio::task::spawn_blocking(move || open(settings));
     let folder = config.data.value.display();
-    let (node, recovery) = opening
+    let node = opening
         .await
         .context("opening the store panicked")?
         .with_context(|| format!("cannot open the data folder {folder}"))?;
-    report(&recovery);
+    node.ready().await?;
     Ok(node)
 }
 

@@ -1,5 +1,405 @@
-//! Several members of one chain in one process.
+//! Several members of one chain in one process, with their coordinator: how one sees on one machine
+//! what a cluster does.
+//!
+//! ```text
+//!  Node ──▶ Cluster ──▶ member n1 ◀──Links──▶ member n2 ◀──Links──▶ member n3
+//!                          │                     │                     │
+//!                        Session               Session               Session
+//!                          └───────────────▶ Coordinator ◀─────────────┘
+//!                                                ▲
+//!                                            controller
+//! ```
+//!
+//! Each member has its own folder, lock, engine, log and threads; killed, it forgets what a process
+//! that is killed forgets.
+//!
+//! Deliberately absent: sockets; members of other processes.
 
+mod controller;
 mod links;
+mod route;
+mod session;
 
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fader_chain::{Configuration, Identity, NodeId, Role, Wiring};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
+
+use crate::chain_thread::Company;
+use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
+use crate::disk::{Disk, RealDisk};
+use crate::lock::FolderLock;
+use crate::member::{Folder, Member, random_incarnation};
+use crate::seal::Seal;
+use crate::settings::Settings;
+use crate::status::{Health, OpenError};
+
+pub use controller::Event;
 pub(crate) use links::Links;
+
+use session::Session;
+
+/// Scans answered at once; more wait.
+const SCANS_MAX: usize = 8;
+
+/// The numbers of a cluster in one process.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// How many members it has.
+    pub size: usize,
+    /// How entries travel.
+    pub wiring: Wiring,
+    /// Those of each member; its data is in a folder `n1`, `n2`, … of this one.
+    pub member: Settings,
+}
+
+/// What a member is, for whoever looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its name: `n1`, `n2`, …
+    pub name: String,
+    /// Whether it runs, is paused, or was killed.
+    pub state: &'static str,
+    /// Its place: `head`, `serving`, `joining`, or none.
+    pub role: Option<&'static str>,
+    /// The side of a partition it is on.
+    pub side: usize,
+    /// The epoch it is in.
+    pub epoch: u64,
+    /// The last entry it knows committed.
+    pub commit_index: u64,
+}
+
+/// What was asked of a cluster cannot be done; the text says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterError(pub String);
+
+/// A member's place in the process.
+struct Slot {
+    folder: PathBuf,
+    running: RwLock<Option<Running>>,
+    /// The number its disk has, once known.
+    node: Mutex<Option<NodeId>>,
+}
+
+struct Running {
+    node: NodeId,
+    member: Arc<Member>,
+    is_ending: Arc<AtomicBool>,
+    session: JoinHandle<()>,
+}
+
+/// The cluster.
+pub struct Cluster {
+    settings: ClusterSettings,
+    coordinator: Arc<dyn Coordinator>,
+    links: Arc<Links>,
+    slots: Vec<Slot>,
+    /// Who answers the next read.
+    next: AtomicUsize,
+    scans: Semaphore,
+    is_closing: AtomicBool,
+    controller: Mutex<Option<JoinHandle<()>>>,
+    /// Last, so that the folder is held until everything else is gone.
+    _lock: FolderLock,
+}
+
+impl Cluster {
+    /// Opens the folders of all members and starts them; `tell` hears of what happens.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) fn open(
+        settings: ClusterSettings,
+        tell: impl Fn(Event) + Send + 'static,
+    ) -> Result<(Seal, Arc<Cluster>), OpenError> {
+        let data = settings.member.data.clone();
+        let creating = |source| OpenError::Io {
+            context: format!("creating {}", data.display()),
+            source,
+        };
+        RealDisk.create_folder(&data).map_err(creating)?;
+        if data.join("log").exists() {
+            return Err(OpenError::InCompany(format!(
+                "{} is the folder of a node that is alone: start it with `fader serve`",
+                data.display()
+            )));
+        }
+        let lock = FolderLock::take(&data)?;
+        // Members seal secrets that others open: the key is the cluster's.
+        let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
+        let coordinator = Arc::new(LocalCoordinator::open(Arc::new(RealDisk), &data)?);
+        let slots = (1..=settings.size).map(|number| Slot {
+            folder: data.join(format!("n{number}")),
+            running: RwLock::new(None),
+            node: Mutex::new(None),
+        });
+        let cluster = Arc::new(Cluster {
+            slots: slots.collect(),
+            settings,
+            coordinator,
+            links: Arc::new(Links::default()),
+            next: AtomicUsize::new(0),
+            scans: Semaphore::new(SCANS_MAX),
+            is_closing: AtomicBool::new(false),
+            controller: Mutex::new(None),
+            _lock: lock,
+        });
+        for slot in &cluster.slots {
+            cluster.start(slot)?;
+        }
+        let controller = controller::start(&cluster, tell).map_err(creating)?;
+        *cluster.controller.lock() = Some(controller);
+        Ok((seal, cluster))
+    }
+
+    /// Ends all members in order, and the controller.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+        if let Some(controller) = self.controller.lock().take()
+            && controller.join().is_err()
+        {
+            tracing::error!("the controller ended by a broken invariant");
+        }
+        for slot in &self.slots {
+            self.stop(slot, Member::close);
+        }
+    }
+
+    /// Ends a member at once, as a process that is killed.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it does not run.
+    pub fn kill(&self, name: &str) -> Result<(), ClusterError> {
+        match self.stop(self.slot(name)?, Member::kill) {
+            true => Ok(()),
+            false => Err(ClusterError(format!("{name} does not run"))),
+        }
+    }
+
+    /// Starts a member that was killed, on its folder.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, it runs, or its folder does not open.
+    pub fn restart(&self, name: &str) -> Result<(), ClusterError> {
+        let slot = self.slot(name)?;
+        if slot.running.read().is_some() {
+            return Err(ClusterError(format!("{name} runs")));
+        }
+        self.start(slot)
+            .map_err(|error| ClusterError(format!("{name} does not start: {error}")))
+    }
+
+    /// Holds a member up for a time, as a process that is stopped and continued.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it does not run.
+    pub fn pause(&self, name: &str, time: Duration) -> Result<(), ClusterError> {
+        match &*self.slot(name)?.running.read() {
+            Some(running) => running.member.shared().gate.close_for(time),
+            None => return Err(ClusterError(format!("{name} does not run"))),
+        }
+        Ok(())
+    }
+
+    /// Cuts the ways between members of different sides. The coordinator is on the first side, with
+    /// all members that are not named.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member.
+    pub fn partition(&self, sides: &[Vec<String>]) -> Result<(), ClusterError> {
+        let mut of = BTreeMap::new();
+        for (side, names) in sides.iter().enumerate() {
+            for name in names {
+                let node = *self.slot(name)?.node.lock();
+                if let Some(node) = node
+                    && of.insert(node, side).is_some()
+                {
+                    return Err(ClusterError(format!("{name} is on two sides")));
+                }
+            }
+        }
+        self.links.partition(of);
+        Ok(())
+    }
+
+    /// Ends a partition.
+    pub fn heal(&self) {
+        self.links.partition(BTreeMap::new());
+    }
+
+    /// The configuration in force, with who has which role.
+    pub fn status(&self) -> (Option<Arc<Configuration>>, Vec<MemberStatus>) {
+        let newest = self.configuration();
+        let members = self.slots.iter().enumerate().map(|(at, slot)| {
+            let node = *slot.node.lock();
+            let running = slot.running.read();
+            let counters = running.as_ref().map(|running| running.member.counters());
+            let is_paused = |running: &Running| running.member.shared().gate.is_closed();
+            MemberStatus {
+                name: format!("n{}", at + 1),
+                state: match &*running {
+                    None => "killed",
+                    Some(running) if is_paused(running) => "paused",
+                    Some(_) => "running",
+                },
+                role: newest
+                    .as_ref()
+                    .zip(node)
+                    .and_then(|(newest, node)| role(newest, node)),
+                side: node.map_or(0, |node| self.links.side(node)),
+                epoch: counters.map_or(0, |counters| counters.epoch),
+                commit_index: counters.map_or(0, |counters| counters.commit_index),
+            }
+        });
+        let members = members.collect();
+        (newest, members)
+    }
+
+    /// The newest configuration, if there is one.
+    pub(crate) fn configuration(&self) -> Option<Arc<Configuration>> {
+        self.coordinator.configuration().ok().flatten()
+    }
+
+    /// A member that runs, by number.
+    pub(crate) fn member(&self, node: NodeId) -> Option<Arc<Member>> {
+        let members = self.slots.iter().map(|slot| slot.running.read());
+        let mut running = members.filter_map(|running| {
+            let running = running.as_ref()?;
+            (running.node == node).then(|| running.member.clone())
+        });
+        running.next()
+    }
+
+    /// The name of the member with this number.
+    fn name(&self, node: NodeId) -> String {
+        let at = self
+            .slots
+            .iter()
+            .position(|slot| *slot.node.lock() == Some(node));
+        at.map_or_else(|| node.to_string(), |at| format!("n{}", at + 1))
+    }
+
+    /// The worst that is said of a member: of one that failed the others know by its session.
+    pub(crate) fn health(&self) -> Health {
+        let healths = self.slots.iter().filter_map(|slot| {
+            let running = slot.running.read();
+            running.as_ref().map(|running| running.member.health())
+        });
+        let healths: Vec<Health> = healths.collect();
+        let serving = healths.contains(&Health::Serving);
+        match (serving, healths.into_iter().next()) {
+            (true, _) => Health::Serving,
+            (false, Some(health)) => health,
+            (false, None) => Health::ReadOnly("all members were killed".to_owned()),
+        }
+    }
+
+    fn slot(&self, name: &str) -> Result<&Slot, ClusterError> {
+        let number = name
+            .strip_prefix('n')
+            .and_then(|number| number.parse().ok());
+        let at = number.and_then(|number: usize| number.checked_sub(1));
+        at.and_then(|at| self.slots.get(at)).ok_or_else(|| {
+            ClusterError(format!(
+                "there is no member {name:?}: they are n1 to n{}",
+                self.slots.len()
+            ))
+        })
+    }
+
+    fn start(&self, slot: &Slot) -> Result<(), OpenError> {
+        let mut running = slot.running.write();
+        let settings = Settings {
+            data: slot.folder.clone(),
+            ..self.settings.member.clone()
+        };
+        let folder = Folder::open(settings)?;
+        let failed = |source| OpenError::Io {
+            context: format!("starting the member in {}", slot.folder.display()),
+            source,
+        };
+        let incarnation =
+            random_incarnation().map_err(|error| failed(std::io::Error::other(error)))?;
+        let me = self
+            .coordinator
+            .open(folder.disk(), incarnation, folder.epoch())
+            .map_err(|error| match error {
+                CoordinatorError::OldDisk(reason) => OpenError::Damaged(reason),
+                other => failed(std::io::Error::other(other)),
+            })?;
+        *running = Some(self.live(folder, me, &failed)?);
+        *slot.node.lock() = Some(me.node);
+        Ok(())
+    }
+
+    fn live(
+        &self,
+        folder: Folder,
+        me: Identity,
+        failed: &impl Fn(std::io::Error) -> OpenError,
+    ) -> Result<Running, OpenError> {
+        let (sender, notices) = mpsc::channel();
+        let company = Company {
+            links: self.links.clone(),
+            notices: sender,
+        };
+        let (member, recovery) = folder.live(me, Some(company))?;
+        if let Some(torn) = recovery.torn {
+            tracing::warn!(torn, "the last write was cut short, and never acknowledged");
+        }
+        self.links.connect(me.node, member.jobs());
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let session = Session {
+            me,
+            coordinator: self.coordinator.clone(),
+            links: self.links.clone(),
+            shared: member.shared().clone(),
+            jobs: member.jobs(),
+            notices,
+            is_ending: is_ending.clone(),
+            told: 0,
+            reports: VecDeque::new(),
+        };
+        let builder = std::thread::Builder::new().name(format!("session-{}", me.node));
+        let session = builder.spawn(move || session.run()).map_err(failed)?;
+        Ok(Running {
+            node: me.node,
+            member: Arc::new(member),
+            is_ending,
+            session,
+        })
+    }
+
+    /// Ends a member that runs. Says whether it did.
+    fn stop(&self, slot: &Slot, end: fn(&Member)) -> bool {
+        let Some(running) = slot.running.write().take() else {
+            return false;
+        };
+        self.links.disconnect(running.node);
+        running.is_ending.store(true, Ordering::Relaxed);
+        end(&running.member);
+        if running.session.join().is_err() {
+            tracing::error!("a session ended by a broken invariant");
+        }
+        true
+    }
+}
+
+/// What a node is in a configuration.
+fn role(configuration: &Configuration, node: NodeId) -> Option<&'static str> {
+    let seat = configuration.seat(node)?;
+    Some(match seat.role {
+        _ if configuration.head() == node => "head",
+        Role::Serving => "serving",
+        Role::Syncing => "joining",
+    })
+}

@@ -36,10 +36,14 @@ pub enum SyncSite {
     SealFolder,
     /// What the engine holds, before the log lets go of it.
     Engine,
+    /// What the coordinator keeps, before it gets its name.
+    Coordinator,
+    /// The coordinator's folder, after its file got its name.
+    CoordinatorFolder,
 }
 
 impl SyncSite {
-    /// All of them.
+    /// All of a member's: the coordinator has a test of its own.
     pub const ALL: [SyncSite; 8] = [
         SyncSite::DataFolder,
         SyncSite::SegmentHeader,

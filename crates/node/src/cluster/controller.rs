@@ -1,0 +1,128 @@
+//! Whoever acts on what the coordinator knows, and tells what happens.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fader_chain::Configuration;
+use fader_chain::controller::{Facts, first, next};
+
+use super::{Cluster, role};
+
+/// How often it looks when it hears nothing: sessions end by time.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the floor may rise (GC-2): each time is an epoch.
+const FLOOR: Duration = Duration::from_secs(60);
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A configuration was published.
+    Epoch {
+        /// Its number.
+        epoch: u64,
+        /// The members, head first, with their roles.
+        members: Vec<(String, &'static str)>,
+        /// In words, what is different.
+        changes: Vec<String>,
+    },
+}
+
+/// Starts the controller of `cluster`.
+pub(super) fn start(
+    cluster: &Arc<Cluster>,
+    tell: impl Fn(Event) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let cluster = Arc::downgrade(cluster);
+    let builder = std::thread::Builder::new().name("controller".to_owned());
+    builder.spawn(move || {
+        let mut told = None;
+        let mut raised = Instant::now();
+        while let Some(cluster) = cluster.upgrade() {
+            if cluster.is_closing.load(Ordering::Relaxed) {
+                return;
+            }
+            control(&cluster, &mut raised);
+            if let Some(newest) = cluster.configuration()
+                && told.as_ref() != Some(&newest)
+            {
+                tell(event(&cluster, told.as_deref(), &newest));
+                told = Some(newest);
+            }
+            let coordinator = cluster.coordinator.clone();
+            drop(cluster);
+            coordinator.wait(LOOK);
+        }
+    })
+}
+
+/// Publishes what the facts ask for. That another controller was first is no matter.
+fn control(cluster: &Cluster, raised: &mut Instant) {
+    let coordinator = &*cluster.coordinator;
+    let facts = Facts {
+        sessions: coordinator.sessions(),
+        reports: coordinator.reports(),
+        size: cluster.settings.size,
+        wiring: cluster.settings.wiring,
+        shift: None,
+        raise_floor: FLOOR <= raised.elapsed(),
+    };
+    let Ok(newest) = coordinator.configuration() else {
+        return;
+    };
+    let (expected, wanted) = match newest {
+        Some(newest) => (newest.epoch, next(&newest, &facts)),
+        None if facts.sessions.len() == facts.size => {
+            (0, Some(first(&facts.sessions, facts.wiring)))
+        }
+        None => (0, None),
+    };
+    if facts.raise_floor {
+        *raised = Instant::now();
+    }
+    if let Some(wanted) = wanted
+        && let Err(error) = coordinator.publish(expected, wanted)
+    {
+        tracing::warn!(%error, "a configuration was perhaps not published");
+    }
+}
+
+fn event(cluster: &Cluster, before: Option<&Configuration>, newest: &Configuration) -> Event {
+    let members = newest.seats.iter().map(|seat| {
+        let role = role(newest, seat.node).unwrap_or_default();
+        (cluster.name(seat.node), role)
+    });
+    Event::Epoch {
+        epoch: newest.epoch,
+        members: members.collect(),
+        changes: before.map_or_else(Vec::new, |before| changes(cluster, before, newest)),
+    }
+}
+
+/// In words, what is different.
+fn changes(cluster: &Cluster, before: &Configuration, newest: &Configuration) -> Vec<String> {
+    let mut changes = Vec::new();
+    for seat in &before.seats {
+        if newest.seat(seat.node).is_none() {
+            changes.push(format!("{} is out", cluster.name(seat.node)));
+        }
+    }
+    for seat in &newest.seats {
+        let name = cluster.name(seat.node);
+        let (was, is) = (role(before, seat.node), role(newest, seat.node));
+        match (was, is) {
+            (None | Some("joining"), Some("serving")) => changes.push(format!("{name} serves")),
+            (Some("joining") | None, Some("joining")) if was != is => {
+                changes.push(format!("{name} joins"));
+            }
+            (was, Some("head")) if was != is => changes.push(format!("{name} is the head")),
+            _ => {}
+        }
+    }
+    if before.floor < newest.floor {
+        changes.push(format!("marks up to {} may go", newest.floor));
+    }
+    changes
+}

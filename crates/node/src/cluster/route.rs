@@ -1,0 +1,202 @@
+//! The way of a request through a cluster: writes to the head, reads to one member after the other.
+//!
+//! A member that refuses has done nothing, so the request goes on to another, or to the same one
+//! later, until its time is over. A write whose answer never comes may have taken effect.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fader_chain::{Level, Refusal, Role};
+use fader_services::ViewError;
+use fader_services::catalog::{self, AccountId};
+use fader_services::level::{Demand, Receipt};
+use fader_services::simpledb::{Answered, Error, Request};
+use tokio::sync::oneshot;
+
+use super::Cluster;
+use crate::chain_thread::Job;
+use crate::desk::{Answer, Showing, catalog_unavailable, reads_keys, unavailable};
+use crate::member::{Member, STOPPED};
+
+/// How long a request may take altogether.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How long one member may take for a read before another is asked.
+const READ: Duration = Duration::from_secs(1);
+/// How long to wait before asking again, where nobody can answer.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// Why nothing came of a request, in words.
+const NOBODY: &str = "no member can take it now";
+const LOST: &str = "the member ended or did not answer; it is not known whether the write took \
+                    effect";
+
+impl Cluster {
+    /// Waits until a strong read of everything is answered.
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        let nobody = AccountId(String::new());
+        let everything = Request::ListDomains {
+            max_count: None,
+            next_token: None,
+        };
+        self.read(&nobody, &everything, &Demand::default())
+            .await
+            .map(drop)
+    }
+
+    /// Carries out a request that may change state, at the head.
+    pub(crate) async fn write(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        let job = |reply| Job::SimpleDb {
+            account: account.clone(),
+            request: request.clone(),
+            demand: demand.clone(),
+            reply,
+        };
+        self.at_head(job)
+            .await
+            .unwrap_or_else(|reason| Err(unavailable(&reason)))
+    }
+
+    /// Carries out a catalog command, at the head.
+    pub(crate) async fn catalog(&self, command: &catalog::Command) -> Result<(), catalog::Refusal> {
+        let job = |reply| Job::Catalog {
+            command: command.clone(),
+            reply,
+        };
+        self.at_head(job)
+            .await
+            .unwrap_or_else(|reason| Err(catalog_unavailable(&reason)))
+    }
+
+    /// The answer of the head; the error says in words why there is none.
+    async fn at_head<T>(
+        &self,
+        job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
+    ) -> Result<T, String> {
+        let end = Instant::now() + REQUEST;
+        while Instant::now() < end {
+            let (reply, answer) = oneshot::channel();
+            let enqueued = match self.head() {
+                Some(head) => head.enqueue(job(reply)),
+                None => Err(NOBODY.to_owned()),
+            };
+            if enqueued.is_ok() {
+                let left = end.saturating_duration_since(Instant::now());
+                match tokio::time::timeout(left, answer).await {
+                    Ok(Ok(Ok(answer))) => return Ok(answer),
+                    Ok(Ok(Err(Refusal::NotHead | Refusal::NotServing))) => {}
+                    Ok(Ok(Err(refusal))) => return Err(in_words(refusal)),
+                    Ok(Err(_)) | Err(_) => return Err(LOST.to_owned()),
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        Err(NOBODY.to_owned())
+    }
+
+    /// Carries out a request that changes nothing, at any member that can.
+    pub(crate) async fn read(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Answered, Error> {
+        let scan = match reads_keys(request) {
+            true => None,
+            false => Some(self.scans.acquire().await),
+        };
+        if matches!(scan, Some(Err(_))) {
+            return Err(unavailable(STOPPED));
+        }
+        let end = Instant::now() + REQUEST;
+        while Instant::now() < end {
+            for member in self.readers() {
+                let Some(showing) = ask(&member, account, request, demand).await else {
+                    continue;
+                };
+                return answer(member, showing, account, request, demand).await;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        Err(unavailable(NOBODY))
+    }
+
+    /// The member that catalogs are read at: the head, as long as there is one.
+    pub(crate) fn keeper(&self) -> Option<Arc<Member>> {
+        self.head().or_else(|| self.readers().into_iter().next())
+    }
+
+    fn head(&self) -> Option<Arc<Member>> {
+        self.member(self.configuration()?.head())
+    }
+
+    /// The serving members, each time another one first.
+    fn readers(&self) -> Vec<Arc<Member>> {
+        let Some(newest) = self.configuration() else {
+            return Vec::new();
+        };
+        let serving = newest
+            .seats
+            .iter()
+            .filter(|seat| seat.role == Role::Serving);
+        let mut members: Vec<_> = serving.filter_map(|seat| self.member(seat.node)).collect();
+        if !members.is_empty() {
+            let first = self.next.fetch_add(1, Ordering::Relaxed) % members.len();
+            members.rotate_left(first);
+        }
+        members
+    }
+}
+
+async fn ask(
+    member: &Member,
+    account: &AccountId,
+    request: &Request,
+    demand: &Demand,
+) -> Option<Showing> {
+    let (reply, answer) = oneshot::channel();
+    let job = Job::Read {
+        account: account.clone(),
+        request: request.clone(),
+        demand: demand.clone(),
+        level: Level::Strong,
+        reply,
+    };
+    member.enqueue(job).ok()?;
+    tokio::time::timeout(READ, answer).await.ok()?.ok()?.ok()
+}
+
+async fn answer(
+    member: Arc<Member>,
+    showing: Showing,
+    account: &AccountId,
+    request: &Request,
+    demand: &Demand,
+) -> Result<Answered, Error> {
+    let snapshot = match showing {
+        Showing::Answered(answered) => return answered,
+        Showing::Snapshot(snapshot) => snapshot,
+    };
+    if reads_keys(request) {
+        return member.answer(&*snapshot, account, request, demand);
+    }
+    let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
+    let answered =
+        tokio::task::spawn_blocking(move || member.answer(&*snapshot, &account, &request, &demand));
+    answered
+        .await
+        .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
+}
+
+fn in_words(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Overloaded => "too many writes are under way".to_owned(),
+        Refusal::TooOld(_) => "the request's name is too old to be told from a retry".to_owned(),
+        _ => NOBODY.to_owned(),
+    }
+}

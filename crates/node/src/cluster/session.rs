@@ -1,0 +1,116 @@
+//! Keeps a member's session: pings the coordinator, passes on configurations and reports, and gives
+//! the member another life when one is over (FN-1, FN-6, I24).
+//!
+//! Invariants:
+//! - S1 a lease counts from before its ping was sent (FN-1).
+//! - S2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use fader_chain::{Identity, Report};
+
+use super::links::Links;
+use crate::chain_thread::{Job, Notice};
+use crate::clock::monotonic_ms;
+use crate::coordinator::{Coordinator, CoordinatorError, LEASE};
+use crate::member::{Shared, random_incarnation};
+
+/// How often a member pings.
+const PING: Duration = Duration::from_millis(200);
+/// How often it looks at the configuration, and whether it is to end.
+const LOOK: Duration = Duration::from_millis(10);
+/// Reports kept while the coordinator cannot be reached; the newest say all.
+const REPORTS_MAX: usize = 16;
+
+/// The keeper of one member's session.
+pub(super) struct Session {
+    pub(super) me: Identity,
+    pub(super) coordinator: Arc<dyn Coordinator>,
+    pub(super) links: Arc<Links>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) jobs: SyncSender<Job>,
+    pub(super) notices: Receiver<Notice>,
+    pub(super) is_ending: Arc<AtomicBool>,
+    /// The epoch of the last configuration passed on in this life.
+    pub(super) told: u64,
+    pub(super) reports: VecDeque<Report>,
+}
+
+impl Session {
+    /// Keeps the session until the member ends.
+    pub(super) fn run(mut self) {
+        let mut ping_at = Instant::now();
+        while !self.is_ending.load(Ordering::Relaxed) {
+            self.shared.gate.pass();
+            match self.notices.recv_timeout(LOOK) {
+                Ok(Notice::Report(report)) => {
+                    self.reports.push_back(report);
+                    if REPORTS_MAX < self.reports.len() {
+                        self.reports.pop_front();
+                    }
+                }
+                Ok(Notice::LifeOver) => self.live_again(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // The coordinator is on side 0.
+            if self.links.side(self.me.node) != 0 {
+                continue;
+            }
+            if ping_at <= Instant::now() {
+                ping_at = Instant::now() + PING;
+                self.ping();
+            }
+            self.tell();
+        }
+    }
+
+    fn ping(&mut self) {
+        let sent = monotonic_ms();
+        match self.coordinator.ping(self.me) {
+            Ok(()) => self.send(Job::Lease(sent + LEASE.as_millis() as u64)),
+            Err(CoordinatorError::SessionOver) => self.live_again(),
+            Err(error) => tracing::warn!(%error, "no lease"),
+        }
+    }
+
+    /// Passes on what is new in both directions.
+    fn tell(&mut self) {
+        for report in self.reports.drain(..) {
+            self.coordinator.report(self.me, report);
+        }
+        if let Ok(Some(newest)) = self.coordinator.configuration()
+            && self.told < newest.epoch
+        {
+            self.told = newest.epoch;
+            self.send(Job::Configuration(newest));
+        }
+    }
+
+    /// Begins another life: what the last one's configurations said is not for this one.
+    fn live_again(&mut self) {
+        self.coordinator.close(self.me);
+        self.reports.clear();
+        let Ok(incarnation) = random_incarnation() else {
+            return;
+        };
+        let epoch = self.shared.epoch();
+        match self.coordinator.open(self.me.disk, incarnation, epoch) {
+            Ok(me) => {
+                self.me = me;
+                self.told = 0;
+                self.send(Job::Live(me));
+            }
+            Err(error) => tracing::warn!(%error, "no session"),
+        }
+    }
+
+    fn send(&self, job: Job) {
+        // The member's thread is gone only when it is ending.
+        drop(self.jobs.send(job));
+    }
+}

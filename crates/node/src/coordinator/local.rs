@@ -1,0 +1,315 @@
+//! A coordinator in the members' own process, durable in one file.
+//!
+//! ```text
+//! file := "FADERCRD"  format:u32=1  next:varint  count disk*  configuration?  crc:u32
+//! disk := id:u128be  node  epoch            the number it has, the greatest epoch it adopted
+//! ```
+//!
+//! The file is written anew, synced, and given its name. Sessions are not in it: with the process
+//! its members are gone, and no session outlives them.
+//!
+//! Invariants:
+//! - C1 to C5 of the seam.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, checksum};
+use fader_chain::controller::Reports;
+use fader_chain::{
+    Configuration, DecodeError, DiskId, Identity, Incarnation, NodeId, Reader, Report, put_bytes,
+    put_varint,
+};
+use parking_lot::{Condvar, Mutex};
+
+use super::{Coordinator, CoordinatorError, SESSION};
+use crate::configuration;
+use crate::disk::{self, Disk, SyncSite};
+use crate::status::OpenError;
+
+const FILE: &str = "coordinator";
+const FILE_NEW: &str = "coordinator.new";
+const MAGIC: &[u8; 8] = b"FADERCRD";
+const FORMAT: u32 = 1;
+const CRC_SIZE: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DiskEntry {
+    node: NodeId,
+    /// The greatest epoch it adopted.
+    epoch: u64,
+}
+
+/// What is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Kept {
+    next_node: u32,
+    disks: BTreeMap<u128, DiskEntry>,
+    configuration: Option<Arc<Configuration>>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Kept,
+    /// When each session was pinged last.
+    sessions: BTreeMap<Identity, Instant>,
+    reports: Reports,
+}
+
+/// The coordinator.
+pub struct LocalCoordinator {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl LocalCoordinator {
+    /// Opens the coordinator whose file is in `folder`, an existing one or a new one.
+    ///
+    /// # Errors
+    /// [`OpenError`]: damaged, or refused by the operating system.
+    pub fn open(disk: Arc<dyn Disk>, folder: &Path) -> Result<Self, OpenError> {
+        let path = folder.join(FILE);
+        let kept = match disk::read_file(&*disk, &path) {
+            Ok(bytes) => decode(&bytes).map_err(|error| {
+                OpenError::Damaged(format!(
+                    "{} is damaged: {error}. Restore the data folder from a copy",
+                    path.display()
+                ))
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept {
+                next_node: 1,
+                ..Kept::default()
+            },
+            Err(source) => {
+                let context = format!("reading {}", path.display());
+                return Err(OpenError::Io { context, source });
+            }
+        };
+        Ok(LocalCoordinator {
+            disk,
+            folder: folder.to_owned(),
+            state: Mutex::new(State {
+                kept,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Whether `folder` has one.
+    pub(crate) fn is_there(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
+    /// Makes `kept` durable, and then the truth.
+    fn keep(&self, state: &mut State, kept: Kept) -> Result<(), CoordinatorError> {
+        if kept == state.kept {
+            return Ok(());
+        }
+        let written = self.write(&encode(&kept));
+        written.map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
+        state.kept = kept;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let path = self.folder.join(FILE_NEW);
+        let mut file = match self.disk.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path)?,
+            other => other?,
+        };
+        file.set_size(bytes.len() as u64)?;
+        file.write_all_at(0, bytes)?;
+        file.sync(SyncSite::Coordinator)?;
+        self.disk.rename(&path, &self.folder.join(FILE))?;
+        self.disk
+            .sync_folder(&self.folder, SyncSite::CoordinatorFolder)
+    }
+}
+
+impl State {
+    fn end_sessions(&mut self) {
+        let now = Instant::now();
+        self.sessions
+            .retain(|_, pinged| now.duration_since(*pinged) < SESSION);
+    }
+}
+
+impl Coordinator for LocalCoordinator {
+    fn open(
+        &self,
+        disk: DiskId,
+        incarnation: Incarnation,
+        epoch: u64,
+    ) -> Result<Identity, CoordinatorError> {
+        let mut state = self.state.lock();
+        let mut kept = state.kept.clone();
+        let node = match kept.disks.get(&disk.0) {
+            Some(known) if epoch < known.epoch => {
+                return Err(CoordinatorError::OldDisk(format!(
+                    "the folder of {} has adopted epoch {epoch}, but its disk was in epoch {}: it \
+                     is an old copy. Remove the folder, and the node joins with an empty one",
+                    known.node, known.epoch
+                )));
+            }
+            Some(known) => known.node,
+            None => {
+                let node = NodeId(kept.next_node);
+                kept.next_node += 1;
+                kept.disks.insert(disk.0, DiskEntry { node, epoch });
+                node
+            }
+        };
+        self.keep(&mut state, kept)?;
+        let member = Identity {
+            node,
+            incarnation,
+            disk,
+        };
+        state.sessions.insert(member, Instant::now());
+        self.changed.notify_all();
+        Ok(member)
+    }
+
+    fn ping(&self, member: Identity) -> Result<(), CoordinatorError> {
+        let mut state = self.state.lock();
+        state.end_sessions();
+        match state.sessions.get_mut(&member) {
+            Some(pinged) => {
+                *pinged = Instant::now();
+                Ok(())
+            }
+            None => Err(CoordinatorError::SessionOver),
+        }
+    }
+
+    fn close(&self, member: Identity) {
+        self.state.lock().sessions.remove(&member);
+        self.changed.notify_all();
+    }
+
+    fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError> {
+        Ok(self.state.lock().kept.configuration.clone())
+    }
+
+    fn publish(&self, expected: u64, next: Configuration) -> Result<bool, CoordinatorError> {
+        let mut state = self.state.lock();
+        let newest = state.kept.configuration.as_ref();
+        if newest.map_or(0, |newest| newest.epoch) != expected || next.epoch <= expected {
+            return Ok(false);
+        }
+        let kept = Kept {
+            configuration: Some(Arc::new(next)),
+            ..state.kept.clone()
+        };
+        self.keep(&mut state, kept)?;
+        Ok(true)
+    }
+
+    fn report(&self, member: Identity, report: Report) {
+        let mut state = self.state.lock();
+        if !state.sessions.contains_key(&member) {
+            return;
+        }
+        if let Report::Adopted { epoch } = report {
+            let mut kept = state.kept.clone();
+            if let Some(known) = kept.disks.get_mut(&member.disk.0) {
+                known.epoch = known.epoch.max(epoch);
+            }
+            if let Err(error) = self.keep(&mut state, kept) {
+                tracing::warn!(%error, "an adopted epoch was not noted");
+            }
+        }
+        state.reports.note(member.node, report);
+        self.changed.notify_all();
+    }
+
+    fn sessions(&self) -> Vec<Identity> {
+        let mut state = self.state.lock();
+        state.end_sessions();
+        state.sessions.keys().copied().collect()
+    }
+
+    fn reports(&self) -> Reports {
+        self.state.lock().reports.clone()
+    }
+
+    fn wait(&self, time: Duration) {
+        let mut state = self.state.lock();
+        self.changed.wait_for(&mut state, time);
+    }
+}
+
+fn encode(kept: &Kept) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&FORMAT.to_le_bytes());
+    put_varint(&mut out, u64::from(kept.next_node));
+    put_varint(&mut out, kept.disks.len() as u64);
+    for (disk, entry) in &kept.disks {
+        out.extend_from_slice(&disk.to_be_bytes());
+        put_varint(&mut out, u64::from(entry.node.0));
+        put_varint(&mut out, entry.epoch);
+    }
+    let mut bytes = Vec::new();
+    if let Some(newest) = &kept.configuration {
+        configuration::encode(newest, &mut bytes);
+    }
+    put_bytes(&mut out, &bytes);
+    let crc = checksum(CrcAlgorithm::Crc32Iscsi, &out) as u32;
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
+    let split = bytes.len().checked_sub(CRC_SIZE);
+    let (body, crc) = bytes.split_at(split.ok_or_else(|| DecodeError::new("the file's size"))?);
+    if checksum(CrcAlgorithm::Crc32Iscsi, body) as u32 != u32_of(crc) {
+        return Err(DecodeError::new("the file's checksum"));
+    }
+    let head = body.strip_prefix(MAGIC).and_then(<[u8]>::split_first_chunk);
+    let Some((format, rest)) = head.map(|(format, rest)| (u32::from_le_bytes(*format), rest))
+    else {
+        return Err(DecodeError::new("the file's beginning"));
+    };
+    if format != FORMAT {
+        return Err(DecodeError::new("the file's format"));
+    }
+    let mut reader = Reader::new(Bytes::copy_from_slice(rest));
+    let next_node = reader.varint_u32()?;
+    let count = reader.count()?;
+    let mut disks = BTreeMap::new();
+    for _ in 0..count {
+        let mut disk = 0_u128;
+        for _ in 0..16 {
+            disk = disk << 8 | u128::from(reader.byte()?);
+        }
+        let node = NodeId(reader.varint_u32()?);
+        let epoch = reader.varint()?;
+        disks.insert(disk, DiskEntry { node, epoch });
+    }
+    let newest = reader.bytes()?;
+    reader.end()?;
+    let configuration = match newest.is_empty() {
+        true => None,
+        false => Some(Arc::new(configuration::decode(newest)?)),
+    };
+    Ok(Kept {
+        next_node,
+        disks,
+        configuration,
+    })
+}
+
+fn u32_of(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The coordinator's file: what was said is there after a power cut, whole; damage does not pass.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fader_chain::controller::first;
+use fader_chain::{DiskId, Incarnation, Report, Wiring};
+
+use super::{FILE, LocalCoordinator};
+use crate::coordinator::{Coordinator, CoordinatorError};
+use crate::disk::{Disk, SimulatedDisk, SyncSite};
+use crate::status::OpenError;
+
+fn open(disk: &SimulatedDisk) -> Result<LocalCoordinator, OpenError> {
+    LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"))
+}
+
+fn new_disk() -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    disk.create_folder(Path::new("/data")).unwrap();
+    disk.sync_folder(Path::new("/"), SyncSite::DataFolder)
+        .unwrap();
+    disk
+}
+
+#[test]
+fn what_was_said_is_there_after_a_power_cut() {
+    for seed in 0..50 {
+        let disk = new_disk();
+        let coordinator = open(&disk).unwrap();
+        let members = [5, 6].map(|disk| {
+            let opened = coordinator.open(DiskId(disk), Incarnation(1), 0);
+            opened.unwrap()
+        });
+        let first = first(&members, Wiring::Star);
+        assert_eq!(coordinator.publish(0, first.clone()), Ok(true));
+        coordinator.report(members[1], Report::Adopted { epoch: 1 });
+
+        let after = open(&disk.crash(seed)).unwrap();
+        assert_eq!(after.configuration().unwrap().as_deref(), Some(&first));
+        assert!(after.sessions().is_empty());
+        let again = after.open(DiskId(6), Incarnation(2), 1).unwrap();
+        assert_eq!(again.node, members[1].node);
+        let other = after.open(DiskId(7), Incarnation(2), 0).unwrap();
+        assert!(members.iter().all(|member| member.node != other.node));
+        assert!(matches!(
+            after.open(DiskId(6), Incarnation(3), 0),
+            Err(CoordinatorError::OldDisk(_))
+        ));
+    }
+}
+
+#[test]
+fn a_cut_at_any_operation_leaves_the_old_or_the_new() {
+    for cut in 0..8 {
+        for seed in 0..30 {
+            let disk = new_disk();
+            let coordinator = open(&disk).unwrap();
+            let member = coordinator.open(DiskId(5), Incarnation(1), 0).unwrap();
+            let first = first(&[member], Wiring::Star);
+            disk.cut_power_at(disk.operations() + cut);
+            let published = coordinator.publish(0, first);
+            let after = open(&disk.crash(seed)).unwrap();
+            let epoch = after
+                .configuration()
+                .unwrap()
+                .map_or(0, |newest| newest.epoch);
+            assert!(
+                published != Ok(true) || epoch == 1,
+                "cut {cut}, seed {seed}"
+            );
+            let again = after.open(DiskId(5), Incarnation(2), epoch).unwrap();
+            assert_eq!(again.node, member.node);
+        }
+    }
+}
+
+#[test]
+fn damage_does_not_pass() {
+    let disk = new_disk();
+    let coordinator = open(&disk).unwrap();
+    coordinator.open(DiskId(5), Incarnation(1), 0).unwrap();
+    let path = Path::new("/data").join(FILE);
+    for offset in 0..disk.content(&path).unwrap().len() {
+        let disk = disk.copy();
+        disk.flip(&path, offset, 0x10);
+        assert!(
+            matches!(open(&disk), Err(OpenError::Damaged(_))),
+            "{offset}"
+        );
+    }
+}

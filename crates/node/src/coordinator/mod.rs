@@ -1,0 +1,88 @@
+//! The seam to the coordinator: who lives, who is a member in which epoch, who a disk is
+//! (docs/protocol/reconfiguration.md, section 11).
+//!
+//! It is never asked in the path of an operation: members ping it, hear of configurations, and
+//! report. Whoever acts as controller reads the facts and publishes what `fader_chain::controller`
+//! says; several at once are harmless, for publishing compares the epoch.
+//!
+//! Every implementation runs the suite in `tests/coordinator.rs`.
+
+mod local;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_chain::controller::Reports;
+use fader_chain::{Configuration, DiskId, Identity, Incarnation, Report};
+
+pub use local::LocalCoordinator;
+
+/// S: how long after its last ping a session is over (FN-2).
+pub const SESSION: Duration = Duration::from_secs(2);
+
+/// How long a lease holds from the moment at which an acknowledged ping was sent, by the member's
+/// own clock: L (1 - rho), with L = S / 2 and clocks that are off by at most a thousandth (FN-3).
+pub const LEASE: Duration = Duration::from_millis(999);
+
+/// Why the coordinator did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoordinatorError {
+    /// The session is over: its member begins another life, or ends.
+    #[error("the session is over")]
+    SessionOver,
+    /// The disk has adopted a later epoch than the folder knows: the folder is an old copy (C5).
+    #[error("{0}")]
+    OldDisk(String),
+    /// It cannot be asked now.
+    #[error("the coordinator cannot be asked: {0}")]
+    Unavailable(String),
+}
+
+/// The coordinator of one chain.
+pub trait Coordinator: Send + Sync {
+    /// Begins a session of a life on a disk that has adopted `epoch`. The node number is the disk's
+    /// for ever; a new disk gets a new one (C2, C5).
+    ///
+    /// # Errors
+    /// [`CoordinatorError`].
+    fn open(
+        &self,
+        disk: DiskId,
+        incarnation: Incarnation,
+        epoch: u64,
+    ) -> Result<Identity, CoordinatorError>;
+
+    /// Says that a life goes on. Its session ends no earlier than [`SESSION`] after this (C3).
+    ///
+    /// # Errors
+    /// [`CoordinatorError::SessionOver`].
+    fn ping(&self, member: Identity) -> Result<(), CoordinatorError>;
+
+    /// Ends a session of a life that answers nobody any more.
+    fn close(&self, member: Identity);
+
+    /// The newest configuration; none before the first.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Unavailable`].
+    fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError>;
+
+    /// Publishes `next` if the newest configuration is that of epoch `expected`, 0 for none. Says
+    /// whether it was (C1).
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Unavailable`]: it may have been published.
+    fn publish(&self, expected: u64, next: Configuration) -> Result<bool, CoordinatorError>;
+
+    /// Takes what a member reports; of a session that is over it is nothing.
+    fn report(&self, member: Identity, report: Report);
+
+    /// The lives whose sessions are not over, by node.
+    fn sessions(&self) -> Vec<Identity>;
+
+    /// What members reported.
+    fn reports(&self) -> Reports;
+
+    /// Waits until something may have changed, or until the time is over (C4).
+    fn wait(&self, time: Duration);
+}

@@ -1,0 +1,154 @@
+//! What any coordinator must do (docs/protocol/reconfiguration.md, section 11), run on each of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fader_chain::controller::{Facts, first, next};
+use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, Report, Wiring};
+use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, SESSION};
+use fader_node::disk::{Disk, SimulatedDisk};
+
+fn local() -> Arc<dyn Coordinator> {
+    let disk = SimulatedDisk::new();
+    disk.create_folder(Path::new("/data")).unwrap();
+    Arc::new(LocalCoordinator::open(Arc::new(disk), Path::new("/data")).unwrap())
+}
+
+/// A new, empty coordinator of each kind.
+fn each() -> Vec<(&'static str, Arc<dyn Coordinator>)> {
+    vec![("local", local())]
+}
+
+fn open(coordinator: &dyn Coordinator, disk: u128) -> Identity {
+    let opened = coordinator.open(DiskId(disk), Incarnation(disk * 10), 0);
+    opened.unwrap()
+}
+
+fn published(coordinator: &dyn Coordinator) -> (Configuration, Vec<Identity>) {
+    let members: Vec<Identity> = (1..4).map(|disk| open(coordinator, disk)).collect();
+    let first = first(&members, Wiring::Star);
+    assert!(coordinator.publish(0, first.clone()).unwrap());
+    (first, members)
+}
+
+#[test]
+fn c1_one_of_two_that_publish_wins() {
+    for (name, coordinator) in each() {
+        assert_eq!(coordinator.configuration(), Ok(None), "{name}");
+        let (first, _) = published(&*coordinator);
+        let candidates = (0..8_u64).map(|floor| Configuration {
+            epoch: 2,
+            floor: EntryId::new(1, floor),
+            ..first.clone()
+        });
+        let won: Vec<Configuration> = std::thread::scope(|scope| {
+            let racing: Vec<_> = candidates
+                .map(|next| {
+                    let coordinator = coordinator.clone();
+                    scope.spawn(move || {
+                        let is_published = coordinator.publish(1, next.clone()).unwrap();
+                        is_published.then_some(next)
+                    })
+                })
+                .collect();
+            let ended = racing.into_iter().map(|racing| racing.join().unwrap());
+            ended.flatten().collect()
+        });
+        assert_eq!(won.len(), 1, "{name}");
+        let newest = coordinator.configuration().unwrap();
+        assert_eq!(newest.as_deref(), won.first(), "{name}");
+        assert_eq!(coordinator.publish(1, first.clone()), Ok(false), "{name}");
+        let older = Configuration { epoch: 2, ..first };
+        assert_eq!(coordinator.publish(2, older), Ok(false), "I2: {name}");
+    }
+}
+
+#[test]
+fn c2_a_session_is_one_lifes_and_ends() {
+    for (name, coordinator) in each() {
+        let member = open(&*coordinator, 1);
+        let other = coordinator.open(DiskId(1), Incarnation(99), 0).unwrap();
+        assert_eq!(member.node, other.node, "{name}");
+        assert_eq!(coordinator.sessions().len(), 2, "{name}");
+        coordinator.close(member);
+        assert_eq!(coordinator.sessions(), [other], "{name}");
+        let pinged = coordinator.ping(member);
+        assert_eq!(pinged, Err(CoordinatorError::SessionOver), "{name}");
+        coordinator.report(member, Report::Adopted { epoch: 7 });
+        assert!(!coordinator.reports().has_adopted(member.node, 7), "{name}");
+        assert_eq!(coordinator.ping(other), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn c3_a_session_outlives_its_last_ping() {
+    for (name, coordinator) in each() {
+        let member = open(&*coordinator, 1);
+        let pinged = Instant::now();
+        coordinator.ping(member).unwrap();
+        while coordinator.sessions().contains(&member) {
+            coordinator.wait(Duration::from_millis(10));
+        }
+        assert!(SESSION <= pinged.elapsed(), "{name}");
+        let late = coordinator.ping(member);
+        assert_eq!(late, Err(CoordinatorError::SessionOver), "{name}");
+    }
+}
+
+#[test]
+fn c4_a_waiter_hears_of_a_change() {
+    for (name, coordinator) in each() {
+        let waiting = coordinator.clone();
+        let waiter = std::thread::spawn(move || {
+            while waiting.configuration().unwrap().is_none() {
+                waiting.wait(Duration::from_secs(60));
+            }
+        });
+        published(&*coordinator);
+        // Whoever missed the change looks again within the time it gave.
+        while !waiter.is_finished() {
+            open(&*coordinator, 77);
+        }
+        assert!(waiter.join().is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
+    for (name, coordinator) in each() {
+        let (_, members) = published(&*coordinator);
+        coordinator.report(members[0], Report::Adopted { epoch: 3 });
+        let old = coordinator.open(members[0].disk, Incarnation(5), 2);
+        assert!(matches!(old, Err(CoordinatorError::OldDisk(_))), "{name}");
+        let again = coordinator.open(members[0].disk, Incarnation(5), 3);
+        assert_eq!(again.unwrap().node, members[0].node, "{name}");
+        let new = open(&*coordinator, 40);
+        assert!(
+            members.iter().all(|member| member.node != new.node),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_controller_acts_on_what_it_is_told() {
+    for (name, coordinator) in each() {
+        let (first, members) = published(&*coordinator);
+        coordinator.close(members[0]);
+        let facts = Facts {
+            sessions: coordinator.sessions(),
+            reports: coordinator.reports(),
+            size: 3,
+            wiring: Wiring::Star,
+            shift: None,
+            raise_floor: false,
+        };
+        let second = next(&first, &facts).unwrap();
+        assert!(coordinator.publish(first.epoch, second).unwrap(), "{name}");
+        let newest = coordinator.configuration().unwrap().unwrap();
+        assert_eq!(newest.head(), members[1].node, "{name}");
+    }
+}
