@@ -139,9 +139,8 @@ impl Replica {
             Reply::Lost(lost) => session.tentative.retain(|(_, _, name)| name != lost),
             Reply::Decided { id: None } | Reply::Refused(_) | Reply::Unknown => {}
         }
-        // A query may show more than a token names; of those the oldest, which settle first, go.
-        let over = session.tentative.len().saturating_sub(TENTATIVE_MAX);
-        session.tentative.drain(..over);
+        // Writes made room for themselves; a query may show more than there is room for.
+        session.tentative.truncate(TENTATIVE_MAX);
         Ok((session, told))
     }
 
