@@ -22,6 +22,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_settled_write_is_acknowledged_when_w_members_have_it
     a_slow_promotion_is_not_refused_for_its_number
     a_stamp_is_above_what_the_overlay_shows
     a_removal_that_finds_nothing_is_settled

@@ -17,14 +17,16 @@ use crate::view::ViewError;
 /// Operations in one message.
 pub(super) const OPERATIONS_MAX: usize = 512;
 
-/// An operation that this member offers until it is settled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// An operation that this member offers until it is settled, and until the writes that wait for it
+/// are acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Offering {
+    operation: Arc<Operation>,
     /// Who holds it durably, as far as was said in this epoch.
     pub(super) held: BTreeSet<NodeId>,
     /// When it was offered last.
     said_at: Option<u64>,
-    /// Writes that wait for it.
+    /// Writes that waited for it.
     pub(super) wanted: BTreeSet<u64>,
 }
 
@@ -68,8 +70,15 @@ impl Replica {
     }
 
     /// This member sees to it that all hold the operation; `number` is a write that waits.
-    pub(super) fn offer(&mut self, name: RequestId, number: Option<u64>) {
-        let offering = self.eventual.offerings.entry(name).or_default();
+    pub(super) fn offer(&mut self, operation: Arc<Operation>, number: Option<u64>) {
+        let name = operation.name;
+        let offering = self.eventual.offerings.entry(name);
+        let offering = offering.or_insert_with(|| Offering {
+            operation,
+            held: BTreeSet::new(),
+            said_at: None,
+            wanted: BTreeSet::new(),
+        });
         offering.wanted.extend(number);
         if offering.said_at.is_none() {
             self.eventual.fresh.push(name);
@@ -93,20 +102,17 @@ impl Replica {
         let mut operations = Vec::with_capacity(fresh.len());
         for name in fresh {
             let eventual = &mut self.eventual;
-            let (Some(held), Some(offering)) = (
-                eventual.overlay.get(&name),
-                eventual.offerings.get_mut(&name),
-            ) else {
+            let Some(offering) = eventual.offerings.get_mut(&name) else {
                 continue;
             };
-            let stamp = held.operation.stamp;
+            let stamp = offering.operation.stamp;
             let is_bounded = stamp.node != self.me.node.0 || eventual.clock.covers(stamp.clock);
             if !is_bounded && self.guards.has(Guard::ClockBound) {
                 eventual.fresh.push(name);
                 continue;
             }
             offering.said_at = Some(step.now.monotonic);
-            operations.push(held.operation.clone());
+            operations.push(offering.operation.clone());
         }
         for node in self.others() {
             for operations in operations.chunks(OPERATIONS_MAX) {
@@ -127,12 +133,9 @@ impl Replica {
         let now = step.now.monotonic;
         let others = self.others();
         let mut due: BTreeMap<NodeId, Vec<Arc<Operation>>> = BTreeMap::new();
-        let eventual = &mut self.eventual;
-        for (name, offering) in &mut eventual.offerings {
+        self.end_offerings();
+        for offering in self.eventual.offerings.values_mut() {
             let is_late = |at: u64| at + self.tuning.retry_ms <= now;
-            let Some(held) = eventual.overlay.get(name) else {
-                continue;
-            };
             if !offering.said_at.is_some_and(is_late) {
                 continue;
             }
@@ -140,7 +143,7 @@ impl Replica {
             for node in lacking {
                 let operations = due.entry(*node).or_default();
                 if operations.len() < OPERATIONS_MAX {
-                    operations.push(held.operation.clone());
+                    operations.push(offering.operation.clone());
                     offering.said_at = Some(now);
                 }
             }
@@ -148,6 +151,15 @@ impl Replica {
         for (node, operations) in due {
             self.send(node, Message::Offer { operations }, step);
         }
+    }
+
+    /// Offers no longer what is settled and nobody waits for.
+    fn end_offerings(&mut self) {
+        let (overlay, requests) = (&self.eventual.overlay, &self.eventual.requests);
+        self.eventual.offerings.retain(|name, offering| {
+            let is_wanted = |number: &u64| requests.contains_key(number);
+            overlay.holds(name) || offering.wanted.iter().any(is_wanted)
+        });
     }
 
     /// EV-3: holds what is offered, and says so when it is durable.

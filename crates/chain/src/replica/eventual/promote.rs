@@ -220,8 +220,12 @@ impl Replica {
             }
             if let Some(name) = entry.request {
                 eventual.overlay.remove(&name);
-                let offering = eventual.offerings.remove(&name);
-                wanted.extend(offering.into_iter().flat_map(|it| it.wanted));
+                let offering = eventual.offerings.get(&name);
+                wanted.extend(
+                    offering
+                        .into_iter()
+                        .flat_map(|it| it.wanted.iter().copied()),
+                );
             }
             touched.extend(entry.changes.iter().map(Change::key));
         }

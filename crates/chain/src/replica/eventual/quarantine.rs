@@ -97,8 +97,8 @@ impl Replica {
                 continue;
             }
             let operation: Arc<Operation> = self.pruned(operation, step)?;
-            self.enter(operation, Lsn(0), step)?;
-            self.offer(name, None);
+            self.enter(operation.clone(), Lsn(0), step)?;
+            self.offer(operation, None);
         }
         Ok(())
     }
@@ -112,7 +112,6 @@ impl Replica {
             let (name, key) = (&operation.name, &operation.key);
             if results::is_settled(name, committed)? {
                 self.eventual.overlay.remove(name);
-                self.eventual.offerings.remove(name);
             } else {
                 let register = committed_register(committed, key)?;
                 self.eventual.overlay.prune(key, &register);

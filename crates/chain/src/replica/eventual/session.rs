@@ -219,31 +219,42 @@ impl Replica {
     /// the register without it, and no result came with the greatest commit id among them. Whoever
     /// stamped it in this epoch would hold it; what was stamped before was exchanged.
     fn is_lost(&mut self, (key, _, name): &(Bytes, Stamp, RequestId), step: &mut Step<'_>) -> bool {
-        let now = step.now.monotonic;
         if !self.has_exchanged() {
             return false;
         }
         let applied = self.log.applied();
-        let serving = self.other_serving();
-        if let Some(probe) = self.eventual.probes.get_mut(name) {
+        let answers = self.probe(key, *name, step);
+        let has_shown = |node| answers.get(node).is_some_and(|at| *at <= applied);
+        self.other_serving().iter().all(has_shown)
+    }
+
+    /// Which members have shown the register since somebody first looked for the operation, and
+    /// the commit id at which they did; asks them to.
+    pub(super) fn probe(
+        &mut self,
+        key: &Bytes,
+        name: RequestId,
+        step: &mut Step<'_>,
+    ) -> BTreeMap<NodeId, EntryId> {
+        let now = step.now.monotonic;
+        if let Some(probe) = self.eventual.probes.get_mut(&name) {
             probe.wanted_at = now;
-            let is_answered = |node| probe.answers.get(node).is_some_and(|at| *at <= applied);
-            return serving.iter().all(is_answered);
+            return probe.answers.clone();
         }
+        let number = self.eventual.next_number();
         let probe = Probe {
             key: key.clone(),
-            number: self.eventual.next_number(),
+            number,
             asked_at: now,
             wanted_at: now,
             answers: BTreeMap::new(),
         };
-        let number = probe.number;
-        self.eventual.probes.insert(*name, probe);
-        for node in &serving {
+        self.eventual.probes.insert(name, probe);
+        for node in self.other_serving() {
             let key = key.clone();
-            self.send(*node, Message::Show { number, key }, step);
+            self.send(node, Message::Show { number, key }, step);
         }
-        serving.is_empty()
+        BTreeMap::new()
     }
 
     /// The other members that answer clients.
@@ -272,6 +283,7 @@ impl Replica {
         for operation in operations {
             self.take_operation(operation, step)?;
         }
+        self.acknowledge_all(step)?;
         self.retry_reads(step)?;
         self.retry_eventual_reads(step)
     }
@@ -288,8 +300,9 @@ impl Replica {
             }
             if is_late(probe.asked_at) {
                 probe.asked_at = now;
-                let silent = serving.iter().filter(|it| !probe.answers.contains_key(it));
-                sends.extend(silent.map(|node| (*node, probe.number, probe.key.clone())));
+                // Whoever has answered may know of more commits by now.
+                let asked = serving.iter();
+                sends.extend(asked.map(|node| (*node, probe.number, probe.key.clone())));
             }
             true
         });

@@ -135,30 +135,30 @@ impl Replica {
         step: &mut Step<'_>,
     ) -> Result<Written, ViewError> {
         let Accepted { key, ops } = accepted;
+        if let Some(fate) = self.settled(&name, step)? {
+            if let Some(offering) = self.eventual.offerings.get_mut(&name) {
+                offering.wanted.insert(number);
+            }
+            return Ok(Written { name, key, fate });
+        }
         let held = self.eventual.overlay.get(&name);
-        let found = held.map(|held| (held.operation.stamp, held.lsn));
-        let fate = match self.settled(&name, step)? {
-            Some(settled) => settled,
+        let found = held.filter(|_| self.guards.has(Guard::EventualDedupe));
+        let (operation, lsn) = match found {
+            Some(held) => (held.operation.clone(), held.lsn),
             None => {
-                let (stamp, lsn) = match found.filter(|_| self.guards.has(Guard::EventualDedupe)) {
-                    Some(found) => found,
-                    None => {
-                        let operation = Arc::new(Operation {
-                            name,
-                            stamp: self.stamp(&key, session, step)?,
-                            accept: self.log.last(),
-                            key: key.clone(),
-                            ops,
-                        });
-                        let stamp = operation.stamp;
-                        (stamp, self.hold(operation, step)?)
-                    }
-                };
-                self.eventual.owed.insert((lsn, self.me.node, name));
-                self.offer(name, Some(number));
-                Fate::Tentative(stamp)
+                let operation = Arc::new(Operation {
+                    name,
+                    stamp: self.stamp(&key, session, step)?,
+                    accept: self.log.last(),
+                    key: key.clone(),
+                    ops,
+                });
+                (operation.clone(), self.hold(operation, step)?)
             }
         };
+        let fate = Fate::Tentative(operation.stamp);
+        self.eventual.owed.insert((lsn, self.me.node, name));
+        self.offer(operation, Some(number));
         Ok(Written { name, key, fate })
     }
 
@@ -240,7 +240,7 @@ impl Replica {
         if !self.is_ready() {
             return Ok(());
         }
-        let Some(request) = self.eventual.requests.get(&number) else {
+        let Some(request) = self.eventual.requests.get(&number).cloned() else {
             return Ok(());
         };
         let is_attached = self.is_attached(step.now) || !self.guards.has(Guard::AckAttached);
@@ -249,23 +249,19 @@ impl Replica {
         }
         let mut fates = Vec::with_capacity(request.writes.len());
         for written in &request.writes {
-            let name = &written.name;
-            let fate = match self.is_held_by(name, request.w) {
-                true => Some(written.fate.clone()),
-                false => self.settled(name, step)?,
-            };
-            match fate {
-                Some(fate) => fates.push(fate),
-                None => return Ok(()),
+            let settled = self.settled(&written.name, step)?;
+            let fate = settled.unwrap_or_else(|| written.fate.clone());
+            if !self.is_held_by(written, &fate, request.w, step) {
+                return Ok(());
             }
+            fates.push(fate);
         }
         for name in &request.crowded_out {
             if self.settled(name, step)?.is_none() {
                 return Ok(());
             }
         }
-        let request = self.eventual.requests.remove(&number);
-        let request = request.expect("it was just looked at");
+        self.eventual.requests.remove(&number);
         let writes = request.writes.into_iter().zip(fates);
         let receipt = Receipt {
             writes: writes
@@ -277,11 +273,25 @@ impl Replica {
         Ok(())
     }
 
-    fn is_held_by(&self, name: &RequestId, w: usize) -> bool {
-        let Some(offering) = self.eventual.offerings.get(name) else {
-            return false;
-        };
-        w <= offering.held.len() && self.is_joint(&offering.held, w)
+    /// Whether W members hold it, as an operation or settled in their committed state. That it is
+    /// settled here is not enough: others may not know of the commit, and never have held it.
+    fn is_held_by(
+        &mut self,
+        written: &Written,
+        fate: &Fate,
+        w: usize,
+        step: &mut Step<'_>,
+    ) -> bool {
+        let offering = self.eventual.offerings.get(&written.name);
+        let mut held = offering.map_or(BTreeSet::new(), |offering| offering.held.clone());
+        if let Fate::Settled(id, _) = fate {
+            held.insert(self.me.node);
+            if offering.is_none() && held.len() < w {
+                let answers = self.probe(&written.key, written.name, step).into_iter();
+                held.extend(answers.filter(|(_, at)| id <= at).map(|(node, _)| node));
+            }
+        }
+        w <= held.len() && self.is_joint(&held, w)
     }
 
     /// EX-2: whether the holders meet every quorum that may still be claimed in an older epoch.

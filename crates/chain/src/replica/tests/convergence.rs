@@ -329,7 +329,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_order_ends_in_one_state(acts in prop::collection::vec(act(), 1..120), wiring in wiring()) {
+    fn any_order_ends_in_one_state(
+        acts in prop::collection::vec(act(), 1..120),
+        wiring in wiring(),
+    ) {
         let mut run = Run::begin(wiring);
         acts.into_iter().for_each(|act| run.act(act));
         run.come_to_rest();

@@ -14,31 +14,81 @@ macro_rules! missed {
 }
 
 missed! {
-    lease_stamp: LeaseStamp, "a_member_without_its_seat_or_lease_does_not_stamp" => "n1 answers 10: held";
-    syncing_no_stamp: SyncingNoStamp, "a_member_without_its_seat_or_lease_does_not_stamp" => "n3 answers 14: held";
-    eventual_dedupe: EventualDedupe, "a_retry_at_another_member_is_settled_once" => "n1 answers 16: at 1.4: k=b";
-    name_part: NamePart, "parts_of_a_batch_are_settled_apart" => "n1 answers 11: at 1.1: k=a\n";
-    base_dirty: BaseDirty, "a_stamp_is_above_what_is_dirty" => "201/1 is 0.0";
-    base_floor: BaseFloor, "a_stamp_is_above_what_is_dirty" => "301/1 is 0.0";
-    base_overlay: BaseOverlay, "a_stamp_is_above_what_the_overlay_shows" => "n2 answers 15: at 1.1, tentatively: k=c";
-    base_token: BaseToken, "a_session_stamps_above_what_it_wrote_elsewhere" => "n1 answers 14: at 1.4: k=c";
-    invisible_kept: InvisibleKept, "a_removal_that_finds_nothing_is_settled" => "n1 answers 14: at 1.2: k=a";
-    overlay_apart: OverlayApart, "a_condition_sees_no_overlay" => "n1 answers 14: at 1.2: k=b";
-    keep_until_committed: KeepUntilCommitted, "a_settlement_that_is_not_committed_dies_with_its_head" => "n3 answers 12: at 1.1: k=a";
-    join_keeps_overlay: JoinKeepsOverlay, "what_a_returning_member_held_is_handed_on" => "n1 answers 13: at 2.2: k=a";
-    joint_w: JointW, "a_write_is_held_by_a_quorum_of_the_epoch_before" => "n1 answers 11: held, 101/1 is 1.1";
-    exchange: Exchange, "a_quorum_after_a_removal_waits_for_the_overlays" => "n3 answers 12: at 1.1, tentatively: k=a";
-    exchange_commit: ExchangeCommit, "a_quorum_after_a_removal_waits_for_the_commit" => "n3 answers 12: at 0.0";
-    settle_by_name: SettleByName, "an_older_addition_survives_a_newer_write_of_another_value" => "n3 answers 12: at 1.1: k=b";
-    prune_committed: PruneCommitted, "what_a_refused_operation_hid_comes_to_light" => "n3 answers 15: at 1.3: k=x";
-    limit_whole: LimitWhole, "a_limit_refuses_all_of_an_operation" => "n1 answers 16: at 1.4: k=u+v";
-    ack_attached: AckAttached, "an_acknowledgement_after_the_lease_is_detached" => "n2 answers 12: held, 201/2";
-    rejoin_filter: RejoinFilter, "what_a_returning_member_held_below_the_floor_is_judged" => "k=a+b";
-    quarantine: Quarantine, "what_a_returning_member_held_is_handed_on" => "n3 holds 301/1 is 1.1+1.3.0 with 1\nn3 reports";
-    clock_bound: ClockBound, "a_clock_goes_on_after_a_restart" => "102/1 is 0.0+5000.1.0";
-    window_refuses: WindowRefuses, "a_slow_promotion_is_not_refused_for_its_number" => "n2 answers 12: held";
-    barrier_all: BarrierAll, "a_barrier_takes_note_of_what_others_hold" => "n1 answers 12: at 0.0";
-    barrier_settles: BarrierSettles, "a_barrier_takes_note_of_what_others_hold" => "n1 answers 12: at 1.1: \n";
+    lease_stamp: LeaseStamp,
+        "a_member_without_its_seat_or_lease_does_not_stamp"
+        => "n1 answers 10: held";
+    syncing_no_stamp: SyncingNoStamp,
+        "a_member_without_its_seat_or_lease_does_not_stamp"
+        => "n3 answers 14: held";
+    eventual_dedupe: EventualDedupe,
+        "a_retry_at_another_member_is_settled_once"
+        => "n1 answers 16: at 1.4: k=b";
+    name_part: NamePart,
+        "parts_of_a_batch_are_settled_apart"
+        => "n1 answers 11: at 1.1: k=a";
+    base_dirty: BaseDirty,
+        "a_stamp_is_above_what_is_dirty"
+        => "201/1 is 0.0";
+    base_floor: BaseFloor,
+        "a_stamp_is_above_what_is_dirty"
+        => "301/1 is 0.0";
+    base_overlay: BaseOverlay,
+        "a_stamp_is_above_what_the_overlay_shows"
+        => "n2 answers 15: at 1.1, tentatively: k=c";
+    base_token: BaseToken,
+        "a_session_stamps_above_what_it_wrote_elsewhere"
+        => "n1 answers 14: at 1.4: k=c";
+    invisible_kept: InvisibleKept,
+        "a_removal_that_finds_nothing_is_settled"
+        => "n1 answers 14: at 1.2: k=a";
+    overlay_apart: OverlayApart,
+        "a_condition_sees_no_overlay"
+        => "n1 answers 14: at 1.2: k=b";
+    keep_until_committed: KeepUntilCommitted,
+        "a_settlement_that_is_not_committed_dies_with_its_head"
+        => "n3 answers 12: at 1.1: k=a";
+    join_keeps_overlay: JoinKeepsOverlay,
+        "what_a_returning_member_held_is_handed_on"
+        => "n1 answers 13: at 2.2: k=a";
+    joint_w: JointW,
+        "a_write_is_held_by_a_quorum_of_the_epoch_before"
+        => "n1 answers 11: held, 101/1 is 1.1";
+    exchange: Exchange,
+        "a_quorum_after_a_removal_waits_for_the_overlays"
+        => "n3 answers 12: at 1.1, tentatively: k=a";
+    exchange_commit: ExchangeCommit,
+        "a_quorum_after_a_removal_waits_for_the_commit"
+        => "n3 answers 12: at 0.0";
+    settle_by_name: SettleByName,
+        "an_older_addition_survives_a_newer_write_of_another_value"
+        => "n3 answers 12: at 1.1: k=b";
+    prune_committed: PruneCommitted,
+        "what_a_refused_operation_hid_comes_to_light"
+        => "n3 answers 15: at 1.3: k=x";
+    limit_whole: LimitWhole,
+        "a_limit_refuses_all_of_an_operation"
+        => "n1 answers 16: at 1.4: k=u+v";
+    ack_attached: AckAttached,
+        "an_acknowledgement_after_the_lease_is_detached"
+        => "n2 answers 12: held, 201/2";
+    rejoin_filter: RejoinFilter,
+        "what_a_returning_member_held_below_the_floor_is_judged"
+        => "k=a+b";
+    quarantine: Quarantine,
+        "what_a_returning_member_held_is_handed_on"
+        => "n3 holds 301/1 is 1.1+1.3.0 with 1\nn3 reports";
+    clock_bound: ClockBound,
+        "a_clock_goes_on_after_a_restart"
+        => "102/1 is 0.0+5000.1.0";
+    window_refuses: WindowRefuses,
+        "a_slow_promotion_is_not_refused_for_its_number"
+        => "n2 answers 12: held";
+    barrier_all: BarrierAll,
+        "a_barrier_takes_note_of_what_others_hold"
+        => "n1 answers 12: at 0.0";
+    barrier_settles: BarrierSettles,
+        "a_barrier_takes_note_of_what_others_hold"
+        => "n1 answers 12: at 1.1: \n";
 }
 
 #[test]
