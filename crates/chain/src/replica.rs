@@ -214,8 +214,13 @@ impl Replica {
     ) -> Result<(), ViewError> {
         let mut step = Step { now, host, effects };
         if self.phase == Phase::Halted {
-            if let Some(token) = input.token() {
-                step.refuse(token, Refusal::NotServing);
+            match input {
+                // Something was done before, and this member cannot say what became of it.
+                Input::Outcome { token, .. } => step.reply(token, Reply::Unknown),
+                other => other
+                    .token()
+                    .into_iter()
+                    .for_each(|token| step.refuse(token, Refusal::NotServing)),
             }
             return Ok(());
         }

@@ -174,21 +174,21 @@ impl Eventual {
         self.clock.on_peer(from, clock, now);
     }
 
-    /// Whoever waits for a write.
+    /// Whoever waits for a write, or for how one ended.
     pub(super) fn drain_writes(&mut self) -> Vec<Token> {
         let requests = std::mem::take(&mut self.requests).into_values();
-        requests.map(|request| request.token).collect()
+        let outcomes = std::mem::take(&mut self.outcomes).into_iter();
+        let tokens = requests.map(|request| request.token);
+        tokens.chain(outcomes.map(|(token, _)| token)).collect()
     }
 
     /// Whoever waits and has changed nothing.
     pub(super) fn drain_others(&mut self) -> Vec<Token> {
         let reads = std::mem::take(&mut self.reads).into_values();
         let barriers = std::mem::take(&mut self.barriers).into_values();
-        let outcomes = std::mem::take(&mut self.outcomes).into_iter();
         let tokens = reads.map(|read| read.token);
         tokens
             .chain(barriers.map(|barrier| barrier.token))
-            .chain(outcomes.map(|(token, _)| token))
             .collect()
     }
 
