@@ -31,8 +31,9 @@ pub fn ledger(evidence: &Evidence<'_>) -> Verdict {
     told.sort_unstable();
     let greatest = greatest_so_far(&told);
     for event in &history.events {
-        if let Fact::Ready { node, last, .. } = &event.fact
-            && let Some((id, at)) = told_before(&greatest, event.at)
+        // A member may be ready in an epoch that is over already: there, nobody hears it.
+        if let Fact::Ready { node, last, epoch } = &event.fact
+            && let Some((id, at)) = told_before(&greatest, event.at, *epoch)
             && *last < id
         {
             let text = format!("{node} serves without {id}, which was acknowledged");
@@ -61,7 +62,12 @@ fn greatest_so_far(told: &[(Moment, EntryId, usize)]) -> Vec<(Moment, EntryId, u
     greatest
 }
 
-fn told_before(greatest: &[(Moment, EntryId, usize)], at: Moment) -> Option<(EntryId, usize)> {
-    let count = greatest.partition_point(|(told, _, _)| *told < at);
+/// The greatest id told before `at` that was numbered in `epoch` or before.
+fn told_before(
+    greatest: &[(Moment, EntryId, usize)],
+    at: Moment,
+    epoch: u64,
+) -> Option<(EntryId, usize)> {
+    let count = greatest.partition_point(|(told, id, _)| *told < at && id.epoch <= epoch);
     greatest[..count].last().map(|(_, id, call)| (*id, *call))
 }

@@ -144,6 +144,11 @@ impl World {
         if self.history.calls[call].end.is_some() {
             return;
         }
+        // A client that waits for the end of what was acknowledged has been told that much.
+        let outcome = match (&outcome, self.watch.ended(call)) {
+            (Outcome::Done(_), _) | (_, None) => outcome,
+            (_, Some(accepted)) => Outcome::Done(accepted),
+        };
         let at = self.moment();
         let is_unsure = matches!(outcome, Outcome::Unknown | Outcome::Refused(_));
         self.history.calls[call].end = Some((at, outcome));
@@ -294,18 +299,16 @@ impl World {
         let mut stamps = Vec::new();
         for Written { name, fate, .. } in &receipt.writes {
             match fate {
-                Fate::Tentative(stamp) => {
-                    stamps.push(*stamp);
-                    self.note(Fact::Acknowledged {
-                        node,
-                        name: *name,
-                        quorum,
-                        attached: !receipt.detached,
-                        lease: lease.is_some_and(|until| now < until),
-                    });
-                }
+                Fate::Tentative(stamp) => stamps.push(*stamp),
                 Fate::Settled(..) => stamps.extend(self.watch.settled(*name)),
             }
+            self.note(Fact::Acknowledged {
+                node,
+                name: *name,
+                quorum,
+                attached: !receipt.detached,
+                lease: lease.is_some_and(|until| now < until),
+            });
         }
         let accepted = history::Reply::Accepted {
             stamps,
@@ -325,7 +328,9 @@ impl World {
 
     /// How an eventual write ended.
     fn ended(&mut self, call: usize, outcomes: &[(EntryId, fader_chain::Outcome)]) -> Outcome {
-        let mut accepted = self.watch.ended(call);
+        let Some(mut accepted) = self.watch.ended(call) else {
+            return Outcome::Unknown;
+        };
         let asked = &self.history.calls[call];
         if let history::Reply::Accepted { stamps, fates, .. } = &mut accepted {
             *fates = outcomes

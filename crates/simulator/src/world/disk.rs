@@ -127,11 +127,13 @@ impl Disk {
         self.fixed.as_ref()
     }
 
-    /// The process ends; what is not durable survives as chance has it.
-    pub(crate) fn crash(&mut self, random: &mut Random) {
-        let records = random.below(self.unsynced.len() + 1);
-        for (_, record) in self.unsynced.drain(..).take(records) {
-            self.durable.take(record);
+    /// The process ends; what is not durable survives as chance has it. Gives the records that do.
+    pub(crate) fn crash(&mut self, random: &mut Random) -> Vec<Record> {
+        let count = random.below(self.unsynced.len() + 1);
+        let survivors = self.unsynced.drain(..).take(count);
+        let survivors: Vec<Record> = survivors.map(|(_, record)| record).collect();
+        for record in &survivors {
+            self.durable.take(record.clone());
         }
         let works = random.below(self.recent.len() + 1);
         let last = self.durable.last();
@@ -144,6 +146,7 @@ impl Disk {
         self.state = self.settled.clone();
         self.fixed = None;
         self.durable.release(self.state.applied);
+        survivors
     }
 
     /// What a starting process finds.

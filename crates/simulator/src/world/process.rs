@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fader_chain::{
-    Configuration, Effect, Input, Level as ReadLevel, Marks, Record, Replica, Role, Scope, Token,
+    Configuration, Effect, Input, Level as ReadLevel, Marks, NodeId, Record, Replica, Role, Scope,
+    Token,
 };
 
 use super::coordinator::{Ping, Pong};
@@ -58,10 +59,11 @@ impl World {
         };
         here.life += 1;
         here.paused_until = 0;
-        here.disk.crash(&mut self.random);
+        let survivors = here.disk.crash(&mut self.random);
         let node = here.node;
         self.trace
             .say(self.now, || format!("{node} is down for {down} us"));
+        self.note_durable(node, survivors);
         for call in process.calls.into_values() {
             self.end(call, Outcome::Unknown);
         }
@@ -195,6 +197,25 @@ impl World {
         self.process(machine).syncing = None;
         self.input(machine, Input::Persisted(upto));
         self.sync(machine);
+    }
+
+    /// What has become durable of eventual operations.
+    fn note_durable(&mut self, node: NodeId, records: Vec<Record>) {
+        for record in records {
+            match record {
+                Record::Operation(operation) => {
+                    let name = operation.name;
+                    self.note(Fact::Held { node, name });
+                }
+                Record::Forgotten(names) => {
+                    let forgotten = |name| Fact::Forgotten { node, name };
+                    names
+                        .into_iter()
+                        .for_each(|name| self.note(forgotten(name)));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Begins a sync, unless one is under way or nothing is to be synced.

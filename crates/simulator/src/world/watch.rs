@@ -53,10 +53,9 @@ impl Watch {
         self.accepted.insert(call, reply);
     }
 
-    /// What the client of such a write is told.
-    pub(crate) fn ended(&mut self, call: usize) -> Reply {
-        let reply = self.accepted.remove(&call);
-        reply.expect("nobody asks for the end of what was not accepted")
+    /// What the client of such a write has been told, if it waits for more.
+    pub(crate) fn ended(&mut self, call: usize) -> Option<Reply> {
+        self.accepted.remove(&call)
     }
 
     pub(crate) fn ask(&mut self, name: Option<RequestId>, call: usize) {
