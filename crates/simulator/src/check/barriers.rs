@@ -32,7 +32,6 @@ pub fn barriers(evidence: &Evidence<'_>) -> Verdict {
         let first = call.name.and_then(|name| asked.get(&name));
         let invoked = first.copied().unwrap_or(call.invoked);
         let keys = call.request.keys();
-        let invoked = first_invoked(evidence, call);
         let before = writes
             .iter()
             .filter(|write| write.attached && write.at < invoked && keys.contains(&write.key));
@@ -49,14 +48,6 @@ pub fn barriers(evidence: &Evidence<'_>) -> Verdict {
         }
     }
     Ok(count)
-}
-
-/// When the first call of this name was invoked: a retry is told what came of that.
-fn first_invoked(evidence: &Evidence<'_>, call: &Call) -> Moment {
-    let calls = evidence.history.calls.iter();
-    let same = calls.filter(|other| call.name.is_some() && other.name == call.name);
-    let invoked = same.map(|other| other.invoked);
-    invoked.min().unwrap_or(call.invoked)
 }
 
 /// The entry up to which a barrier's answer reflects the log, and its epoch.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fader_chain::{
-    Configuration, Effect, Input, Level as ReadLevel, Marks, NodeId, Record, Replica, Role, Scope,
-    Token,
+    Configuration, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record, Replica,
+    Role, Scope, Token,
 };
 
 use super::coordinator::{Ping, Pong};
@@ -33,7 +33,8 @@ impl World {
         let mut process = Process::new(me, replica);
         let entries = durable.entries.iter();
         process.log = entries.map(|entry| (entry.id, entry.clone())).collect();
-        process.commit = applied;
+        // An engine that was being filled stands for nothing.
+        process.commit = if filling { EntryId::ZERO } else { applied };
         here.process = Some(process);
         let last = durable.last();
         self.trace.say(self.now, || {

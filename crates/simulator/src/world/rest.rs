@@ -28,6 +28,9 @@ impl World {
             let Some(process) = &machine.process else {
                 return Err(format!("{node} is down"));
             };
+            if self.now < machine.paused_until {
+                return Err(format!("{node} stands still"));
+            }
             let seat = configuration.seat(node);
             let serves = seat.is_some_and(|seat| {
                 seat.role == Role::Serving && seat.incarnation == process.me.incarnation
