@@ -118,7 +118,12 @@ impl Coordinator {
                 let all = members.len() == self.size;
                 all.then(|| controller::first(&members, self.wiring))?
             }
-            Some(current) => controller::next(current, &self.facts())?,
+            Some(current) => {
+                let next = controller::next(current, &self.facts());
+                // A wish that cannot be had now is given up.
+                self.shift = None;
+                next?
+            }
         };
         self.shift = None;
         if self

@@ -44,8 +44,8 @@ pub(crate) struct Process {
     pub(crate) lease: Lease,
     pub(crate) reports: Vec<Report>,
     pub(crate) was_ready: bool,
-    /// The commit id when the epoch was adopted, and the epoch.
-    pub(crate) adopted_with: (u64, EntryId),
+    /// The epoch in which it was ready last.
+    pub(crate) ready_in: u64,
     pub(crate) commit: EntryId,
 }
 
@@ -104,7 +104,7 @@ impl Process {
             lease: Lease::default(),
             reports: Vec::new(),
             was_ready: false,
-            adopted_with: (0, EntryId::ZERO),
+            ready_in: 0,
             commit: EntryId::ZERO,
         }
     }

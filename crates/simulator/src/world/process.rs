@@ -401,10 +401,10 @@ impl World {
         process.commit = commit;
         let is_ready = replica.is_ready();
         let epoch = replica.epoch();
-        let has_become_ready = is_ready && (!process.was_ready || process.adopted_with.0 != epoch);
+        let has_become_ready = is_ready && (!process.was_ready || process.ready_in != epoch);
         process.was_ready = is_ready;
         if has_become_ready {
-            process.adopted_with = (epoch, before);
+            process.ready_in = epoch;
             let seat = replica
                 .configuration()
                 .and_then(|adopted| adopted.seat(node));

@@ -1,6 +1,6 @@
 //! What is looked at after every step, and what the world remembers for the history.
 //!
-//! - I5' no member of an epoch is ahead of its commit point by what it learned in that epoch.
+//! - I5' no member of an epoch knows an entry of that epoch committed before its commit point does.
 //! - I21 engines that have applied the same entries are equal.
 
 use std::collections::BTreeMap;
@@ -101,8 +101,7 @@ impl World {
                 other.replica.is_ready() && other.replica.epoch() == epoch
             };
             for other in processes().filter(same) {
-                let (_, before) = other.adopted_with;
-                if before < other.commit && point.commit < other.commit {
+                if other.commit.epoch == epoch && point.commit < other.commit {
                     wrong = Some(format!(
                         "{} knows {}, the commit point {} knows {}",
                         other.me.node, other.commit, point.me.node, point.commit
