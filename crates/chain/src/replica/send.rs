@@ -131,6 +131,13 @@ impl Replica {
             self.writes.confirm_sent = None;
             self.writes.told_upstream = EntryId::ZERO;
             self.writes.resend_due = true;
+            // Chain wiring: commits come from the successor, who says them again when it is sent
+            // again what it has.
+            for follower in self.writes.followers.values_mut() {
+                if follower.sent.is_some() {
+                    follower.said_at.get_or_insert(now);
+                }
+            }
         }
     }
 }

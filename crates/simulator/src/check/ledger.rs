@@ -3,7 +3,7 @@
 use fader_chain::EntryId;
 
 use super::{Evidence, Verdict, Violation};
-use crate::history::{Fact, Moment, Reply};
+use crate::history::{Fact, History, Moment, Reply};
 
 /// Every reply names entries that are committed, and no member that becomes ready later, or is
 /// there at the end, lacks them.
@@ -31,9 +31,12 @@ pub fn ledger(evidence: &Evidence<'_>) -> Verdict {
     told.sort_unstable();
     let greatest = greatest_so_far(&told);
     for event in &history.events {
-        // A member may be ready in an epoch that is over already: there, nobody hears it.
+        // A member may be ready in an epoch that is over: it need not hold what came after.
         if let Fact::Ready { node, last, epoch } = &event.fact
-            && let Some((id, at)) = told_before(&greatest, event.at, *epoch)
+            && let Some((id, at)) = told_before(
+                &greatest,
+                over(history, *epoch).unwrap_or(event.at).min(event.at),
+            )
             && *last < id
         {
             let text = format!("{node} serves without {id}, which was acknowledged");
@@ -62,12 +65,17 @@ fn greatest_so_far(told: &[(Moment, EntryId, usize)]) -> Vec<(Moment, EntryId, u
     greatest
 }
 
-/// The greatest id told before `at` that was numbered in `epoch` or before.
-fn told_before(
-    greatest: &[(Moment, EntryId, usize)],
-    at: Moment,
-    epoch: u64,
-) -> Option<(EntryId, usize)> {
-    let count = greatest.partition_point(|(told, id, _)| *told < at && id.epoch <= epoch);
+/// When a later epoch than `epoch` was published, if one was.
+fn over(history: &History, epoch: u64) -> Option<Moment> {
+    let mut events = history.events.iter();
+    let next = events.find(|event| match &event.fact {
+        Fact::Published(later) => epoch < later.epoch,
+        _ => false,
+    });
+    next.map(|event| event.at)
+}
+
+fn told_before(greatest: &[(Moment, EntryId, usize)], at: Moment) -> Option<(EntryId, usize)> {
+    let count = greatest.partition_point(|(told, _, _)| *told < at);
     greatest[..count].last().map(|(_, id, call)| (*id, *call))
 }
