@@ -1,6 +1,6 @@
 //! What can happen, and who it happens to.
 
-use fader_chain::{Envelope, Lsn, RequestId};
+use fader_chain::{Envelope, Incarnation, Lsn, RequestId};
 
 use super::coordinator::{Ping, Pong};
 use super::network::End;
@@ -28,8 +28,8 @@ pub(crate) enum Event {
     Message(Envelope),
     /// At the coordinator.
     Ping(Ping),
-    /// At a member.
-    Pong(Pong),
+    /// At a member, in the life that it is meant for.
+    Pong(Incarnation, Pong),
     /// The coordinator looks around.
     CoordinatorTick,
     /// A client goes on.
@@ -84,7 +84,7 @@ impl World {
                 self.strike(fault);
             }
             Event::Calm => self.calm(),
-            Event::Message(_) | Event::Ping(_) | Event::Pong(_) => {
+            Event::Message(_) | Event::Ping(_) | Event::Pong(..) => {
                 unreachable!("messages are wrapped in their arrival")
             }
         }
@@ -100,7 +100,7 @@ impl World {
                 };
                 let what = match event {
                     Event::Message(envelope) => What::Message(envelope),
-                    Event::Pong(pong) => What::Pong(pong),
+                    Event::Pong(life, pong) if self.lives(machine, life) => What::Pong(pong),
                     _ => return,
                 };
                 let life = self.machines[machine].life;
@@ -108,6 +108,11 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    fn lives(&self, machine: usize, life: Incarnation) -> bool {
+        let process = self.machines[machine].process.as_ref();
+        process.is_some_and(|process| process.me.incarnation == life)
     }
 
     /// A process that stands still hears of everything when it goes on.
@@ -157,8 +162,9 @@ impl World {
             return;
         }
         let now = self.coordinator_clock.steady(self.now);
+        let life = ping.from.incarnation;
         let answer = self.coordinator.on_ping(now, ping);
-        self.send(End::Coordinator, from, &Event::Pong(answer));
+        self.send(End::Coordinator, from, &Event::Pong(life, answer));
         self.coordinator_acts();
     }
 
@@ -185,7 +191,7 @@ impl World {
         self.note(crate::history::Fact::Published(next.clone()));
         let members: Vec<_> = self.coordinator.members().collect();
         for member in members {
-            let news = Event::Pong(Pong::News(next.clone()));
+            let news = Event::Pong(member.incarnation, Pong::News(next.clone()));
             self.send(End::Coordinator, End::Member(member.node), &news);
         }
     }
