@@ -234,7 +234,7 @@ impl Replica {
             Input::Lease { until } => self.lease_until = until,
             Input::Persisted(lsn) => self.on_persisted(lsn, &mut step)?,
             Input::Applied(id) => self.on_applied(id, &mut step)?,
-            Input::Filled(at) => self.on_filled(at, &mut step)?,
+            Input::Filled => self.on_filled(&mut step)?,
             Input::PersistFailed => self.halt(&mut step),
             Input::Submit {
                 token,

@@ -419,13 +419,19 @@ impl ChainThread {
         };
         match (filled, fill) {
             (Err(error), _) => self.fail(&error.to_string()),
-            (Ok(()), Fill::Begin) => self.is_filling = true,
-            (Ok(()), Fill::Range(_)) => {}
+            (Ok(()), Fill::Begin) => {
+                self.is_filling = true;
+                self.step(Input::Filled);
+            }
+            (Ok(()), Fill::Range(_)) => {
+                self.desk.on_filling(engine.snapshot());
+                self.step(Input::Filled);
+            }
             (Ok(()), Fill::End { at }) => {
                 self.is_filling = false;
                 self.shared.keys.clear();
                 self.on_applied(at);
-                self.step(Input::Filled(at));
+                self.step(Input::Filled);
             }
         }
     }

@@ -216,6 +216,11 @@ impl Desk {
         self.applied = applied;
     }
 
+    /// The engine took a part of another member's state.
+    pub(crate) fn on_filling(&mut self, filling: Snapshot) {
+        self.committed = filling;
+    }
+
     /// Whether the request is a read of more than single keys.
     pub(crate) fn is_scan(&self, token: Token) -> bool {
         let works = self.works.borrow();

@@ -119,8 +119,9 @@ pub enum Input {
     Persisted(Lsn),
     /// The engine has all entries up to this one.
     Applied(EntryId),
-    /// The engine is the state at this id, durably: the answer to [`Fill::End`].
-    Filled(EntryId),
+    /// The engine has taken the oldest [`Effect::Fill`] that was not answered: it shows it, and of
+    /// [`Fill::Begin`] and [`Fill::End`] it is durable.
+    Filled,
     /// No record will become durable any more: fail everything that waits.
     PersistFailed,
     /// A strong write, conditional operation or mini-transaction; decided by the host.
@@ -227,7 +228,7 @@ pub enum Fill {
     Begin,
     /// All that the range holds.
     Range(RangeContent),
-    /// The engine is the state at this id; durable, with all ranges, when `Filled` says so.
+    /// The engine is the state at this id; durable, with all ranges, before `Filled` says so.
     End {
         /// The id.
         at: EntryId,

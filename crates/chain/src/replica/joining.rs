@@ -16,10 +16,11 @@
 //!   persisted, confirmed and not computed (D9).
 //! - J2 every key below `cursor` is as in the greeter's state at `at`; a new greeter begins anew,
 //!   and the comparison passes over what is equal already (JN-8).
-//! - J3 `SyncDone` speaks of the greeting of its own epoch.
+//! - J3 what is compared is what the engine shows: a question waits until it has taken all parts.
+//! - J4 `SyncDone` speaks of the greeting of its own epoch.
 //!
-//! Deliberately absent: a limit of the rate (BP-4). An ask is sent when the part before it was
-//! taken, so a shell that delivers asks late, fills slowly.
+//! Deliberately absent: a limit of the rate (BP-4). A question is sent when the engine has taken the
+//! part before it, so a shell whose engine is slow to take parts, fills slowly.
 
 mod greeter;
 
@@ -68,6 +69,8 @@ struct Gap {
 pub(super) struct Joining {
     greeting: Option<Greeting>,
     gap: Option<Gap>,
+    /// Steps of filling that the engine has not taken yet.
+    untaken: usize,
     /// Greeter: whether the host keeps a state for the joining member of this epoch.
     is_fixed: bool,
 }
@@ -136,11 +139,16 @@ impl Replica {
         let after = EntryId::ZERO;
         self.persist(Record::Cut { after }, step);
         if self.joining.gap.as_ref().is_none_or(|gap| gap.is_ending) {
-            step.effects.push(Effect::Fill(Fill::Begin));
+            self.fill(Fill::Begin, step);
         }
         self.log = Log::after(top, runs.up_to(top));
         (self.persisted, self.commit, self.applying) = (top, top, top);
         self.joining.gap = Some(Gap::default());
+    }
+
+    fn fill(&mut self, fill: Fill, step: &mut Step<'_>) {
+        self.joining.untaken += 1;
+        step.effects.push(Effect::Fill(fill));
     }
 
     /// Asks for what follows the cursor, unless that is under way.
@@ -149,7 +157,8 @@ impl Replica {
         let Some(gap) = &mut self.joining.gap else {
             return Ok(());
         };
-        if gap.is_ending || gap.asked_at.is_some_and(is_fresh) {
+        let is_busy = gap.is_ending || self.joining.untaken != 0;
+        if is_busy || gap.asked_at.is_some_and(is_fresh) {
             return Ok(());
         }
         let adopted = self.configuration.as_ref().expect("it was greeted");
@@ -187,24 +196,33 @@ impl Replica {
             return Ok(());
         }
         assert!(top <= at, "JN-4: filled to {at}, below the gap's top {top}");
-        let ranges = ranges.into_iter().map(Fill::Range);
-        step.effects.extend(ranges.map(Effect::Fill));
         (gap.cursor, gap.asked_at) = (end, None);
-        if gap.cursor != keys::END[..] {
-            return self.ask_fill(step);
+        gap.is_ending = gap.cursor == keys::END[..];
+        let is_ending = gap.is_ending;
+        for range in ranges {
+            self.fill(Fill::Range(range), step);
         }
-        gap.is_ending = true;
-        step.effects.push(Effect::Fill(Fill::End { at }));
-        Ok(())
+        if is_ending {
+            self.fill(Fill::End { at }, step);
+        }
+        self.ask_fill(step)
+    }
+
+    /// The engine has taken a step of filling.
+    pub(super) fn on_filled(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.joining.untaken -= 1;
+        if self.joining.untaken != 0 {
+            return Ok(());
+        }
+        match self.joining.gap.take_if(|gap| gap.is_ending) {
+            Some(gap) => self.close_gap(gap.at.expect("the greeter has named it"), step),
+            None if self.is_ready() => self.ask_fill(step),
+            None => Ok(()),
+        }
     }
 
     /// JN-5: the engine is, durably, the state at S; what came above it is applied now.
-    pub(super) fn on_filled(&mut self, at: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let is_ending = |gap: &mut Gap| gap.is_ending && gap.at == Some(at);
-        if self.joining.gap.take_if(is_ending).is_none() {
-            // Another gap was opened meanwhile.
-            return Ok(());
-        }
+    fn close_gap(&mut self, at: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
         self.persist(Record::Filled { at }, step);
         self.log.on_filled(at);
         self.persisted = self.persisted.max(at);

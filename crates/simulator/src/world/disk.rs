@@ -38,7 +38,7 @@ pub(crate) enum Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Applied(EntryId),
-    Filled(EntryId),
+    Filled,
 }
 
 /// The disk.
@@ -180,10 +180,9 @@ impl State {
                     Fill::End { at } => {
                         self.is_filling = false;
                         self.applied = *at;
-                        return Some(Done::Filled(*at));
                     }
                 }
-                None
+                Some(Done::Filled)
             }
         }
     }

@@ -270,7 +270,7 @@ impl World {
         }
         match last {
             Some(Done::Applied(id)) => self.input(machine, Input::Applied(id)),
-            Some(Done::Filled(id)) => self.input(machine, Input::Filled(id)),
+            Some(Done::Filled) => self.input(machine, Input::Filled),
             None => {}
         }
     }

@@ -20,13 +20,38 @@ pub(super) struct Member {
     /// The engine was filled to this id, and that is not yet durable.
     pub(super) filled: Option<EntryId>,
     /// What an engine that is slow has not taken yet; `None` for one that is not.
-    pub(super) held: Option<Vec<(EntryId, Arc<Vec<Mutation>>)>>,
+    pub(super) held: Option<VecDeque<Effect>>,
     pub(super) is_up: bool,
     pub(super) lives: u128,
     /// Milliseconds by which its wall clock is ahead.
     pub(super) skew: i64,
     /// How many disks it has lost.
     pub(super) losses: u128,
+}
+
+impl Member {
+    /// The engine takes what it is handed.
+    fn work(&mut self, effect: Effect) -> Option<Input> {
+        let store = &mut self.host.store;
+        match effect {
+            Effect::Apply { id, mutations } => {
+                store.apply(id, &mutations);
+                return Some(Input::Applied(id));
+            }
+            Effect::Fill(Fill::Begin) => store.filling = true,
+            Effect::Fill(Fill::Range(range)) => {
+                let is_outside = |key: &Bytes| *key < range.start || range.end <= *key;
+                store.rows.retain(|key, _| is_outside(key));
+                store.rows.extend(range.rows);
+            }
+            Effect::Fill(Fill::End { at }) => {
+                self.filled = Some(at);
+                return None;
+            }
+            other => unreachable!("{other:?} is not for the engine"),
+        }
+        Some(Input::Filled)
+    }
 }
 
 fn identity(node: u32, lives: u128, losses: u128) -> Identity {
@@ -170,29 +195,13 @@ impl Cluster {
                     .or_default()
                     .push_back(envelope);
             }
-            Effect::Apply { id, mutations } => {
-                self.applied.insert(id);
-                match &mut member.held {
-                    Some(held) => held.push((id, mutations)),
-                    None => {
-                        member.host.store.apply(id, &mutations);
-                        return Some(Input::Applied(id));
-                    }
+            Effect::Apply { .. } | Effect::Fill(_) => {
+                if let Effect::Apply { id, .. } = effect {
+                    self.applied.insert(id);
                 }
-            }
-            Effect::Fill(fill) => {
-                let store = &mut member.host.store;
-                match fill {
-                    Fill::Begin => store.filling = true,
-                    Fill::Range(range) => {
-                        store
-                            .rows
-                            .retain(|key, _| *key < range.start || range.end <= *key);
-                        store.rows.extend(range.rows);
-                    }
-                    Fill::End { at } => {
-                        member.filled = Some(at);
-                    }
+                match &mut member.held {
+                    Some(held) => held.push_back(effect),
+                    None => return member.work(effect),
                 }
             }
             Effect::Reply { token, .. } if LOADING <= token => {}
@@ -294,7 +303,7 @@ impl Cluster {
         if let Some(at) = filled {
             let store = &mut member.host.store;
             (store.filling, store.applied) = (false, at);
-            self.step(node, Input::Filled(at));
+            self.step(node, Input::Filled);
         }
         if let Some(lsn) = lsn {
             self.step(node, Input::Persisted(lsn));
@@ -304,16 +313,20 @@ impl Cluster {
 
     /// The engine takes nothing until it is to take all.
     pub(super) fn hold(&mut self, node: u32) {
-        self.members.get_mut(&node).unwrap().held = Some(Vec::new());
+        self.members.get_mut(&node).unwrap().held = Some(VecDeque::new());
     }
 
     /// The engine takes what it has been handed, and is slow no more.
     pub(super) fn take(&mut self, node: u32) {
-        let held = self.members.get_mut(&node).unwrap().held.take();
-        for (id, mutations) in held.unwrap_or_default() {
+        loop {
             let member = self.members.get_mut(&node).unwrap();
-            member.host.store.apply(id, &mutations);
-            self.step(node, Input::Applied(id));
+            let Some(effect) = member.held.as_mut().and_then(VecDeque::pop_front) else {
+                member.held = None;
+                return;
+            };
+            if let Some(input) = member.work(effect) {
+                self.step(node, input);
+            }
         }
     }
 
