@@ -117,7 +117,12 @@ impl Replica {
     /// What can be said now, once what the session has seen is settled.
     fn answer_now(&mut self, number: u64, step: &mut Step<'_>) -> Result<Answer, ViewError> {
         let waiting = &self.reads.waiting[&number];
-        if waiting.session != Session::default() && self.may_serve(step.now) {
+        let may_answer = match waiting.level {
+            Level::Strong => self.may_serve(step.now),
+            // One that is proven after the lease, too.
+            _ => self.may_show(),
+        };
+        if waiting.session != Session::default() && may_answer {
             let waiting = waiting.clone();
             let (session, scope) = (&waiting.session, &waiting.scope);
             match self.has_settled(session, scope, waiting.level, step)? {

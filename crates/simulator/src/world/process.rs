@@ -36,6 +36,12 @@ impl World {
         // An engine that was being filled stands for nothing.
         process.commit = if filling { EntryId::ZERO } else { applied };
         here.process = Some(process);
+        let node = here.node;
+        // A sync that failed may have kept some of what it was to keep.
+        let found: Vec<_> = durable.operations.keys().copied().collect();
+        for name in found {
+            self.note(Fact::Held { node, name });
+        }
         let last = durable.last();
         self.trace.say(self.now, || {
             format!("{} starts: applied {applied}, last {last}", me.node)

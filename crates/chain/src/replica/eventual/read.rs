@@ -91,7 +91,7 @@ impl Replica {
     }
 
     /// ER-1: whether this member may show what it holds.
-    fn may_show(&self) -> bool {
+    pub(in crate::replica) fn may_show(&self) -> bool {
         let role = self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingSilent);
         self.is_ready() && role && !self.joining.is_open()
     }
