@@ -1,14 +1,14 @@
-//! Background digests: the commit point says what its committed state looks like, piece by piece,
-//! and every other member looks whether its own is the same (I21; docs/protocol/reconfiguration.md,
-//! section 10).
+//! Background digests: the commit point says what its committed state is, piece by piece, and every
+//! other member looks whether its own is the same (I21; docs/protocol/reconfiguration.md, section
+//! 10).
 //!
-//! A piece is named with a commit id. A member compares it if it can show the state at that id: when
-//! its engine is not beyond it. On links that keep their order it is not, since the commit point
-//! speaks of its newest commit; a piece that comes too late is passed over, and comes again with the
-//! next round over the keys.
+//! A piece is named with a commit id. A member compares it if it can show the state at that id: its
+//! engine is not beyond it. On links that keep their order it never is, since the commit point
+//! speaks of its newest commit; a piece that comes too late is passed over, and comes again with
+//! the next round over the keys.
 //!
-//! Deliberately absent: what follows from a difference. The coordinator is told; retiring the member
-//! and filling it anew is the node's.
+//! Deliberately absent: what follows from a difference. The coordinator is told; to retire the
+//! member and to have it filled anew is the node's.
 
 use bytes::Bytes;
 

@@ -19,8 +19,8 @@
 //! - J3 what is compared is what the engine shows: a question waits until it has taken all parts.
 //! - J4 `SyncDone` speaks of the greeting of its own epoch.
 //!
-//! Deliberately absent: a limit of the rate (BP-4). A question is sent when the engine has taken the
-//! part before it, so a shell whose engine is slow to take parts, fills slowly.
+//! Deliberately absent: a limit of the rate (BP-4). A question is sent when the engine has taken
+//! the part before it, so a shell whose engine is slow to take parts fills slowly.
 
 mod greeter;
 
