@@ -67,3 +67,6 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,3 +92,6 @@ impl Clock {
         self.peers.len() < 2 * self.peers.values().filter(differs).count()
     }
 }
+
+#[cfg(test)]
+mod tests;
