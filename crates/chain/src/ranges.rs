@@ -162,7 +162,7 @@ fn content(
     Ok((content, growing.bytes, growing.hash.digest128()))
 }
 
-/// A digest of the rows of `view` from `start` on, up to so many bytes, and where it ends (excluded).
+/// A digest of rows of `view` from `start` on, up to so many bytes, and where it ends.
 pub(crate) fn digest(
     view: &dyn View,
     start: &[u8],
