@@ -1,3 +1,5 @@
+//! The bytes of an outcome.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What stamps take from a clock, and whose clock is wrong.
+
 use super::*;
 
 fn at(monotonic: u64, wall: u64) -> Now {
