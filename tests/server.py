@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import threading
+import time
 
 import boto3
 from botocore.config import Config
@@ -43,6 +44,8 @@ def signing(url):
 class Server:
     """A running `fader serve` on a free port."""
 
+    VERB = "serve"
+
     def __init__(self, folder, *flags, data=None, root=True, wait=True):
         self.folder = pathlib.Path(folder)
         self.data = pathlib.Path(data or self.folder / "data")
@@ -52,7 +55,7 @@ class Server:
             more = {"FADER_ROOT_ACCESS_KEY": ACCESS_KEY, "FADER_ROOT_SECRET_KEY": SECRET_KEY}
         with open(self.errors, "ab") as errors:
             self.process = subprocess.Popen(
-                [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, *flags],
+                [BINARY, self.VERB, "--listen", "127.0.0.1:0", "--data", self.data, *flags],
                 env=environment(self.folder, **more),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -106,6 +109,41 @@ class Server:
         if self.process.poll() is None:
             self.kill()
         self.process.stdout.close()
+
+
+class Cluster(Server):
+    """A running `fader dev` on a free port."""
+
+    VERB = "dev"
+
+    def order(self, *words):
+        """Gives an order to the cluster; what is printed."""
+        done = subprocess.run(
+            [BINARY, "dev", *words, "--data", self.data],
+            env=environment(self.folder),
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS_MAX,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    def roles(self):
+        """The epoch, and each member's place."""
+        lines = self.order("status").splitlines()
+        epoch = int(lines[0].split()[1].rstrip(","))
+        return epoch, {line.split()[0]: line.split()[2] for line in lines[1:]}
+
+    def await_roles(self, is_reached):
+        """Waits until the places of the members are as wanted."""
+        end = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < end:
+            _, roles = self.roles()
+            if is_reached(roles):
+                return roles
+            time.sleep(0.05)
+        raise RuntimeError(f"not reached: {self.roles()}\n{self.log()}")
 
 
 def client(url, access_key=ACCESS_KEY, secret_key=SECRET_KEY, verify=None, **config):

@@ -101,7 +101,7 @@ impl Node {
     /// [`OpenError`].
     pub fn open_cluster(
         settings: ClusterSettings,
-        tell: impl Fn(Event) + Send + 'static,
+        tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
         let (seal, cluster) = Cluster::open(settings, tell)?;
         let doors = Doors::Many(cluster);

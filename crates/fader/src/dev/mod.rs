@@ -206,18 +206,29 @@ fn tell(start: Instant, text: &str) {
 }
 
 fn in_words(event: &Event) -> String {
-    let Event::Epoch {
-        epoch,
-        members,
-        changes,
-    } = event;
-    let members = members.iter().map(|(name, role)| format!("{name} {role}"));
-    let members = members.collect::<Vec<_>>().join(", ");
-    let why = match changes.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", changes.join(", ")),
-    };
-    format!("epoch {epoch}: {members}{why}")
+    match event {
+        Event::Killed(name) => format!("{name} is killed"),
+        Event::Started(name) => format!("{name} starts again"),
+        Event::Paused(name, time) => format!("{name} is paused for {time:?}"),
+        Event::Partitioned(sides) => {
+            let sides: Vec<String> = sides.iter().map(|side| side.join(",")).collect();
+            format!("partition: {}", sides.join(" / "))
+        }
+        Event::Healed => "the partition ends".to_owned(),
+        Event::Epoch {
+            epoch,
+            members,
+            changes,
+        } => {
+            let members = members.iter().map(|(name, role)| format!("{name} {role}"));
+            let members = members.collect::<Vec<_>>().join(", ");
+            let why = match changes.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", changes.join(", ")),
+            };
+            format!("epoch {epoch}: {members}{why}")
+        }
+    }
 }
 
 async fn carry_out(order: Order) -> Result<()> {

@@ -92,20 +92,6 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 impl Deed {
-    /// What has happened, in words.
-    fn in_words(&self) -> String {
-        match self {
-            Deed::Kill(name) => format!("{name} is killed"),
-            Deed::Restart(name) => format!("{name} starts again"),
-            Deed::Pause(name, time) => format!("{name} is paused for {time:?}"),
-            Deed::Partition(Sides(sides)) => {
-                let sides: Vec<String> = sides.iter().map(|side| side.join(",")).collect();
-                format!("partition: {}", sides.join(" / "))
-            }
-            Deed::Heal => "the partition ends".to_owned(),
-        }
-    }
-
     fn carry_out(&self, cluster: &Cluster) -> Result<(), ClusterError> {
         match self {
             Deed::Kill(name) => cluster.kill(name),
@@ -125,7 +111,6 @@ pub(super) async fn follow(node: &Node, plan: Vec<Step>, tell: impl Fn(&str)) {
     let start = Instant::now();
     for Step { at, deed } in plan {
         tokio::time::sleep_until((start + at).into()).await;
-        tell(&deed.in_words());
         let node = node.clone();
         // A member that ends is waited for.
         let done = tokio::task::spawn_blocking(move || match node.cluster() {

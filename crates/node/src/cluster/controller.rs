@@ -19,6 +19,16 @@ const FLOOR: Duration = Duration::from_secs(60);
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// A member was killed.
+    Killed(String),
+    /// A member that was killed was started.
+    Started(String),
+    /// A member was paused for a time.
+    Paused(String, Duration),
+    /// The ways between members of different sides were cut.
+    Partitioned(Vec<Vec<String>>),
+    /// A partition was ended.
+    Healed,
     /// A configuration was published.
     Epoch {
         /// Its number.
@@ -31,10 +41,7 @@ pub enum Event {
 }
 
 /// Starts the controller of `cluster`.
-pub(super) fn start(
-    cluster: &Arc<Cluster>,
-    tell: impl Fn(Event) + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     let cluster = Arc::downgrade(cluster);
     let builder = std::thread::Builder::new().name("controller".to_owned());
     builder.spawn(move || {
@@ -48,7 +55,7 @@ pub(super) fn start(
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
             {
-                tell(event(&cluster, told.as_deref(), &newest));
+                (cluster.tell)(event(&cluster, told.as_deref(), &newest));
                 told = Some(newest);
             }
             let coordinator = cluster.coordinator.clone();

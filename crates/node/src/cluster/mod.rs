@@ -108,6 +108,8 @@ pub struct Cluster {
     scans: Semaphore,
     is_closing: AtomicBool,
     controller: Mutex<Option<JoinHandle<()>>>,
+    /// Who hears of what happens.
+    tell: Box<dyn Fn(Event) + Send + Sync>,
     /// Last, so that the folder is held until everything else is gone.
     _lock: FolderLock,
 }
@@ -119,7 +121,7 @@ impl Cluster {
     /// [`OpenError`].
     pub(crate) fn open(
         settings: ClusterSettings,
-        tell: impl Fn(Event) + Send + 'static,
+        tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<(Seal, Arc<Cluster>), OpenError> {
         let data = settings.member.data.clone();
         let creating = |source| OpenError::Io {
@@ -151,12 +153,13 @@ impl Cluster {
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
             controller: Mutex::new(None),
+            tell: Box::new(tell),
             _lock: lock,
         });
         for slot in &cluster.slots {
             cluster.start(slot)?;
         }
-        let controller = controller::start(&cluster, tell).map_err(creating)?;
+        let controller = controller::start(&cluster).map_err(creating)?;
         *cluster.controller.lock() = Some(controller);
         Ok((seal, cluster))
     }
@@ -179,10 +182,11 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`] when there is no such member, or it does not run.
     pub fn kill(&self, name: &str) -> Result<(), ClusterError> {
-        match self.stop(self.slot(name)?, Member::kill) {
-            true => Ok(()),
-            false => Err(ClusterError(format!("{name} does not run"))),
+        if !self.stop(self.slot(name)?, Member::kill) {
+            return Err(ClusterError(format!("{name} does not run")));
         }
+        (self.tell)(Event::Killed(name.to_owned()));
+        Ok(())
     }
 
     /// Starts a member that was killed, on its folder.
@@ -195,7 +199,9 @@ impl Cluster {
             return Err(ClusterError(format!("{name} runs")));
         }
         self.start(slot)
-            .map_err(|error| ClusterError(format!("{name} does not start: {error}")))
+            .map_err(|error| ClusterError(format!("{name} does not start: {error}")))?;
+        (self.tell)(Event::Started(name.to_owned()));
+        Ok(())
     }
 
     /// Holds a member up for a time, as a process that is stopped and continued.
@@ -207,6 +213,7 @@ impl Cluster {
             Some(running) => running.member.shared().gate.close_for(time),
             None => return Err(ClusterError(format!("{name} does not run"))),
         }
+        (self.tell)(Event::Paused(name.to_owned(), time));
         Ok(())
     }
 
@@ -228,12 +235,14 @@ impl Cluster {
             }
         }
         self.links.partition(of);
+        (self.tell)(Event::Partitioned(sides.to_vec()));
         Ok(())
     }
 
     /// Ends a partition.
     pub fn heal(&self) {
         self.links.partition(BTreeMap::new());
+        (self.tell)(Event::Healed);
     }
 
     /// The configuration in force, with who has which role.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Level, Refusal, Role};
+use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
 use fader_services::ViewError;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Receipt};
@@ -25,6 +25,9 @@ const REQUEST: Duration = Duration::from_secs(10);
 const READ: Duration = Duration::from_secs(1);
 /// How long to wait before asking again, where nobody can answer.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// How often to look whether a member that has not answered still has a seat.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Why nothing came of a request, in words.
 const NOBODY: &str = "no member can take it now";
@@ -81,22 +84,42 @@ impl Cluster {
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
             let (reply, answer) = oneshot::channel();
-            let enqueued = match self.head() {
-                Some(head) => head.enqueue(job(reply)),
+            let head = self.head();
+            let enqueued = match &head {
+                Some((_, head)) => head.enqueue(job(reply)),
                 None => Err(NOBODY.to_owned()),
             };
-            if enqueued.is_ok() {
-                let left = end.saturating_duration_since(Instant::now());
-                match tokio::time::timeout(left, answer).await {
-                    Ok(Ok(Ok(answer))) => return Ok(answer),
-                    Ok(Ok(Err(Refusal::NotHead | Refusal::NotServing))) => {}
-                    Ok(Ok(Err(refusal))) => return Err(in_words(refusal)),
-                    Ok(Err(_)) | Err(_) => return Err(LOST.to_owned()),
+            if let (Some((node, _)), Ok(())) = (head, enqueued) {
+                match self.answer_of(node, answer, end).await {
+                    Some(Ok(answer)) => return Ok(answer),
+                    Some(Err(Refusal::NotHead | Refusal::NotServing)) => {}
+                    Some(Err(refusal)) => return Err(in_words(refusal)),
+                    None => return Err(LOST.to_owned()),
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
         Err(NOBODY.to_owned())
+    }
+
+    /// What the member says before the time is over, as long as it has a seat: whoever lost it may
+    /// be held up, and its chain does not wait for it.
+    async fn answer_of<T>(
+        &self,
+        node: NodeId,
+        mut answer: oneshot::Receiver<Answer<T>>,
+        end: Instant,
+    ) -> Option<Answer<T>> {
+        while Instant::now() < end {
+            let has_seat = |newest: Arc<Configuration>| newest.seat(node).is_some();
+            let is_member = self.configuration().is_some_and(has_seat);
+            match tokio::time::timeout(LOOK, &mut answer).await {
+                Ok(answer) => return answer.ok(),
+                Err(_) if is_member => {}
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// Carries out a request that changes nothing, at any member that can.
@@ -128,11 +151,13 @@ impl Cluster {
 
     /// The member that catalogs are read at: the head, as long as there is one.
     pub(crate) fn keeper(&self) -> Option<Arc<Member>> {
-        self.head().or_else(|| self.readers().into_iter().next())
+        let head = self.head().map(|(_, head)| head);
+        head.or_else(|| self.readers().into_iter().next())
     }
 
-    fn head(&self) -> Option<Arc<Member>> {
-        self.member(self.configuration()?.head())
+    fn head(&self) -> Option<(NodeId, Arc<Member>)> {
+        let node = self.configuration()?.head();
+        Some((node, self.member(node)?))
     }
 
     /// The serving members, each time another one first.

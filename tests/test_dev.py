@@ -1,0 +1,187 @@
+"""A cluster in one process: what was acknowledged outlives members, and they come back."""
+
+import contextlib
+import threading
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from sdb_calls import get, put, select
+from server import Cluster
+
+WRITERS = 3
+
+
+def is_whole(roles):
+    return sorted(roles.values()) == ["head", "serving", "serving"]
+
+
+def head_of(roles):
+    return next(name for name, role in roles.items() if role == "head")
+
+
+class Load:
+    """Writers that note what was acknowledged, and how often."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.acknowledged = {}
+        self.changed = threading.Condition()
+        self.is_ending = False
+        self.writers = [
+            threading.Thread(target=self.write, args=(number,)) for number in range(WRITERS)
+        ]
+
+    def write(self, number):
+        sdb = self.cluster.client(read_timeout=30)
+        serial = 0
+        while not self.is_ending:
+            serial += 1
+            item = f"{number}-{serial}"
+            with contextlib.suppress(BotoCoreError, ClientError):
+                put(sdb, "domain", item, n=str(serial))
+                with self.changed:
+                    self.acknowledged[item] = str(serial)
+                    self.changed.notify_all()
+
+    def await_more(self, count=20):
+        """Waits until the service has acknowledged some more."""
+        with self.changed:
+            goal = len(self.acknowledged) + count
+            assert self.changed.wait_for(lambda: goal <= len(self.acknowledged), timeout=60)
+
+    def __enter__(self):
+        self.cluster.client().create_domain(DomainName="domain")
+        for writer in self.writers:
+            writer.start()
+        self.await_more()
+        return self
+
+    def __exit__(self, *_):
+        self.is_ending = True
+        for writer in self.writers:
+            writer.join()
+
+    def check(self, sdb):
+        """All that was acknowledged is there, whoever answers."""
+        for _ in range(3):
+            with self.changed:
+                acknowledged = dict(self.acknowledged)
+            found = select(sdb, "select * from domain limit 2500")
+            for item, value in acknowledged.items():
+                assert found[item] == {"n": [value]}
+
+
+@pytest.mark.parametrize("wiring", ["star", "chain"])
+def test_three_members_are_one_service(tmp_path, wiring):
+    with Cluster(tmp_path, "--wiring", wiring) as cluster:
+        epoch, roles = cluster.roles()
+        assert 1 <= epoch and is_whole(roles)
+        sdb = cluster.client()
+        sdb.create_domain(DomainName="domain")
+        for number in range(30):
+            put(sdb, "domain", "item", n=str(number), replace=True)
+            # Whichever member answers has the newest value.
+            for _ in range(3):
+                assert get(sdb, "domain", "item") == {"n": [str(number)]}
+        with pytest.raises(ClientError) as refused:
+            sdb.put_attributes(
+                DomainName="domain",
+                ItemName="item",
+                Attributes=[{"Name": "n", "Value": "x", "Replace": True}],
+                Expected={"Name": "n", "Value": "never"},
+            )
+        assert refused.value.response["Error"]["Code"] == "ConditionalCheckFailed"
+        assert cluster.stop() == 0, cluster.log()
+    assert "epoch 1: n1 head, n2 serving, n3 serving" in cluster.log()
+
+
+@pytest.mark.parametrize(("wiring", "victim"), [("star", 0), ("star", 2), ("chain", 1)])
+def test_a_killed_member_loses_nothing_and_comes_back(tmp_path, wiring, victim):
+    with Cluster(tmp_path, "--wiring", wiring) as cluster:
+        _, roles = cluster.roles()
+        victim = f"n{victim + 1}"
+        with Load(cluster) as load:
+            cluster.order("kill", victim)
+            cluster.await_roles(lambda roles: roles[victim] == "out")
+            load.await_more()
+            cluster.order("restart", victim)
+            cluster.await_roles(is_whole)
+            load.await_more()
+        load.check(cluster.client())
+        # The one that came back holds everything: it alone is left.
+        for other in roles:
+            if other != victim:
+                cluster.order("kill", other)
+                cluster.await_roles(lambda roles, other=other: roles[other] == "out")
+        assert head_of(cluster.roles()[1]) == victim
+        load.check(cluster.client(read_timeout=30))
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_a_paused_head_and_a_cut_off_one_serve_nothing_old(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        for order, back in [(pause, None), (cut_off, ["heal"])]:
+            with Load(cluster) as load:
+                old = head_of(cluster.roles()[1])
+                order(cluster, old)
+                cluster.await_roles(lambda roles, old=old: head_of(roles) != old)
+                load.await_more()
+                load.check(cluster.client(read_timeout=30))
+                if back:
+                    cluster.order(*back)
+                cluster.await_roles(is_whole)
+                load.await_more()
+            load.check(cluster.client())
+        assert cluster.stop() == 0, cluster.log()
+
+
+def pause(cluster, member):
+    cluster.order("pause", member, "--for", "5s")
+
+
+def cut_off(cluster, member):
+    others = ",".join(name for name in ("n1", "n2", "n3") if name != member)
+    cluster.order("partition", f"{others}/{member}")
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_all_members_down_and_up_again(tmp_path, ending):
+    with Cluster(tmp_path) as cluster:
+        with Load(cluster) as load:
+            load.await_more(50)
+            if ending == "kill":
+                cluster.kill()
+                load.is_ending = True
+        if ending == "stop":
+            assert cluster.stop() == 0, cluster.log()
+    with Cluster(tmp_path, root=False) as cluster:
+        load.check(cluster.client(read_timeout=30))
+        cluster.await_roles(is_whole)
+        load.check(cluster.client())
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_a_plan_is_followed(tmp_path):
+    flags = ["--kill", "n3@0s", "--restart", "n3@3s"]
+    with Cluster(tmp_path, *flags) as cluster:
+        cluster.await_roles(lambda roles: roles["n3"] == "out")
+        cluster.await_roles(is_whole)
+        assert "n3 is killed" in cluster.log()
+        assert "n3 starts again" in cluster.log()
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_orders_that_make_no_sense_are_told(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        for order, reason in [
+            (["kill", "n9"], "n1 to n3"),
+            (["restart", "n1"], "n1 runs"),
+            (["partition", "n1,n2"], "one side"),
+            (["pause", "n1", "--for", "soon"], "500ms"),
+        ]:
+            with pytest.raises(RuntimeError, match=reason):
+                cluster.order(*order)
+        assert cluster.stop() == 0, cluster.log()
+    with pytest.raises(RuntimeError, match="no cluster runs"):
+        cluster.order("status")
