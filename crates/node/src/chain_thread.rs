@@ -14,28 +14,23 @@
 //! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s. What is due beside
 //! requests is in `upkeep`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
-    Mutation, Record, Refusal, Replica, Reply, Report, RequestId, Scope, Session, Token, Tuning,
+    Mutation, Record, Refusal, Replica, Reply, Report, Scope, Session, Token, Tuning,
 };
 use fader_services::catalog::{self, AccountId};
-use fader_services::level::Demand;
 use fader_services::simpledb::Request;
 use fader_services::{KeyBuilder, Table, ViewError, item_key};
-use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::cluster::Links;
-use crate::desk::{
-    Answer, CatalogAnswer, Desk, Showing, SimpleDbAnswer, Work, catalog_unavailable, reads_keys,
-    unavailable,
-};
-use crate::engine::{EngineError, Mutations};
+use crate::desk::{Desk, Showing, Work, reads_keys};
+use crate::engine::{EngineError, Pair};
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
@@ -52,26 +47,10 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// What the thread is asked to do.
 pub(crate) enum Job {
-    /// A SimpleDB request that may change state.
-    SimpleDb {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
-        reply: oneshot::Sender<SimpleDbAnswer>,
-    },
-    /// A catalog command.
-    Catalog {
-        command: catalog::Command,
-        reply: oneshot::Sender<CatalogAnswer>,
-    },
-    /// A request that changes nothing.
-    Read {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
-        level: Level,
-        reply: oneshot::Sender<Answer<Showing>>,
-    },
+    /// A request that may change state.
+    Submit(Box<Work>),
+    /// A request that changes nothing, at a level.
+    Read(Box<Work>, Level),
     /// Another member says something.
     Message(Envelope),
     /// The coordinator published a configuration.
@@ -239,47 +218,16 @@ impl ChainThread {
 
     fn take(&mut self, job: Job) {
         match job {
-            Job::SimpleDb {
-                account,
-                request,
-                demand,
-                reply,
-            } => {
+            Job::Submit(work) => {
                 self.shared.on_dequeued();
-                if let Some(reason) = self.shared.refusal() {
-                    return drop(reply.send(Ok(Err(unavailable(&reason)))));
+                match self.shared.refusal() {
+                    Some(reason) => work.fail(&reason),
+                    None => self.submit(work),
                 }
-                let name = demand.request;
-                let work = Work::SimpleDb {
-                    account,
-                    request,
-                    demand,
-                    outcome: None,
-                    reply,
-                };
-                self.submit(work, name);
             }
-            Job::Catalog { command, reply } => {
+            Job::Read(work, level) => {
                 self.shared.on_dequeued();
-                if let Some(reason) = self.shared.refusal() {
-                    return drop(reply.send(Ok(Err(catalog_unavailable(&reason)))));
-                }
-                let work = Work::Catalog {
-                    command,
-                    outcome: None,
-                    reply,
-                };
-                self.submit(work, None);
-            }
-            Job::Read {
-                account,
-                request,
-                demand,
-                level,
-                reply,
-            } => {
-                self.shared.on_dequeued();
-                self.read(account, (request, demand), level, reply);
+                self.read(work, level);
             }
             Job::Message(envelope) => self.step(Input::Message(envelope)),
             Job::Configuration(configuration) => self.on_configuration(configuration),
@@ -289,7 +237,8 @@ impl ChainThread {
         }
     }
 
-    pub(super) fn submit(&mut self, work: Work, request: Option<RequestId>) {
+    pub(super) fn submit(&mut self, work: Box<Work>) {
+        let request = work.name();
         let token = self.desk.put(work);
         self.step(Input::Submit {
             token,
@@ -298,23 +247,18 @@ impl ChainThread {
         });
     }
 
-    fn read(
-        &mut self,
-        account: AccountId,
-        (request, demand): (Request, Demand),
-        level: Level,
-        reply: oneshot::Sender<Answer<Showing>>,
-    ) {
-        let scope = match self.scope(&account, &request) {
-            Ok(scope) => scope,
-            Err(error) => return drop(reply.send(Ok(Showing::Answered(Err(error.into()))))),
+    fn read(&mut self, work: Box<Work>, level: Level) {
+        let scope = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.scope(account, request),
+            _ => Ok(Scope::All),
         };
-        let token = self.desk.put(Work::Read {
-            account,
-            request,
-            demand,
-            reply,
-        });
+        let scope = match scope {
+            Ok(scope) => scope,
+            Err(error) => return work.show(Showing::Answered(Err(error.into()))),
+        };
+        let token = self.desk.put(work);
         self.step(Input::Read {
             token,
             scope,
@@ -383,22 +327,16 @@ impl ChainThread {
     fn apply(&mut self) {
         let applies = std::mem::take(&mut self.applies);
         let last = applies.last().expect("there is something to apply").0;
-        let mut mutations = Mutations::new();
-        for (_, entry) in &applies {
-            let entry = entry.iter();
-            mutations.extend(entry.map(|mutation| (mutation.key.clone(), mutation.value.clone())));
+        let pairs = newest(&applies);
+        if let Err(error) = self.shared.engine.commit(&pairs, last) {
+            return self.fail(&error.to_string());
         }
-        match self.shared.engine.commit(&mutations, last) {
-            Ok(()) => {
-                self.shared.keys.on_applied(&mutations);
-                if keys::touches(&mutations, Table::Garbage) {
-                    self.desk.sweep().on_garbage();
-                }
-                self.on_applied(last);
-                self.step(Input::Applied(last));
-            }
-            Err(error) => self.fail(&error.to_string()),
+        self.shared.keys.on_applied(&pairs);
+        if keys::touches(&pairs, Table::Garbage) {
+            self.desk.sweep().on_garbage();
         }
+        self.on_applied(last);
+        self.step(Input::Applied(last));
     }
 
     fn on_applied(&mut self, last: EntryId) {
@@ -510,23 +448,20 @@ impl ChainThread {
 
     /// Answers a read with the state at the commit id `at`.
     fn show(&mut self, token: Token, at: EntryId) {
-        let Work::Read {
-            account,
-            request,
-            demand,
-            reply,
-        } = self.desk.take(token)
-        else {
-            return;
-        };
-        let showing = match at <= self.desk.applied() {
-            true => Showing::Snapshot(self.desk.snapshot().clone()),
-            false => {
+        let work = self.desk.take(token);
+        let showing = match &*work {
+            Work::Read {
+                account,
+                request,
+                demand,
+                ..
+            } if self.desk.applied() < at => {
                 let view = self.replica.view_at(at, &**self.desk.snapshot());
-                Showing::Answered(self.desk.answer(&*view, &account, &request, &demand))
+                Showing::Answered(self.desk.answer(&*view, account, request, demand))
             }
+            _ => Showing::Snapshot(self.desk.snapshot().clone()),
         };
-        drop(reply.send(Ok(showing)));
+        work.show(showing);
     }
 
     fn tick_if_due(&mut self) {
@@ -552,6 +487,21 @@ impl ChainThread {
             tracing::warn!(%error, "no room for the engine: writes are refused until there is");
         }
         self.engine_full = Some(error.to_string());
+    }
+}
+
+fn pair(mutation: &Mutation) -> Pair<'_> {
+    (&mutation.key, mutation.value.as_ref())
+}
+
+/// What the entries come to, each key once.
+fn newest(applies: &[(EntryId, Arc<Vec<Mutation>>)]) -> Vec<Pair<'_>> {
+    match applies {
+        [(_, entry)] => entry.iter().map(pair).collect(),
+        _ => {
+            let all = applies.iter().flat_map(|(_, entry)| entry.iter().map(pair));
+            all.collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
     }
 }
 

@@ -13,7 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, DecodeError, EntryId, Host, Operation, Refusal, Settled, Token, View,
+    Accepted, Change, Decided, DecodeError, EntryId, Host, Operation, Refusal, RequestId, Settled,
+    Token, View,
 };
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Receipt};
@@ -70,6 +71,42 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// A SimpleDB request, not decided yet.
+    pub(crate) fn simpledb(
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        reply: oneshot::Sender<SimpleDbAnswer>,
+    ) -> Box<Work> {
+        Box::new(Work::SimpleDb {
+            account,
+            request,
+            demand,
+            outcome: None,
+            reply,
+        })
+    }
+
+    /// A catalog command, not decided yet.
+    pub(crate) fn catalog(
+        command: catalog::Command,
+        reply: oneshot::Sender<CatalogAnswer>,
+    ) -> Box<Work> {
+        Box::new(Work::Catalog {
+            command,
+            outcome: None,
+            reply,
+        })
+    }
+
+    /// The request's name, where it has one.
+    pub(crate) fn name(&self) -> Option<RequestId> {
+        match self {
+            Work::SimpleDb { demand, .. } => demand.request,
+            _ => None,
+        }
+    }
+
     /// Whoever asked may have gone away; then nobody needs the answer.
     pub(crate) fn reply(self, id: Option<EntryId>) {
         match self {
@@ -86,6 +123,13 @@ impl Work {
                 drop(reply.send(Ok(outcome)));
             }
             Work::Sweep | Work::Read { .. } => {}
+        }
+    }
+
+    /// A read may be answered.
+    pub(crate) fn show(self, showing: Showing) {
+        if let Work::Read { reply, .. } = self {
+            drop(reply.send(Ok(showing)));
         }
     }
 
@@ -177,7 +221,7 @@ pub(crate) struct Desk {
     committed: Snapshot,
     applied: EntryId,
     fixed: Option<(EntryId, Snapshot)>,
-    works: RefCell<BTreeMap<Token, Work>>,
+    works: RefCell<BTreeMap<Token, Box<Work>>>,
     next_token: u64,
     sweep: RefCell<Sweep>,
 }
@@ -197,7 +241,7 @@ impl Desk {
     }
 
     /// Takes a request.
-    pub(crate) fn put(&mut self, work: Work) -> Token {
+    pub(crate) fn put(&mut self, work: Box<Work>) -> Token {
         let token = Token(self.next_token);
         self.next_token += 1;
         self.works.get_mut().insert(token, work);
@@ -205,7 +249,7 @@ impl Desk {
     }
 
     /// Gives a request back, to be answered.
-    pub(crate) fn take(&mut self, token: Token) -> Work {
+    pub(crate) fn take(&mut self, token: Token) -> Box<Work> {
         let work = self.works.get_mut().remove(&token);
         work.expect("T1: a token is answered once")
     }
@@ -224,10 +268,10 @@ impl Desk {
     /// Whether the request is a read of more than single keys.
     pub(crate) fn is_scan(&self, token: Token) -> bool {
         let works = self.works.borrow();
-        let Some(Work::Read { request, .. }) = works.get(&token) else {
-            return false;
-        };
-        !reads_keys(request)
+        match works.get(&token).map(|work| &**work) {
+            Some(Work::Read { request, .. }) => !reads_keys(request),
+            _ => false,
+        }
     }
 
     /// The engine's state.
@@ -308,7 +352,7 @@ impl Host for Desk {
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
         let mut works = self.works.borrow_mut();
         let work = works.get_mut(&token).expect("T1: it is not answered yet");
-        match work {
+        match &mut **work {
             Work::SimpleDb {
                 account,
                 request,

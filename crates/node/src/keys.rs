@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fader_services::{SYSTEM, Table};
 use parking_lot::RwLock;
 
-use crate::engine::Mutations;
+use crate::engine::Pair;
 use crate::seal::OpenKey;
 
 /// Beyond this the cache starts again from nothing.
@@ -48,7 +48,7 @@ impl KeyCache {
     }
 
     /// Forgets everything if the mutations touch an access key.
-    pub(crate) fn on_applied(&self, mutations: &Mutations) {
+    pub(crate) fn on_applied(&self, mutations: &[Pair<'_>]) {
         if touches(mutations, Table::AccessKeys) {
             self.clear();
         }
@@ -63,10 +63,12 @@ impl KeyCache {
 }
 
 /// Whether the mutations touch a table of the system collection.
-pub(crate) fn touches(mutations: &Mutations, table: Table) -> bool {
-    let start = fader_services::KeyBuilder::new(SYSTEM, table).build();
-    let key = mutations.range(start.clone()..).next();
-    key.is_some_and(|(key, _)| key.starts_with(&start))
+pub(crate) fn touches(mutations: &[Pair<'_>], table: Table) -> bool {
+    let collection = SYSTEM.0.to_be_bytes();
+    let is_of_table = |key: &[u8]| key.strip_prefix(&collection)?.first().copied();
+    mutations
+        .iter()
+        .any(|(key, _)| is_of_table(key) == Some(table as u8))
 }
 
 #[cfg(test)]

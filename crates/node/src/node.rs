@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
 use crate::cluster::{Cluster, ClusterSettings, Event};
-use crate::desk::{catalog_unavailable, now_ms, reads_keys, unavailable};
+use crate::desk::{Work, catalog_unavailable, now_ms, reads_keys, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
@@ -169,7 +169,7 @@ impl Node {
         };
         let (reply, answer) = oneshot::channel();
         member
-            .enqueue(Job::Catalog { command, reply })
+            .enqueue(Job::Submit(Work::catalog(command, reply)))
             .map_err(|error| catalog_unavailable(&error))?;
         match answer.await {
             Ok(Ok(outcome)) => outcome,
@@ -289,12 +289,7 @@ async fn write(
     demand: Demand,
 ) -> Result<(Answered, Receipt), Error> {
     let (reply, answer) = oneshot::channel();
-    let job = Job::SimpleDb {
-        account: account.clone(),
-        request,
-        demand,
-        reply,
-    };
+    let job = Job::Submit(Work::simpledb(account.clone(), request, demand, reply));
     member.enqueue(job).map_err(|error| unavailable(&error))?;
     match answer.await {
         Ok(Ok(outcome)) => outcome,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, compute};
 
-use crate::engine::{Engine, EngineError, Snapshot, Tree};
+use crate::engine::{Engine, EngineError, Snapshot, Tree, pairs};
 use crate::log::{Log, Replayed, release};
 use crate::status::OpenError;
 
@@ -171,7 +171,7 @@ impl Replay<'_> {
             return Ok(());
         }
         self.engine
-            .commit(&self.mutations, self.last)
+            .commit(&pairs(&self.mutations), self.last)
             .map_err(stopped)?;
         if self.engine.wants_checkpoint() {
             self.engine.checkpoint().map_err(stopped)?;

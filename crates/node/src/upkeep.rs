@@ -160,7 +160,7 @@ impl ChainThread {
             return;
         }
         if self.engine_full.is_none() && self.is_sweeper() && self.desk.sweep().is_due() {
-            self.submit(Work::Sweep, None);
+            self.submit(Box::new(Work::Sweep));
             self.flush();
         }
         if let Err(error) = self.checkpoint_if_due() {

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::Cluster;
 use crate::chain_thread::Job;
-use crate::desk::{Answer, Showing, catalog_unavailable, reads_keys, unavailable};
+use crate::desk::{Answer, Showing, Work, catalog_unavailable, reads_keys, unavailable};
 use crate::member::{Member, STOPPED};
 
 /// How long a request may take altogether.
@@ -54,11 +54,9 @@ impl Cluster {
         request: &Request,
         demand: &Demand,
     ) -> Result<(Answered, Receipt), Error> {
-        let job = |reply| Job::SimpleDb {
-            account: account.clone(),
-            request: request.clone(),
-            demand: demand.clone(),
-            reply,
+        let job = |reply| {
+            let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
+            Job::Submit(Work::simpledb(account, request, demand, reply))
         };
         self.at_head(job)
             .await
@@ -67,10 +65,7 @@ impl Cluster {
 
     /// Carries out a catalog command, at the head.
     pub(crate) async fn catalog(&self, command: &catalog::Command) -> Result<(), catalog::Refusal> {
-        let job = |reply| Job::Catalog {
-            command: command.clone(),
-            reply,
-        };
+        let job = |reply| Job::Submit(Work::catalog(command.clone(), reply));
         self.at_head(job)
             .await
             .unwrap_or_else(|reason| Err(catalog_unavailable(&reason)))
@@ -185,13 +180,13 @@ async fn ask(
     demand: &Demand,
 ) -> Option<Showing> {
     let (reply, answer) = oneshot::channel();
-    let job = Job::Read {
+    let work = Work::Read {
         account: account.clone(),
         request: request.clone(),
         demand: demand.clone(),
-        level: Level::Strong,
         reply,
     };
+    let job = Job::Read(Box::new(work), Level::Strong);
     member.enqueue(job).ok()?;
     tokio::time::timeout(READ, answer).await.ok()?.ok()?.ok()
 }

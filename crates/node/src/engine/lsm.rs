@@ -32,7 +32,7 @@ use parking_lot::{Condvar, Mutex};
 
 use marker::Marker;
 
-use super::{Engine, EngineError, Mutations, Snapshot, Tree, difference};
+use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
 use crate::log::is_full;
 use crate::status::OpenError;
 
@@ -205,7 +205,7 @@ impl Engine for LsmEngine {
         })
     }
 
-    fn commit(&self, mutations: &Mutations, last: EntryId) -> Result<(), EngineError> {
+    fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError> {
         let core = &self.core;
         let seqno = core.seqno.next();
         let mut size = 0;
@@ -282,7 +282,7 @@ impl Engine for LsmEngine {
             self.checkpoint()?;
         }
         let mutations = difference(&*self.snapshot(), content)?;
-        self.commit(&mutations, EntryId::ZERO)
+        self.commit(&pairs(&mutations), EntryId::ZERO)
     }
 
     fn end_fill(&self, at: EntryId) -> Result<(), EngineError> {

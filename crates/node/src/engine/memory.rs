@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Engine, EngineError, Mutations, Snapshot, Tree, difference};
+use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
 use crate::disk::{SimulatedDisk, SyncSite};
 
 type Map = BTreeMap<Bytes, Bytes>;
@@ -122,14 +122,14 @@ impl Engine for MemoryEngine {
         Arc::new(MemorySnapshot(self.state.lock().newest.map.clone()))
     }
 
-    fn commit(&self, mutations: &Mutations, last: EntryId) -> Result<(), EngineError> {
+    fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError> {
         let mut state = self.state.lock();
         let before = state.newest.clone();
         let map = Arc::make_mut(&mut state.newest.map);
         for (key, value) in mutations {
             match value {
-                Some(value) => map.insert(key.clone(), value.clone()),
-                None => map.remove(key),
+                Some(value) => map.insert((*key).clone(), (*value).clone()),
+                None => map.remove(*key),
             };
         }
         state
@@ -176,7 +176,7 @@ impl Engine for MemoryEngine {
 
     fn fill(&self, content: &RangeContent) -> Result<(), EngineError> {
         let mutations = difference(&*self.snapshot(), content)?;
-        self.commit(&mutations, EntryId::ZERO)
+        self.commit(&pairs(&mutations), EntryId::ZERO)
     }
 
     fn end_fill(&self, at: EntryId) -> Result<(), EngineError> {

@@ -26,6 +26,15 @@ pub use memory::MemoryEngine;
 /// What entries did to keys: a value, or `None` for a removal.
 pub type Mutations = BTreeMap<Bytes, Option<Bytes>>;
 
+/// One key and what becomes of it, lent.
+pub type Pair<'a> = (&'a Bytes, Option<&'a Bytes>);
+
+/// Mutations as an engine takes them.
+pub fn pairs(mutations: &Mutations) -> Vec<Pair<'_>> {
+    let pairs = mutations.iter();
+    pairs.map(|(key, value)| (key, value.as_ref())).collect()
+}
+
 /// The trees of an engine, apart because they are read in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tree {
@@ -98,11 +107,11 @@ pub trait Engine: Send + Sync {
     /// The state after the last commit.
     fn snapshot(&self) -> Snapshot;
 
-    /// Brings the state to the entry `last`, in one step. Not durable yet.
+    /// Brings the state to the entry `last`, in one step; no key is there twice. Not durable yet.
     ///
     /// # Errors
     /// [`EngineError`]: the state is unknown and the node must stop, unless `is_full`.
-    fn commit(&self, mutations: &Mutations, last: EntryId) -> Result<(), EngineError>;
+    fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError>;
 
     /// Whether so much is not durable yet that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;

@@ -7,7 +7,7 @@ use fader_services::catalog::{AccessKey, AccountId, KeyStatus};
 use fader_services::{KeyBuilder, SYSTEM, Table};
 
 use super::{KeyCache, touches};
-use crate::engine::Mutations;
+use crate::engine::{Mutations, pairs};
 use crate::seal::{OpenKey, Secret};
 
 fn open_key(id: &str) -> Arc<OpenKey> {
@@ -36,9 +36,9 @@ fn a_key_stays_until_the_catalog_changes() {
     let generation = cache.get("A").unwrap_err();
     cache.put(generation, open_key("A"));
     assert_eq!(cache.get("A").unwrap().key.id, "A");
-    cache.on_applied(&mutations(Table::Domains));
+    cache.on_applied(&pairs(&mutations(Table::Domains)));
     assert!(cache.get("A").is_ok(), "other tables do not matter");
-    cache.on_applied(&mutations(Table::AccessKeys));
+    cache.on_applied(&pairs(&mutations(Table::AccessKeys)));
     assert!(cache.get("A").is_err());
 }
 
@@ -46,7 +46,7 @@ fn a_key_stays_until_the_catalog_changes() {
 fn what_was_read_before_a_change_is_not_kept() {
     let cache = KeyCache::default();
     let before = cache.get("A").unwrap_err();
-    cache.on_applied(&mutations(Table::AccessKeys));
+    cache.on_applied(&pairs(&mutations(Table::AccessKeys)));
     cache.put(before, open_key("A"));
     assert!(cache.get("A").is_err());
 }
@@ -56,7 +56,7 @@ fn tables_are_told_apart() {
     for table in [Table::Garbage, Table::AccessKeys, Table::Domains] {
         let touched = mutations(table);
         for other in [Table::Garbage, Table::AccessKeys, Table::Domains] {
-            assert_eq!(touches(&touched, other), table == other);
+            assert_eq!(touches(&pairs(&touched), other), table == other);
         }
     }
 }

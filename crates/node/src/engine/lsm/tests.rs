@@ -8,7 +8,7 @@ use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
 
 use super::LsmEngine;
 use crate::disk::SimulatedDisk;
-use crate::engine::{Engine, MemoryEngine, Mutations, Tree};
+use crate::engine::{Engine, MemoryEngine, Mutations, Tree, pairs};
 
 const TABLES: [Table; 4] = [
     Table::AttributeCount,
@@ -70,7 +70,9 @@ fn it_is_the_map_that_the_model_is() {
     ];
     for (index, mutations) in steps.iter().enumerate() {
         for engine in [&engine as &dyn Engine, &model] {
-            engine.commit(mutations, id(index as u64 + 1)).unwrap();
+            engine
+                .commit(&pairs(mutations), id(index as u64 + 1))
+                .unwrap();
             engine.checkpoint().unwrap();
         }
         let (view, expected) = (engine.snapshot(), model.snapshot());
@@ -95,13 +97,15 @@ fn it_is_the_map_that_the_model_is() {
 fn a_snapshot_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
-    engine.commit(&puts(0..20, "old"), id(1)).unwrap();
+    engine.commit(&pairs(&puts(0..20, "old")), id(1)).unwrap();
     let snapshot = engine.snapshot();
     let before = all(&*snapshot, Direction::Forward).unwrap();
     assert_eq!(before.len(), 80);
     for index in 2..12 {
-        engine.commit(&removals(0..10), id(index)).unwrap();
-        engine.commit(&puts(5..40, "new"), id(index)).unwrap();
+        engine.commit(&pairs(&removals(0..10)), id(index)).unwrap();
+        engine
+            .commit(&pairs(&puts(5..40, "new")), id(index))
+            .unwrap();
         engine.checkpoint().unwrap();
         assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
     }
@@ -111,10 +115,12 @@ fn a_snapshot_stays_as_it_is() {
 fn a_checkpoint_is_kept_and_the_rest_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
-    engine.commit(&puts(0..10, "kept"), id(3)).unwrap();
+    engine.commit(&pairs(&puts(0..10, "kept")), id(3)).unwrap();
     assert_eq!(engine.durable(), Ok(EntryId::ZERO));
     engine.checkpoint().unwrap();
-    engine.commit(&puts(10..20, "forgotten"), id(4)).unwrap();
+    engine
+        .commit(&pairs(&puts(10..20, "forgotten")), id(4))
+        .unwrap();
     engine.close();
     assert_eq!(engine.durable(), Ok(id(3)));
     drop(engine);
@@ -125,7 +131,9 @@ fn a_checkpoint_is_kept_and_the_rest_forgotten() {
         all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
         40
     );
-    engine.commit(&puts(10..20, "again"), id(4)).unwrap();
+    engine
+        .commit(&pairs(&puts(10..20, "again")), id(4))
+        .unwrap();
     assert_eq!(
         all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
         80
@@ -178,7 +186,7 @@ fn read_all(engine: &LsmEngine) -> Result<Vec<(Bytes, Bytes)>, String> {
 fn a_flipped_byte_is_an_error_or_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
-    engine.commit(&puts(0..10, "value"), id(1)).unwrap();
+    engine.commit(&pairs(&puts(0..10, "value")), id(1)).unwrap();
     engine.checkpoint().unwrap();
     engine.close();
     let expected = all(&*engine.snapshot(), Direction::Forward).unwrap();
@@ -205,7 +213,7 @@ fn a_flipped_byte_is_an_error_or_nothing() {
 fn a_table_that_a_crash_cut_short_is_cleared_away() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
-    engine.commit(&puts(0..10, "value"), id(1)).unwrap();
+    engine.commit(&pairs(&puts(0..10, "value")), id(1)).unwrap();
     engine.checkpoint().unwrap();
     engine.close();
     drop(engine);
