@@ -1,4 +1,4 @@
-//! What any coordinator must do (docs/protocol/reconfiguration.md, section 11), run on each of them.
+//! What any coordinator must do (docs/protocol/reconfiguration.md, section 11), run on each one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
