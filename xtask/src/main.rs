@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|release-time`.
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|release-time`.
 //!
 //! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
 //! no shell scripts, no editor settings. Every command works from the root of the repository and
@@ -48,6 +48,8 @@ enum Task {
     /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
+    /// Removes each guard of the protocol once; some simulated run must then fail.
+    Mutants(simulate::Mutants),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).
     ReleaseTime(ReleaseTime),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
             Task::Simulate(options) => simulate::run(&options),
+            Task::Mutants(options) => simulate::mutants(&options),
             Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
         });
     match result {

@@ -1,6 +1,9 @@
 //! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds
 //! and starts it.
 
+#[cfg(feature = "mutants")]
+mod mutants;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -41,6 +44,10 @@ struct Options {
     /// Whether there are eventual operations; by the seeds if not given.
     #[arg(long)]
     mixed: Option<bool>,
+    /// Removes each guard once, and runs until that is caught.
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    mutants: bool,
     /// How many threads run worlds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -93,6 +100,13 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
+    #[cfg(feature = "mutants")]
+    if options.mutants {
+        return match mutants::score(options.seeds, &options.choice()) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        };
+    }
     let is_good = match options.seed {
         Some(seed) => one(seed, &options),
         None => many(&options),

@@ -1,12 +1,16 @@
 //! The world is deterministic, and a few of its runs are right.
 
+use bytes::Bytes;
+use fader_chain::{ElementOp, Wiring};
+
 use super::*;
+use crate::history::{Level, Request, Write};
 
 const CHOICE: Choice = Choice {
     mode: None,
     members: None,
     wiring: None,
-    mixed: Some(false),
+    mixed: None,
 };
 
 #[test]
@@ -25,4 +29,134 @@ fn nothing_is_wrong_with_the_first_seeds() {
         let found = run(&Plan::new(seed, &CHOICE), &Guards::default(), false);
         assert_eq!(found.failure, None, "seed {seed}");
     }
+}
+
+/// One-way delay between members, in microseconds of virtual time.
+const D: u64 = 10_000;
+
+/// How long one order takes at `target`, unloaded, in a cluster of three, in one-way delays. The
+/// orders before it are done, and all that they left has settled.
+fn delays(wiring: Wiring, orders: &[(Target, Level, Request)]) -> u64 {
+    let plan = physics(wiring, orders);
+    let found = run(&plan, &Guards::default(), false);
+    assert_eq!(found.failure, None);
+    let last = found.history.calls.last().expect("there was an order");
+    let (end, _) = last.done().expect("it was done");
+    let took = end.micros - last.invoked.micros;
+    assert_eq!(took % D, 0, "nothing but the network takes time: {last}");
+    took / D
+}
+
+fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
+    let orders = orders.iter().map(|(target, level, request)| Order {
+        pause: 400_000,
+        target: *target,
+        level: *level,
+        request: request.clone(),
+        has_session: false,
+        retries: 0,
+        asks_fate: false,
+    });
+    Plan {
+        seed: 1,
+        mode: Mode::Safety,
+        members: 3,
+        wiring,
+        mixed: true,
+        weather: Weather {
+            delay_min: D,
+            delay_max: D,
+            loss: 0,
+            twice: 0,
+            stray: 0,
+            stray_max: 0,
+        },
+        sync_max: 0,
+        flush_max: 0,
+        faults: Vec::new(),
+        // The first order of a client is not delayed: it is one that does not count.
+        clients: vec![
+            std::iter::once(Order {
+                pause: 0,
+                target: Target::Machine(0),
+                level: Level::Strong,
+                request: read("x"),
+                has_session: false,
+                retries: 0,
+                asks_fate: false,
+            })
+            .chain(orders)
+            .collect(),
+        ],
+        calm_at: 2_000_000,
+    }
+}
+
+fn read(key: &'static str) -> Request {
+    Request {
+        reads: vec![Bytes::from_static(key.as_bytes())],
+        ..Request::default()
+    }
+}
+
+fn put(key: &'static str) -> Request {
+    Request {
+        writes: vec![Write {
+            key: Bytes::from_static(key.as_bytes()),
+            ops: vec![ElementOp::ClearAll],
+        }],
+        ..Request::default()
+    }
+}
+
+#[test]
+fn operations_take_as_many_delays_as_the_protocol_says() {
+    let eventual = |quorum| Level::Eventual {
+        quorum,
+        sloppy: false,
+    };
+    let any = Target::Machine(1);
+    for (wiring, strong) in [(Wiring::Star, 2), (Wiring::Chain, 4)] {
+        let took = |target, level, request| delays(wiring, &[(target, level, request)]);
+        assert_eq!(took(Target::Head, Level::Strong, put("x")), strong);
+        for machine in 0..3 {
+            let machine = Target::Machine(machine);
+            assert_eq!(took(machine, Level::Strong, read("x")), 0, "clean");
+            assert_eq!(took(machine, eventual(1), read("x")), 0);
+        }
+        assert_eq!(took(any, eventual(1), put("x")), 0);
+        assert_eq!(took(any, eventual(2), put("x")), 2);
+        assert_eq!(took(any, eventual(2), read("x")), 2);
+    }
+}
+
+#[test]
+fn a_dirty_read_takes_one_question_at_most() {
+    let mut asked = 0;
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        for machine in 0..3 {
+            // A second client reads while the write of the first is on its way, at each moment.
+            for after in (1_000..60_000).step_by(3_000) {
+                let mut plan = physics(wiring, &[(Target::Head, Level::Strong, put("x"))]);
+                let mut reader = physics(
+                    wiring,
+                    &[(Target::Machine(machine), Level::Strong, read("x"))],
+                );
+                reader.clients[0][1].pause += after;
+                plan.clients.append(&mut reader.clients);
+                let found = run(&plan, &Guards::default(), false);
+                assert_eq!(found.failure, None);
+                let reads = found.history.calls.iter();
+                let reads = reads.filter(|call| call.client == 1);
+                let (end, call) = reads
+                    .filter_map(|call| Some((call.done()?.0, call)))
+                    .last()
+                    .expect("it was done");
+                let took = end.micros - call.invoked.micros;
+                assert!(took <= 2 * D, "{call}");
+                asked += usize::from(0 < took);
+            }
+        }
+    }
+    assert!(0 < asked, "some reads met a dirty register");
 }
