@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|release-time`.
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|model|release-time`.
 //!
 //! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
 //! no shell scripts, no editor settings. Every command works from the root of the repository and
@@ -48,6 +48,9 @@ enum Task {
     /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
+    /// Searches every state that small chains can get into: `--help` for more.
+    #[command(disable_help_flag = true)]
+    Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
             Task::Simulate(options) => simulate::run(&options),
+            Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),
             Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
         });

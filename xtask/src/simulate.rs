@@ -1,6 +1,7 @@
-//! Simulated clusters: builds `fader-simulate` and hands over to it.
+//! Simulated and modelled clusters: builds `fader-simulate` or `fader-model` and hands over.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use crate::command;
 /// How often and what.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// For `fader-simulate`.
+    /// For the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -35,12 +36,19 @@ const BUILD: [&str; 6] = [
 
 /// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    simulate(&options.arguments)
+    start("fader-simulate", &options.arguments)
 }
 
-/// The runs of every merge.
+/// Searches what was asked for.
+pub(crate) fn model(options: &Options) -> Result<bool> {
+    start("fader-model", &options.arguments)
+}
+
+/// The runs and searches of every merge.
 pub(crate) fn ci() -> Result<bool> {
-    simulate(&["--seeds".into(), "300".into()])
+    let simulated = start("fader-simulate", &["--seeds".into(), "300".into()])?;
+    let searched = start("fader-model", &["--quick".into()])?;
+    Ok(simulated && searched)
 }
 
 /// Runs without each guard, in a build of their own: the feature must not reach any other.
@@ -54,7 +62,8 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     )
 }
 
-fn simulate(arguments: &[OsString]) -> Result<bool> {
+fn start(program: &str, arguments: &[OsString]) -> Result<bool> {
     command::check(command::cargo().args(BUILD))?;
-    command::succeeds(Command::new("target/simulate/fader-simulate").args(arguments))
+    let program = Path::new("target/simulate").join(program);
+    command::succeeds(Command::new(program).args(arguments))
 }

@@ -49,10 +49,10 @@ pub enum Shift {
 }
 
 /// What members reported about the epoch they are in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reports(BTreeMap<NodeId, Reported>);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Reported {
     epoch: u64,
     is_adopted: bool,

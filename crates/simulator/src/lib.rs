@@ -5,6 +5,7 @@
 
 pub mod check;
 mod history;
+pub mod model;
 mod service;
 pub mod world;
 

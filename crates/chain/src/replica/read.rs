@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::eventual::Seen;
-use super::{Level, Replica, Reply, Session, Step};
+use super::{Level, Now, Replica, Reply, Session, Step};
 use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::guard::Guard;
@@ -143,19 +143,25 @@ impl Replica {
         if !self.may_serve(step.now) {
             return Answer::Refuse;
         }
+        if let Some(at) = self.answers_now(step.now, &waiting.scope) {
+            return Answer::Show(at);
+        }
+        let asks = !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint);
+        if asks { Answer::Ask } else { Answer::Wait }
+    }
+
+    /// The commit id at which a strong read of `scope` can be shown here at once, if it can.
+    pub fn answers_now(&self, now: Now, scope: &Scope) -> Option<EntryId> {
+        if !self.may_serve(now) {
+            return None;
+        }
         if !self.guards.has(Guard::ReadCommitted) {
-            return Answer::Show(self.log.last());
+            return Some(self.log.last());
         }
-        if self.log.dirty(&waiting.scope, self.commit).is_none() || !self.guards.has(Guard::Query) {
-            return Answer::Show(self.commit);
-        }
-        if !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint) {
-            return Answer::Ask;
-        }
-        match self.speaks_for(&waiting.scope) {
-            true => Answer::Show(self.commit),
-            false => Answer::Wait,
-        }
+        let is_clean = self.log.dirty(scope, self.commit).is_none();
+        let asks = !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint);
+        let knows = is_clean || !self.guards.has(Guard::Query);
+        (knows || (!asks && self.speaks_for(scope))).then_some(self.commit)
     }
 
     /// RD-4: nobody speaks for a register while an entry it inherited may or may not be committed.

@@ -373,10 +373,12 @@ impl Replica {
         }
         let confirmed = self.writes.confirmed.entry(from).or_default();
         *confirmed = id.max(*confirmed);
-        if let Some(follower) = self.writes.followers.get_mut(&from) {
+        // One that has not answered its greeting is still to be greeted again, after a while.
+        if let Some(follower) = self.writes.followers.get_mut(&from)
+            && let Some(sent) = follower.sent
+        {
             // What was sent behind it may be lost, and then nobody else asks for it.
-            let is_behind = follower.sent.is_some_and(|sent| id < sent);
-            follower.said_at = is_behind.then_some(step.now.monotonic);
+            follower.said_at = (id < sent).then_some(step.now.monotonic);
         }
         self.advance_commit(step)
     }

@@ -1,0 +1,360 @@
+//! The scenarios of the model: scopes small enough to be searched to the end.
+
+use bytes::Bytes;
+use fader_chain::Wiring;
+
+/// What a client may ask, once and again under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Leaves one value.
+    Put {
+        /// The register.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+    },
+    /// Leaves none.
+    Delete {
+        /// The register.
+        key: Bytes,
+    },
+    /// Leaves one value where there was none; otherwise the answer is no.
+    PutIfAbsent {
+        /// The register.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+    },
+    /// Moves the value of one register to another that has none; otherwise the answer is no.
+    Move {
+        /// From here.
+        from: Bytes,
+        /// To there.
+        to: Bytes,
+    },
+    /// An eventual write, or deletion, acknowledged by `w` members.
+    Eventual {
+        /// The register.
+        key: Bytes,
+        /// The value, or a deletion.
+        value: Option<Bytes>,
+        /// W.
+        w: usize,
+    },
+    /// A strong read that may have to ask; `r` of an eventual one, if it is one.
+    Read {
+        /// The register.
+        key: Bytes,
+        /// R, or strong.
+        r: Option<usize>,
+    },
+}
+
+/// The registers a request is about.
+pub(super) fn keys_of(ask: &Ask) -> Vec<&Bytes> {
+    match ask {
+        Ask::Put { key, .. }
+        | Ask::Delete { key }
+        | Ask::PutIfAbsent { key, .. }
+        | Ask::Eventual { key, .. }
+        | Ask::Read { key, .. } => vec![key],
+        Ask::Move { from, to } => vec![from, to],
+    }
+}
+
+impl Ask {
+    /// Whether it is one that may write, decided by the head.
+    pub(super) fn is_strong_write(&self) -> bool {
+        !matches!(self, Ask::Eventual { .. } | Ask::Read { .. })
+    }
+}
+
+/// How far a search goes, and over what.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// How entries travel.
+    pub wiring: Wiring,
+    /// Members of the first configuration.
+    pub members: usize,
+    /// Members that may join beside them.
+    pub spares: usize,
+    /// The requests, each invoked at most once.
+    pub asks: Vec<Ask>,
+    /// How often a request that was invoked may arrive again.
+    pub retries: u8,
+    /// How many members may crash; their disks stay.
+    pub crashes: u8,
+    /// How many leases may end while the member lives.
+    pub lease_ends: u8,
+    /// How many crashed or expired members may come back.
+    pub returns: u8,
+    /// How many moves of the head's role, or to the back, may be published.
+    pub moves: u8,
+    /// How often the floor may be raised.
+    pub floors: u8,
+    /// The greatest epoch.
+    pub epochs: u64,
+    /// Whether a crash loses what was not synced, and syncs are steps.
+    pub loses_unsynced: bool,
+    /// Whether a search takes seconds.
+    pub is_quick: bool,
+    /// Whether a link delivers in order and once, until it is cut off; otherwise any message may
+    /// arrive at any time, and again.
+    pub is_fifo: bool,
+    /// Entries kept after they were applied; none makes every return a filling.
+    pub window: usize,
+}
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn put(key: &'static str, value: &'static str) -> Ask {
+    Ask::Put {
+        key: bytes(key),
+        value: bytes(value),
+    }
+}
+
+fn put_if_absent(key: &'static str, value: &'static str) -> Ask {
+    Ask::PutIfAbsent {
+        key: bytes(key),
+        value: bytes(value),
+    }
+}
+
+fn delete(key: &'static str) -> Ask {
+    Ask::Delete { key: bytes(key) }
+}
+
+fn read(key: &'static str) -> Ask {
+    Ask::Read {
+        key: bytes(key),
+        r: None,
+    }
+}
+
+fn tentative(key: &'static str, value: &'static str, w: usize) -> Ask {
+    Ask::Eventual {
+        key: bytes(key),
+        value: Some(bytes(value)),
+        w,
+    }
+}
+
+fn quorum_read(key: &'static str, r: usize) -> Ask {
+    Ask::Read {
+        key: bytes(key),
+        r: Some(r),
+    }
+}
+
+fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
+    Scenario {
+        name,
+        wiring,
+        members: 3,
+        spares: 0,
+        asks,
+        retries: 0,
+        crashes: 0,
+        lease_ends: 0,
+        returns: 0,
+        moves: 0,
+        floors: 0,
+        epochs: 1,
+        loses_unsynced: false,
+        is_quick: false,
+        is_fifo: true,
+        window: 8,
+    }
+}
+
+/// All scenarios: each in both wirings.
+pub fn scenarios() -> Vec<Scenario> {
+    [Wiring::Star, Wiring::Chain]
+        .into_iter()
+        .flat_map(|wiring| {
+            let quick = normal(wiring).into_iter().chain(changing(wiring));
+            let quick = quick.map(|scenario| Scenario {
+                is_quick: true,
+                ..scenario
+            });
+            quick.chain(large(wiring)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The name of a scenario in a wiring.
+fn name(wiring: Wiring, names: [&'static str; 2]) -> &'static str {
+    match wiring {
+        Wiring::Star => names[0],
+        Wiring::Chain => names[1],
+    }
+}
+
+fn moved(from: &'static str, to: &'static str) -> Ask {
+    Ask::Move {
+        from: bytes(from),
+        to: bytes(to),
+    }
+}
+
+/// Nobody fails.
+fn normal(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
+    vec![
+        scenario(
+            ["star-reads", "chain-reads"],
+            vec![put("k", "a"), put("k", "b"), read("k")],
+        ),
+        scenario(
+            ["star-transactions", "chain-transactions"],
+            vec![put("k", "a"), moved("k", "l"), put("k", "b")],
+        ),
+        Scenario {
+            retries: 1,
+            ..scenario(
+                ["star-conditions", "chain-conditions"],
+                vec![
+                    put_if_absent("k", "a"),
+                    put_if_absent("k", "b"),
+                    delete("k"),
+                ],
+            )
+        },
+        Scenario {
+            members: 2,
+            is_fifo: false,
+            ..scenario(
+                ["star-any-order", "chain-any-order"],
+                vec![put("k", "a"), put("k", "b")],
+            )
+        },
+        Scenario {
+            members: 2,
+            ..scenario(
+                ["star-mixed", "chain-mixed"],
+                vec![put("k", "a"), tentative("k", "e", 1)],
+            )
+        },
+    ]
+}
+
+/// Members go and come.
+fn changing(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
+    vec![
+        Scenario {
+            crashes: 1,
+            retries: 1,
+            epochs: 2,
+            ..scenario(["star-crash", "chain-crash"], vec![put_if_absent("k", "a")])
+        },
+        Scenario {
+            lease_ends: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-lease", "chain-lease"],
+                vec![put("k", "a"), put_if_absent("k", "b")],
+            )
+        },
+        Scenario {
+            moves: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-moves", "chain-moves"],
+                vec![put("k", "a"), put("k", "b")],
+            )
+        },
+        Scenario {
+            members: 2,
+            crashes: 2,
+            returns: 1,
+            epochs: 3,
+            loses_unsynced: true,
+            ..scenario(["star-all-down", "chain-all-down"], vec![put("k", "a")])
+        },
+        Scenario {
+            members: 2,
+            lease_ends: 1,
+            returns: 1,
+            epochs: 4,
+            ..scenario(["star-rejoin", "chain-rejoin"], vec![put("k", "a")])
+        },
+        Scenario {
+            members: 2,
+            lease_ends: 1,
+            returns: 1,
+            epochs: 4,
+            window: 0,
+            ..scenario(
+                ["star-rejoin-state", "chain-rejoin-state"],
+                vec![put("k", "a")],
+            )
+        },
+    ]
+}
+
+/// What takes minutes.
+fn large(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
+    vec![
+        Scenario {
+            moves: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-moves-three", "chain-moves-three"],
+                vec![put("k", "a"), put("k", "b")],
+            )
+        },
+        Scenario {
+            crashes: 1,
+            retries: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-crash-read", "chain-crash-read"],
+                vec![put("k", "a"), put_if_absent("k", "b"), read("k")],
+            )
+        },
+        Scenario {
+            members: 1,
+            spares: 1,
+            crashes: 1,
+            epochs: 4,
+            window: 0,
+            ..scenario(
+                ["star-join-state", "chain-join-state"],
+                vec![put("k", "a"), put("k", "b")],
+            )
+        },
+        Scenario {
+            crashes: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-quorum-crash", "chain-quorum-crash"],
+                vec![tentative("k", "e", 2), quorum_read("k", 1)],
+            )
+        },
+        Scenario {
+            members: 2,
+            retries: 1,
+            ..scenario(
+                ["star-mixed-retry", "chain-mixed-retry"],
+                vec![put("k", "a"), tentative("k", "e", 1)],
+            )
+        },
+        Scenario {
+            members: 2,
+            crashes: 1,
+            returns: 1,
+            epochs: 4,
+            ..scenario(
+                ["star-mixed-rejoin", "chain-mixed-rejoin"],
+                vec![put("k", "a"), tentative("k", "e", 1)],
+            )
+        },
+    ]
+}
