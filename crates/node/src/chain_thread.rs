@@ -287,14 +287,18 @@ impl ChainThread {
     /// Says what has gathered, writes, syncs, applies, answers, until there is nothing left.
     pub(super) fn flush(&mut self) {
         self.step(Input::Flush);
+        while self.work() && self.company.is_some() {
+            self.step(Input::Flush);
+        }
+    }
+
+    /// Writes, syncs and applies until there is nothing left. Says whether there was anything.
+    fn work(&mut self) -> bool {
         let mut has_worked = false;
         while self.work_once() {
             has_worked = true;
         }
-        if has_worked && self.company.is_some() {
-            self.step(Input::Flush);
-            while self.work_once() {}
-        }
+        has_worked
     }
 
     /// One step on the disk, if any is due.
@@ -466,7 +470,11 @@ impl ChainThread {
 
     fn tick_if_due(&mut self) {
         let now = clock::monotonic_ms();
-        if self.company.is_none() || now < self.ticked_at + TICK_IN_COMPANY.as_millis() as u64 {
+        let tick = match self.company {
+            None => TICK,
+            Some(_) => TICK_IN_COMPANY,
+        };
+        if now < self.ticked_at + tick.as_millis() as u64 {
             return;
         }
         self.ticked_at = now;

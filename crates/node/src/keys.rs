@@ -64,11 +64,10 @@ impl KeyCache {
 
 /// Whether the mutations touch a table of the system collection.
 pub(crate) fn touches(mutations: &[Pair<'_>], table: Table) -> bool {
-    let collection = SYSTEM.0.to_be_bytes();
-    let is_of_table = |key: &[u8]| key.strip_prefix(&collection)?.first().copied();
-    mutations
-        .iter()
-        .any(|(key, _)| is_of_table(key) == Some(table as u8))
+    let is_touched = |(key, _): &Pair<'_>| {
+        key.first_chunk() == Some(&SYSTEM.0.to_be_bytes()) && key.get(8) == Some(&(table as u8))
+    };
+    mutations.iter().any(is_touched)
 }
 
 #[cfg(test)]

@@ -44,13 +44,13 @@ impl ChainThread {
             disk: me.disk,
             role: Role::Serving,
         };
-        let before = self.log.kept().configuration.as_ref();
         Arc::new(Configuration {
             epoch: self.epoch,
             wiring: Wiring::Star,
             seats: vec![seat],
             last_serving: vec![(me.node, me.disk)],
-            floor: before.map(|before| before.floor).unwrap_or_default(),
+            // GC-2: every member, this one, has applied it.
+            floor: self.desk.applied(),
         })
     }
 
