@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Register, RequestId, Stamp};
+use fader_chain::{Change, EntryId, Register, RequestId, Stamp};
 
 use super::replay::Replay;
 use super::{Evidence, Verdict, Violation, cover};
@@ -100,7 +100,10 @@ fn changed<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a Bytes, Vec<usize>> {
     let mut changed: BTreeMap<&Bytes, Vec<usize>> = BTreeMap::new();
     for (at, (entry, _)) in evidence.log.iter().enumerate() {
         for change in &entry.changes {
-            changed.entry(change.key()).or_default().push(at + 1);
+            // A collected mark hid nothing that anybody could still be shown.
+            if !matches!(change, Change::Collect { .. }) {
+                changed.entry(change.key()).or_default().push(at + 1);
+            }
         }
     }
     changed

@@ -158,7 +158,8 @@ fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)
     let mut entries = evidence.log.iter().map(|(entry, _)| entry);
     !call.is_strong()
         || entries.any(|entry| {
-            let mut changed = entry.changes.iter().map(Change::key);
+            let shown = |change: &&Change| !matches!(change, Change::Collect { .. });
+            let mut changed = entry.changes.iter().filter(shown).map(Change::key);
             between(entry.id) && changed.any(|key| keys.contains(&key))
         })
 }

@@ -150,6 +150,12 @@ impl Coordinator {
         self.shift = Some(shift);
     }
 
+    /// Nobody wants anything any more.
+    pub(crate) fn content(&mut self) {
+        self.shift = None;
+        self.raises_floor = false;
+    }
+
     pub(crate) fn rewire(&mut self) {
         self.wiring = match self.wiring {
             Wiring::Star => Wiring::Chain,

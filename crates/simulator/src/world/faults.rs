@@ -69,6 +69,7 @@ impl World {
     pub(crate) fn calm(&mut self) {
         self.trace.say(self.now, || "CALM".to_owned());
         self.is_calm = true;
+        self.coordinator.content();
         self.network.heal();
         self.network.change(CALM);
         self.coordinator_down_until = self.coordinator_down_until.min(self.now);

@@ -9,7 +9,7 @@ use fader_chain::{Entry, Guards};
 use super::events::Event;
 use super::plan::{Micros, Mode, Order, Plan, Target};
 use super::rest::fate_of;
-use super::{Client, World};
+use super::{Client, SESSION, World};
 use crate::check;
 use crate::history::{Fact, History, Level, Outcome, Request};
 
@@ -95,7 +95,11 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 
 impl World {
     fn go(&mut self) {
-        let mut glance_at = self.plan.calm_at;
+        let settling = match self.plan.mode {
+            Mode::Safety => 0,
+            Mode::Liveness => SESSION,
+        };
+        let mut glance_at = self.plan.calm_at + settling;
         let mut is_probed = false;
         while self.failure.is_none() && self.happen() {
             if EVENTS_MAX < self.events {
