@@ -118,10 +118,10 @@ impl Replica {
             }
             follower.said_at = None;
             follower.told = EntryId::ZERO;
-            let is_behind = follower.sent.is_some_and(|sent| self.commit < sent);
-            if is_behind {
-                let confirmed = self.writes.confirmed.get(node).copied();
-                let from = confirmed.unwrap_or_default().max(self.commit);
+            // A joining member may lack what was committed without it: what it confirmed counts.
+            let confirmed = self.writes.confirmed.get(node).copied();
+            let from = confirmed.unwrap_or(self.commit);
+            if follower.sent.is_some_and(|sent| from < sent) {
                 follower.sent = Some(from.max(self.log.base()));
             }
         }
