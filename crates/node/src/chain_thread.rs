@@ -102,8 +102,10 @@ pub(crate) struct ChainThread {
     applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
     fills: VecDeque<Fill>,
     /// Reads that wait until the engine has an entry.
-    showing: Vec<(EntryId, Token)>,
+    pub(super) showing: Vec<(EntryId, Token)>,
     effects: Vec<Effect>,
+    /// Eventual writes whose next input is due when the effects are performed.
+    pub(super) turned: VecDeque<Box<Work>>,
     /// When the replica was told the time last.
     ticked_at: u64,
     /// The log's bytes when the last checkpoint began.
@@ -145,6 +147,7 @@ impl ChainThread {
             fills: VecDeque::new(),
             showing: Vec::new(),
             effects: Vec::new(),
+            turned: VecDeque::new(),
             ticked_at: 0,
             checkpoint_at: 0,
             log_full: None,
@@ -238,13 +241,9 @@ impl ChainThread {
     }
 
     pub(super) fn submit(&mut self, work: Box<Work>) {
-        let request = work.name();
+        let ask = work.ask();
         let token = self.desk.put(work);
-        self.step(Input::Submit {
-            token,
-            request,
-            barrier: Vec::new(),
-        });
+        self.step(ask.of(token));
     }
 
     fn read(&mut self, work: Box<Work>, level: Level) {
@@ -390,6 +389,9 @@ impl ChainThread {
         if self.effects.capacity() < effects.capacity() {
             self.effects = effects;
         }
+        while let Some(work) = self.turned.pop_front() {
+            self.submit(work);
+        }
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -425,6 +427,7 @@ impl ChainThread {
             Reply::Decided { id } => {
                 let work = self.desk.take(token);
                 match self.shared.failure() {
+                    None if work.is_eventual() => self.turned.push_back(work),
                     None => work.reply(id),
                     Some(reason) => work.fail(&unknown(&reason)),
                 }
@@ -442,11 +445,11 @@ impl ChainThread {
                 self.desk.take(token).fail(&unknown(&reason));
             }
             Reply::Repeated { id, result } => self.desk.take(token).repeat(id, &result),
-            Reply::ShowRegister(_)
-            | Reply::ShowTentative { .. }
-            | Reply::Held(_)
-            | Reply::Outcomes(_)
-            | Reply::Lost(_) => self.desk.take(token).refuse(Refusal::NotServing),
+            Reply::Held(receipt) => self.on_held(token, &receipt),
+            Reply::Outcomes(outcomes) => self.desk.take(token).settled(&outcomes),
+            Reply::ShowRegister(_) | Reply::ShowTentative { .. } | Reply::Lost(_) => {
+                self.desk.take(token).refuse(Refusal::NotServing)
+            }
         }
     }
 
@@ -478,6 +481,7 @@ impl ChainThread {
             return;
         }
         self.ticked_at = now;
+        self.give_up();
         self.step(Input::Tick);
         self.flush();
     }

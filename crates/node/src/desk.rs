@@ -13,18 +13,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, DecodeError, EntryId, Host, Operation, Refusal, RequestId, Settled,
-    Token, View,
+    Accepted, Decided, DecodeError, EntryId, Host, Operation, Refusal, RequestId, Settled, Token,
+    View,
 };
 use fader_services::catalog::{self, AccountId};
-use fader_services::level::{Demand, Receipt};
+use fader_services::level::{Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{Unhurried, ViewError};
+use fader_services::{Unhurried, ViewError, split_item_key};
 use tokio::sync::oneshot;
 
 use crate::engine::Snapshot;
+use crate::eventual::Quorum;
 use crate::member::{check_level, placed};
 use crate::sweep::Sweep;
+
+type Decision = fader_services::Decision<Result<Answered, Error>>;
 
 /// What comes back to whoever asked: what the service says, or that nothing was done here.
 pub(crate) type Answer<T> = Result<T, Refusal>;
@@ -43,6 +46,16 @@ pub(crate) enum Showing {
     Answered(Result<Answered, Error>),
 }
 
+/// How far a SimpleDB request that may change state has come.
+pub(crate) enum Stage {
+    /// It is decided by the head, which may find that it is eventual.
+    Strong,
+    /// It is accepted where it arrives.
+    Eventual(Quorum),
+    /// It is held by as many as were asked; how its parts end is still to be told.
+    Held(Box<Receipt>, Vec<RequestId>),
+}
+
 /// A request on the desk.
 pub(crate) enum Work {
     /// A SimpleDB request that may change state.
@@ -50,6 +63,7 @@ pub(crate) enum Work {
         account: AccountId,
         request: Request,
         demand: Demand,
+        stage: Stage,
         outcome: Option<Result<Answered, Error>>,
         reply: oneshot::Sender<SimpleDbAnswer>,
     },
@@ -71,17 +85,19 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// A SimpleDB request, not decided yet.
+    /// A SimpleDB request, not decided yet; with a quorum if it is known to be eventual.
     pub(crate) fn simpledb(
         account: AccountId,
         request: Request,
         demand: Demand,
+        quorum: Option<Quorum>,
         reply: oneshot::Sender<SimpleDbAnswer>,
     ) -> Box<Work> {
         Box::new(Work::SimpleDb {
             account,
             request,
             demand,
+            stage: quorum.map_or(Stage::Strong, Stage::Eventual),
             outcome: None,
             reply,
         })
@@ -163,6 +179,11 @@ impl Work {
     /// Nothing was done.
     pub(crate) fn refuse(self, refusal: Refusal) {
         match self {
+            Work::SimpleDb {
+                outcome: Some(Err(error)),
+                reply,
+                ..
+            } if refusal == Refusal::Denied => drop(reply.send(Ok(Err(error)))),
             Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
@@ -190,6 +211,23 @@ fn kept_outcome(
         None => Ok(None),
     }
 }
+
+/// What a client is told whose request nobody took.
+pub(crate) fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NameUsed(_) => another_request(),
+        Refusal::Quorum => Error::new(
+            Code::InvalidParameterValue,
+            "r and w must be between 1 and the number of members there are now.",
+        ),
+        Refusal::Overloaded => unavailable("too many writes are under way"),
+        Refusal::TooOld(_) => unavailable("the request's name is too old to be told from a retry"),
+        Refusal::NotHead | Refusal::NotServing | Refusal::Denied => unavailable(NOBODY),
+    }
+}
+
+/// Why nothing came of a request, in words.
+pub(crate) const NOBODY: &str = "no member can take it now";
 
 /// The refusal of a name that another request has (XO-6).
 fn another_request() -> Error {
@@ -224,6 +262,8 @@ pub(crate) struct Desk {
     works: RefCell<BTreeMap<Token, Box<Work>>>,
     next_token: u64,
     sweep: RefCell<Sweep>,
+    /// How many members the chain has.
+    size: usize,
 }
 
 impl Desk {
@@ -237,7 +277,20 @@ impl Desk {
             works: RefCell::default(),
             next_token: 0,
             sweep: RefCell::new(Sweep::new()),
+            size: 1,
         }
+    }
+
+    /// The chain has so many members now.
+    pub(crate) fn on_size(&mut self, size: usize) {
+        self.size = size;
+    }
+
+    /// Requests that wait for other members, and that nobody waits for any more.
+    pub(crate) fn given_up(&self) -> Vec<Token> {
+        let works = self.works.borrow();
+        let given_up = works.iter().filter(|(_, work)| work.is_given_up());
+        given_up.map(|(token, _)| *token).collect()
     }
 
     /// Takes a request.
@@ -297,7 +350,7 @@ impl Desk {
         request: &Request,
         demand: &Demand,
     ) -> Result<Answered, Error> {
-        self.with_context(view, account, (request, demand), |context| {
+        self.with_context(view, account, (request, demand), |context, _| {
             simpledb::answer(view, context, request)
         })
     }
@@ -307,13 +360,13 @@ impl Desk {
         view: &dyn View,
         account: &AccountId,
         (request, demand): (&Request, &Demand),
-        run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
+        run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let entry = match request.domain() {
             Some(name) => catalog::domain(view, account, name)?,
             None => None,
         };
-        check_level(entry.as_ref(), demand, request)?;
+        let level = check_level(entry.as_ref(), demand, request, self.size)?;
         let (collection, mode) = placed(entry);
         let context = Context {
             account,
@@ -324,23 +377,31 @@ impl Desk {
             limits: &self.limits,
             pace: &Unhurried,
         };
-        run(&context)
+        run(&context, level)
     }
 
+    /// Decides a write of a client; nothing if it turns out to be eventual.
     fn decide_simpledb(
         &self,
         newest: &dyn View,
         account: &AccountId,
         request: &Request,
         demand: &Demand,
-    ) -> (Result<Answered, Error>, Vec<Change>) {
-        let decision = self.with_context(newest, account, (request, demand), |context| {
-            Ok(simpledb::decide(newest, context, request))
+    ) -> Result<Decision, Quorum> {
+        let decision = self.with_context(newest, account, (request, demand), |context, level| {
+            Ok(
+                match Quorum::of(level).filter(|_| context.collection.is_some()) {
+                    Some(quorum) => Err(quorum),
+                    None => Ok(simpledb::decide(newest, context, request)),
+                },
+            )
         });
-        match decision {
-            Ok(decision) => (decision.outcome, decision.changes),
-            Err(error) => (Err(error), Vec::new()),
-        }
+        decision.unwrap_or_else(|error| {
+            Ok(Decision {
+                outcome: Err(error),
+                changes: Vec::new(),
+            })
+        })
     }
 }
 
@@ -357,10 +418,18 @@ impl Host for Desk {
                 account,
                 request,
                 demand,
+                stage,
                 outcome,
                 ..
             } => {
-                let (decided, changes) = self.decide_simpledb(newest, account, request, demand);
+                let decision = match self.decide_simpledb(newest, account, request, demand) {
+                    Ok(decision) => decision,
+                    Err(quorum) => {
+                        *stage = Stage::Eventual(quorum);
+                        return Ok(Decided::default());
+                    }
+                };
+                let (decided, changes) = (decision.outcome, decision.changes);
                 let depends_on_state = match &decided {
                     Ok(_) => true,
                     Err(error) => error.code.depends_on_state(),
@@ -397,14 +466,42 @@ impl Host for Desk {
 
     fn accept(
         &self,
-        _token: Token,
-        _tentative: &dyn View,
+        token: Token,
+        tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
-        Ok(None)
+        let mut works = self.works.borrow_mut();
+        let work = works.get_mut(&token).expect("T1: it is not answered yet");
+        let Work::SimpleDb {
+            account,
+            request,
+            demand,
+            outcome,
+            ..
+        } = &mut **work
+        else {
+            return Ok(None);
+        };
+        let asked = (&*request, &*demand);
+        let acceptance = self.with_context(tentative, account, asked, |context, _| {
+            simpledb::accept(tentative, context, request)
+        });
+        let (answered, writes) = match acceptance {
+            Ok(acceptance) => (Ok(acceptance.answered), Some(acceptance.writes)),
+            Err(error) => (Err(error), None),
+        };
+        *outcome = Some(answered);
+        Ok(writes)
     }
 
-    fn settle(&self, _operation: &Operation, _newest: &dyn View) -> Result<Settled, ViewError> {
-        Ok(Settled::Refused(Bytes::new()))
+    fn settle(&self, operation: &Operation, newest: &dyn View) -> Result<Settled, ViewError> {
+        let Operation {
+            key, ops, stamp, ..
+        } = operation;
+        let (collection, _) = split_item_key(key)
+            .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
+        let mode = simpledb::created_mode(newest, collection)?;
+        let settled = simpledb::settle(newest, &self.limits, mode, key, ops.clone(), *stamp)?;
+        Ok(settled.into())
     }
 
     fn fix(&mut self) {

@@ -12,6 +12,7 @@ pub mod coordinator;
 mod desk;
 pub mod disk;
 pub mod engine;
+mod eventual;
 mod keys;
 mod lock;
 mod log;

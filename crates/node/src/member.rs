@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,9 +16,10 @@ use fader_services::{CollectionId, Mode, Pace, View};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
-use crate::desk::{now_ms, unavailable};
+use crate::desk::now_ms;
 use crate::disk::{Disk, RealDisk, SyncSite};
 use crate::engine::{Engine, LsmEngine, Snapshot};
+use crate::eventual::Quorum;
 use crate::keys::KeyCache;
 use crate::lock::FolderLock;
 use crate::log::{Log, LogStats};
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     health: RwLock<Health>,
     queue_depth: AtomicU64,
+    /// How many members the chain has.
+    size: AtomicUsize,
     counters: Mutex<Counters>,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -72,6 +75,15 @@ impl Shared {
 
     pub(crate) fn on_dequeued(&self) {
         self.queue_depth.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The chain has so many members now.
+    pub(crate) fn on_size(&self, size: usize) {
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
     }
 
     /// The epoch it adopted last.
@@ -240,6 +252,7 @@ impl Folder {
             gate: Gate::default(),
             health: RwLock::new(Health::Serving),
             queue_depth: AtomicU64::new(0),
+            size: AtomicUsize::new(1),
             counters: Mutex::default(),
             _lock: lock,
         });
@@ -325,6 +338,23 @@ impl Member {
         })
     }
 
+    /// What a write asks if it is eventual, as far as this member knows its domain.
+    pub(crate) fn quorum(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Option<Quorum>, Error> {
+        let Some(name) = request.domain() else {
+            return Ok(None);
+        };
+        let Some(entry) = catalog::domain(&*self.snapshot(), account, name)? else {
+            return Ok(None);
+        };
+        let level = check_level(Some(&entry), demand, request, self.shared.size())?;
+        Ok(Quorum::of(level))
+    }
+
     /// Answers a request that changes nothing on `view`.
     pub(crate) fn answer(
         &self,
@@ -337,7 +367,7 @@ impl Member {
             Some(name) => catalog::domain(view, account, name)?,
             None => None,
         };
-        check_level(entry.as_ref(), demand, request)?;
+        check_level(entry.as_ref(), demand, request, self.shared.size())?;
         let (collection, mode) = placed(entry);
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
@@ -393,23 +423,18 @@ impl Member {
     }
 }
 
-/// Refuses what is asked of consistency and cannot be had. The rest a chain of one keeps by what it
-/// does anyway.
+/// The level that a request runs at on a chain of `size` members; refuses what cannot be had.
 pub(crate) fn check_level(
     entry: Option<&DomainEntry>,
     demand: &Demand,
     request: &Request,
-) -> Result<(), Error> {
+    size: usize,
+) -> Result<Level, Error> {
     let mode = entry.map(|entry| entry.mode);
     let preference = entry.and_then(|entry| entry.preference);
     let (level, _) = simpledb::permits(mode, preference, demand, request)?;
-    simpledb::permits_quorum(level, 1)?;
-    match level {
-        Level::Eventual { .. } if request.is_write() && entry.is_some() => {
-            Err(unavailable("eventual writes are not served yet"))
-        }
-        _ => Ok(()),
-    }
+    simpledb::permits_quorum(level, size)?;
+    Ok(level)
 }
 
 /// Where the data of a request's domain is, and in which mode.

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
 use crate::cluster::{Cluster, ClusterSettings, Event};
-use crate::desk::{Work, catalog_unavailable, now_ms, reads_keys, unavailable};
+use crate::desk::{Work, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
@@ -288,12 +288,21 @@ async fn write(
     request: Request,
     demand: Demand,
 ) -> Result<(Answered, Receipt), Error> {
+    // One without a name is decided first, and need not be looked at twice.
+    let quorum = match demand.request {
+        Some(_) => member.quorum(account, &request, &demand)?,
+        None => None,
+    };
     let (reply, answer) = oneshot::channel();
-    let job = Job::Submit(Work::simpledb(account.clone(), request, demand, reply));
-    member.enqueue(job).map_err(|error| unavailable(&error))?;
+    let work = Work::simpledb(account.clone(), request, demand, quorum, reply);
+    let enqueued = member.enqueue(Job::Submit(work));
+    enqueued.map_err(|error| unavailable(&error))?;
     match answer.await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => Err(unavailable(NO_WRITES)),
+        Ok(Err(fader_chain::Refusal::NotHead | fader_chain::Refusal::NotServing)) => {
+            Err(unavailable(NO_WRITES))
+        }
+        Ok(Err(refusal)) => Err(refused(refusal)),
         Err(_) => Err(unavailable(STOPPED)),
     }
 }

@@ -77,6 +77,10 @@ impl ChainThread {
         let is_newer = self.replica.epoch() < configuration.epoch;
         let is_out = was_in && is_newer && !seat(&configuration);
         self.step(Input::Configuration(configuration));
+        if let Some(adopted) = self.replica.configuration() {
+            self.desk.on_size(adopted.size());
+            self.shared.on_size(adopted.size());
+        }
         if is_out {
             self.notify(Notice::LifeOver);
         }

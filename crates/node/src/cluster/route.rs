@@ -1,4 +1,5 @@
-//! The way of a request through a cluster: writes to the head, reads to one member after the other.
+//! The way of a request through a cluster: strong writes to the head, all else to one member after
+//! the other.
 //!
 //! A member that refuses has done nothing, so the request goes on to another, or to the same one
 //! later, until its time is over. A write whose answer never comes may have taken effect.
@@ -16,7 +17,9 @@ use tokio::sync::oneshot;
 
 use super::Cluster;
 use crate::chain_thread::Job;
-use crate::desk::{Answer, Showing, Work, catalog_unavailable, reads_keys, unavailable};
+use crate::desk::{
+    Answer, NOBODY, Showing, Work, catalog_unavailable, reads_keys, refused, unavailable,
+};
 use crate::member::{Member, STOPPED};
 
 /// How long a request may take altogether.
@@ -29,8 +32,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why nothing came of a request, in words.
-const NOBODY: &str = "no member can take it now";
+/// What is said where no answer came.
 const LOST: &str = "the member ended or did not answer; it is not known whether the write took \
                     effect";
 
@@ -47,54 +49,66 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Carries out a request that may change state, at the head.
+    /// Carries out a request that may change state: an eventual one at any member, others at the
+    /// head, which may know better.
     pub(crate) async fn write(
         &self,
         account: &AccountId,
         request: &Request,
         demand: &Demand,
     ) -> Result<(Answered, Receipt), Error> {
+        let quorum = match self.keeper() {
+            Some(keeper) => keeper.quorum(account, request, demand)?,
+            None => None,
+        };
         let job = |reply| {
             let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
-            Job::Submit(Work::simpledb(account, request, demand, reply))
+            Job::Submit(Work::simpledb(account, request, demand, quorum, reply))
         };
-        self.at_head(job)
-            .await
-            .unwrap_or_else(|reason| Err(unavailable(&reason)))
+        let takers = || match quorum {
+            None => self.head().into_iter().collect(),
+            Some(_) => self.readers(),
+        };
+        match self.at_one(takers, job).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(refusal)) => Err(refused(refusal)),
+            Err(reason) => Err(unavailable(reason)),
+        }
     }
 
     /// Carries out a catalog command, at the head.
     pub(crate) async fn catalog(&self, command: &catalog::Command) -> Result<(), catalog::Refusal> {
         let job = |reply| Job::Submit(Work::catalog(command.clone(), reply));
-        self.at_head(job)
-            .await
-            .unwrap_or_else(|reason| Err(catalog_unavailable(&reason)))
+        let takers = || self.head().into_iter().collect();
+        match self.at_one(takers, job).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(refusal)) => Err(catalog_unavailable(&refused(refusal).message)),
+            Err(reason) => Err(catalog_unavailable(reason)),
+        }
     }
 
-    /// The answer of the head; the error says in words why there is none.
-    async fn at_head<T>(
+    /// The answer of the first that takes the job; the error says in words why there is none.
+    async fn at_one<T>(
         &self,
+        takers: impl Fn() -> Vec<(NodeId, Arc<Member>)>,
         job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
-    ) -> Result<T, String> {
+    ) -> Result<Answer<T>, &'static str> {
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
-            let (reply, answer) = oneshot::channel();
-            let head = self.head();
-            let enqueued = match &head {
-                Some((_, head)) => head.enqueue(job(reply)),
-                None => Err(NOBODY.to_owned()),
-            };
-            if let (Some((node, _)), Ok(())) = (head, enqueued) {
+            for (node, member) in takers() {
+                let (reply, answer) = oneshot::channel();
+                if member.enqueue(job(reply)).is_err() {
+                    continue;
+                }
                 match self.answer_of(node, answer, end).await {
-                    Some(Ok(answer)) => return Ok(answer),
                     Some(Err(Refusal::NotHead | Refusal::NotServing)) => {}
-                    Some(Err(refusal)) => return Err(in_words(refusal)),
-                    None => return Err(LOST.to_owned()),
+                    Some(answer) => return Ok(answer),
+                    None => return Err(LOST),
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
-        Err(NOBODY.to_owned())
+        Err(NOBODY)
     }
 
     /// What the member says before the time is over, as long as it has a seat: whoever lost it may
@@ -133,7 +147,7 @@ impl Cluster {
         }
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
-            for member in self.readers() {
+            for (_, member) in self.readers() {
                 let Some(showing) = ask(&member, account, request, demand).await else {
                     continue;
                 };
@@ -147,7 +161,7 @@ impl Cluster {
     /// The member that catalogs are read at: the head, as long as there is one.
     pub(crate) fn keeper(&self) -> Option<Arc<Member>> {
         let head = self.head().map(|(_, head)| head);
-        head.or_else(|| self.readers().into_iter().next())
+        head.or_else(|| self.readers().into_iter().map(|(_, member)| member).next())
     }
 
     fn head(&self) -> Option<(NodeId, Arc<Member>)> {
@@ -156,7 +170,7 @@ impl Cluster {
     }
 
     /// The serving members, each time another one first.
-    fn readers(&self) -> Vec<Arc<Member>> {
+    fn readers(&self) -> Vec<(NodeId, Arc<Member>)> {
         let Some(newest) = self.configuration() else {
             return Vec::new();
         };
@@ -164,7 +178,8 @@ impl Cluster {
             .seats
             .iter()
             .filter(|seat| seat.role == Role::Serving);
-        let mut members: Vec<_> = serving.filter_map(|seat| self.member(seat.node)).collect();
+        let running = serving.filter_map(|seat| Some((seat.node, self.member(seat.node)?)));
+        let mut members: Vec<_> = running.collect();
         if !members.is_empty() {
             let first = self.next.fetch_add(1, Ordering::Relaxed) % members.len();
             members.rotate_left(first);
@@ -211,12 +226,4 @@ async fn answer(
     answered
         .await
         .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
-}
-
-fn in_words(refusal: Refusal) -> String {
-    match refusal {
-        Refusal::Overloaded => "too many writes are under way".to_owned(),
-        Refusal::TooOld(_) => "the request's name is too old to be told from a retry".to_owned(),
-        _ => NOBODY.to_owned(),
-    }
 }

@@ -1,0 +1,202 @@
+//! Eventual writes in the shell: their way through the chain thread, and what a client is told.
+//!
+//! ```text
+//!  Stage::Strong ── decide: its level is eventual ──┐
+//!                                                   ▼
+//!  Stage::Eventual ──── Write ──▶ Held ──▶ told that it is tentative, or detached
+//!                                  │ its outcome was asked for
+//!  Stage::Held ────── Outcome ──▶ Outcomes ──▶ told how it ended
+//! ```
+//!
+//! A write that does not get its W waits as long as somebody waits for it; then it is forgotten
+//! here, and the operation stays (EV-4).
+//!
+//! Deliberately absent: session tokens.
+
+use fader_chain::{DecodeError, EntryId, Fate, Input, Outcome, RequestId, Session, Stamp, Token};
+use fader_services::level::{self, Level, Outcomes, Receipt};
+use fader_services::simpledb::settled_outcome;
+
+use crate::chain_thread::{ChainThread, unknown};
+use crate::desk::{Stage, Work};
+
+/// What an eventual write asks of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quorum {
+    /// How many members hold it before it is acknowledged.
+    pub(crate) w: usize,
+    /// Whether a member without a lease may take it.
+    pub(crate) sloppy: bool,
+}
+
+impl Quorum {
+    /// What a write at this level asks; nothing of a strong one.
+    pub(crate) fn of(level: Level) -> Option<Quorum> {
+        match level {
+            Level::Eventual { w, sloppy, .. } => Some(Quorum {
+                w: usize::from(w),
+                sloppy,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What a request that may change state asks of the replica.
+pub(crate) enum Ask {
+    /// That it be decided, under its name.
+    Decide(Option<RequestId>),
+    /// That it be accepted, under its name, and held.
+    Hold(Option<RequestId>, Quorum),
+    /// How these ended.
+    Outcome(Vec<RequestId>),
+}
+
+impl Ask {
+    /// The same, of the one that waits under `token`.
+    pub(crate) fn of(self, token: Token) -> Input {
+        match self {
+            Ask::Decide(request) => Input::Submit {
+                token,
+                request,
+                barrier: Vec::new(),
+            },
+            Ask::Hold(request, Quorum { w, sloppy }) => Input::Write {
+                token,
+                request,
+                w,
+                sloppy,
+                session: Session::default(),
+            },
+            Ask::Outcome(names) => Input::Outcome { token, names },
+        }
+    }
+}
+
+impl Work {
+    /// Whether it is an eventual write.
+    pub(crate) fn is_eventual(&self) -> bool {
+        matches!(
+            self,
+            Work::SimpleDb {
+                stage: Stage::Eventual(_) | Stage::Held(..),
+                ..
+            }
+        )
+    }
+
+    /// Whether it is an eventual write, which may wait for long, and whoever asked has gone.
+    pub(crate) fn is_given_up(&self) -> bool {
+        match self {
+            Work::SimpleDb { reply, .. } => self.is_eventual() && reply.is_closed(),
+            _ => false,
+        }
+    }
+
+    /// What it asks of the replica next.
+    pub(crate) fn ask(&self) -> Ask {
+        match self {
+            Work::SimpleDb {
+                stage: Stage::Eventual(quorum),
+                ..
+            } => Ask::Hold(self.name(), *quorum),
+            Work::SimpleDb {
+                stage: Stage::Held(_, names),
+                ..
+            } => Ask::Outcome(names.clone()),
+            _ => Ask::Decide(self.name()),
+        }
+    }
+
+    /// As many members hold it as were asked. Gives it back if its outcome is to be told too.
+    fn held(mut self: Box<Self>, held: &fader_chain::Receipt) -> Option<Box<Work>> {
+        let told = receipt(held);
+        match &mut *self {
+            Work::SimpleDb { demand, stage, .. } if demand.outcome && !held.detached => {
+                let names = held.writes.iter().map(|written| written.name);
+                *stage = Stage::Held(Box::new(told), names.collect());
+                Some(self)
+            }
+            _ => {
+                self.acknowledge(told);
+                None
+            }
+        }
+    }
+
+    /// All its parts are settled.
+    pub(crate) fn settled(mut self: Box<Self>, settled: &[(EntryId, Outcome)]) {
+        let told = match &mut *self {
+            Work::SimpleDb {
+                stage: Stage::Held(told, _),
+                ..
+            } => std::mem::take(&mut **told),
+            _ => Receipt::default(),
+        };
+        match outcomes(settled) {
+            Ok(outcomes) => self.acknowledge(Receipt {
+                version: settled.iter().map(|(id, _)| *id).max(),
+                tentative: false,
+                outcome: Some(outcomes),
+                ..told
+            }),
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    fn acknowledge(self, receipt: Receipt) {
+        if let Work::SimpleDb { outcome, reply, .. } = self {
+            let outcome = outcome.expect("an accepted request has its answer");
+            drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
+        }
+    }
+}
+
+fn outcomes(settled: &[(EntryId, Outcome)]) -> Result<Outcomes, DecodeError> {
+    let outcomes = settled.iter().map(|(_, outcome)| settled_outcome(outcome));
+    let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+    Ok(match outcomes[..] {
+        [one] => Outcomes::single(one),
+        _ => Outcomes::batch(outcomes),
+    })
+}
+
+/// What a client is told of an eventual write that is held.
+fn receipt(held: &fader_chain::Receipt) -> Receipt {
+    let mut stamp: Option<Stamp> = None;
+    let mut version: Option<EntryId> = None;
+    for written in &held.writes {
+        match &written.fate {
+            Fate::Tentative(of) => stamp = stamp.max(Some(*of)),
+            Fate::Settled(id, _) => version = version.max(Some(*id)),
+        }
+    }
+    Receipt {
+        stamp,
+        version: version.filter(|_| stamp.is_none()),
+        tentative: stamp.is_some(),
+        outcome: held
+            .detached
+            .then(|| Outcomes::single(level::Outcome::Detached)),
+        ..Receipt::default()
+    }
+}
+
+impl ChainThread {
+    /// W members hold an eventual write.
+    pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt) {
+        let work = self.desk.take(token);
+        match self.shared.failure() {
+            Some(reason) => work.fail(&unknown(&reason)),
+            None => self.turned.extend(work.held(held)),
+        }
+    }
+
+    /// Forgets what nobody waits for any more.
+    pub(super) fn give_up(&mut self) {
+        for token in self.desk.given_up() {
+            drop(self.desk.take(token));
+            self.step(Input::Abandon(token));
+        }
+    }
+}

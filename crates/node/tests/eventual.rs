@@ -1,0 +1,320 @@
+//! Eventual writes through the handle of a node: alone, and of three members.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use fader_chain::RequestId;
+use fader_node::{ClusterSettings, Node, Settings, Wiring};
+use fader_services::Mode;
+use fader_services::catalog::AccountId;
+use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
+use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Limits, Reply, Request};
+
+fn account() -> AccountId {
+    AccountId("000000000001".to_owned())
+}
+
+fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
+    let settings = Settings {
+        limits,
+        ..Settings::new(folder.path().to_owned())
+    };
+    Node::open(settings).unwrap().0
+}
+
+fn three(folder: &tempfile::TempDir, wiring: Wiring) -> Node {
+    let settings = ClusterSettings {
+        size: 3,
+        wiring,
+        member: Settings::new(folder.path().to_owned()),
+    };
+    Node::open_cluster(settings, |_| {}).unwrap()
+}
+
+async fn create_domain(node: &Node, domain: &str, mode: Mode) {
+    let request = Request::CreateDomain {
+        domain: domain.to_owned(),
+        mode: Some(mode),
+        preference: None,
+    };
+    write(node, request, Demand::default()).await.unwrap();
+}
+
+fn put(domain: &str, item: &str, value: &str) -> Request {
+    let attribute = AttributePut {
+        name: Some("a".to_owned()),
+        value: Some(value.to_owned()),
+        replace: false,
+    };
+    Request::PutAttributes {
+        domain: domain.to_owned(),
+        put: ItemPut {
+            item: Some(item.to_owned()),
+            attributes: vec![attribute],
+        },
+        expected: Vec::new(),
+    }
+}
+
+async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
+    let answered = node.simpledb(&account(), request, demand).await;
+    answered.map(|(_, receipt)| receipt)
+}
+
+async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
+    let request = Request::GetAttributes {
+        domain: domain.to_owned(),
+        item: item.to_owned(),
+        names: Vec::new(),
+        consistent: false,
+    };
+    let (answered, _) = node.simpledb(&account(), request, demand).await.unwrap();
+    let Reply::Attributes(pairs) = answered.reply else {
+        panic!("attributes are asked");
+    };
+    let values = pairs.into_iter();
+    values
+        .map(|pair| String::from_utf8(pair.value.to_vec()).unwrap())
+        .collect()
+}
+
+fn strong() -> Demand {
+    Demand {
+        level: Level::Strong,
+        ..Demand::default()
+    }
+}
+
+fn eventual(r: u8, w: u8) -> Demand {
+    Demand {
+        level: Level::Eventual {
+            r,
+            w,
+            sloppy: false,
+        },
+        ..Demand::default()
+    }
+}
+
+/// The reply waits until the write is settled.
+fn settled(demand: Demand) -> Demand {
+    Demand {
+        outcome: true,
+        ..demand
+    }
+}
+
+fn named(seq: u64, demand: Demand) -> Demand {
+    Demand {
+        request: Some(RequestId {
+            client: 7,
+            seq,
+            part: 0,
+        }),
+        ..demand
+    }
+}
+
+#[tokio::test]
+async fn a_lone_member_takes_and_settles_eventual_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+
+    let told = write(&node, put("carts", "i", "1"), eventual(1, 1))
+        .await
+        .unwrap();
+    assert!(told.tentative && told.stamp.is_some() && told.outcome.is_none());
+    let told = write(&node, put("carts", "i", "2"), settled(eventual(1, 1)))
+        .await
+        .unwrap();
+    assert_eq!(told.outcome, Some(Outcomes::single(Outcome::Applied)));
+    assert!(!told.tentative && told.version.is_some());
+    // The head settles in the order in which it took them.
+    assert_eq!(values(&node, "carts", "i", strong()).await, ["1", "2"]);
+
+    write(&node, put("carts", "i", "3"), strong())
+        .await
+        .unwrap();
+    assert_eq!(values(&node, "carts", "i", strong()).await, ["1", "2", "3"]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn an_acknowledged_write_outlives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let demand = named(1, eventual(1, 1));
+    write(&node, put("carts", "i", "1"), demand.clone())
+        .await
+        .unwrap();
+    node.close().await;
+    drop(node);
+
+    let node = alone(&folder, Limits::default());
+    let told = write(&node, put("carts", "i", "1"), settled(demand))
+        .await
+        .unwrap();
+    assert_eq!(told.outcome, Some(Outcomes::single(Outcome::Applied)));
+    assert_eq!(values(&node, "carts", "i", strong()).await, ["1"]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_level_goes_with_the_mode_and_the_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "strong", Mode::Strong).await;
+    create_domain(&node, "mixed", Mode::Mixed).await;
+    create_domain(&node, "eventual", Mode::Eventual).await;
+    let code = async |domain: &str, demand: Demand| {
+        let told = write(&node, put(domain, "i", "1"), demand).await;
+        told.map(|told| told.tentative).map_err(|error| error.code)
+    };
+    let cases = [
+        (
+            "strong",
+            eventual(1, 1),
+            Err(Code::InvalidParameterCombination),
+        ),
+        ("strong", Demand::default(), Ok(false)),
+        ("mixed", eventual(1, 1), Ok(true)),
+        ("mixed", eventual(1, 2), Err(Code::InvalidParameterValue)),
+        ("mixed", Demand::default(), Ok(false)),
+        ("eventual", Demand::default(), Ok(true)),
+        ("eventual", strong(), Err(Code::InvalidParameterCombination)),
+        ("none", eventual(1, 1), Err(Code::NoSuchDomain)),
+    ];
+    for (domain, demand, expected) in cases {
+        let level = demand.level;
+        assert_eq!(code(domain, demand).await, expected, "{domain} {level:?}");
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_name_is_settled_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let demand = named(1, eventual(1, 1));
+    let first = write(&node, put("carts", "i", "1"), demand.clone())
+        .await
+        .unwrap();
+    let ended = write(&node, put("carts", "i", "1"), settled(demand.clone()))
+        .await
+        .unwrap();
+    assert_eq!(ended.outcome, Some(Outcomes::single(Outcome::Applied)));
+    assert!(ended.stamp.is_none_or(|stamp| Some(stamp) == first.stamp));
+    let again = write(&node, put("carts", "i", "1"), settled(demand))
+        .await
+        .unwrap();
+    assert_eq!(again.version, ended.version);
+
+    let taken = write(&node, put("carts", "i", "1"), named(1, strong())).await;
+    assert_eq!(taken.unwrap_err().code, Code::InvalidParameterCombination);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_limit_is_looked_at_once_more_when_it_is_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        domain_pairs: 1,
+        ..Limits::default()
+    };
+    let node = alone(&folder, limits);
+    create_domain(&node, "carts", Mode::Mixed).await;
+    // Both are accepted: they are judged by committed counters.
+    let demand = settled(eventual(1, 1));
+    let (one, other) = tokio::join!(
+        write(&node, put("carts", "i", "1"), demand.clone()),
+        write(&node, put("carts", "j", "1"), demand),
+    );
+    assert_eq!(
+        one.unwrap().outcome,
+        Some(Outcomes::single(Outcome::Applied))
+    );
+    let cause = Cause::Limit(Code::NumberDomainAttributesExceeded);
+    assert_eq!(
+        other.unwrap().outcome,
+        Some(Outcomes::single(Outcome::Superseded(Some(cause))))
+    );
+    assert_eq!(values(&node, "carts", "i", strong()).await, ["1"]);
+    assert!(values(&node, "carts", "j", strong()).await.is_empty());
+    node.close().await;
+}
+
+/// A write that is held by as many as are asked, then settled: every member shows it.
+async fn is_settled_everywhere(wiring: Wiring) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, wiring);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    for w in 1..=3 {
+        // Each time another member is the first to be asked.
+        let item = format!("i{w}");
+        let demand = named(u64::from(w), eventual(1, w));
+        let told = write(&node, put("carts", &item, "1"), demand.clone())
+            .await
+            .unwrap();
+        assert!(told.tentative || told.version.is_some());
+        let told = write(&node, put("carts", &item, "1"), settled(demand))
+            .await
+            .unwrap();
+        assert_eq!(told.outcome, Some(Outcomes::single(Outcome::Applied)));
+        for _member in 0..3 {
+            assert_eq!(values(&node, "carts", &item, strong()).await, ["1"]);
+        }
+    }
+    let refused = write(&node, put("carts", "i", "1"), eventual(1, 4)).await;
+    assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_settle_a_write_in_a_star() {
+    is_settled_everywhere(Wiring::Star).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_settle_a_write_in_a_chain() {
+    is_settled_everywhere(Wiring::Chain).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_two_members_hold_is_not_lost_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    for victim in ["n1", "n2", "n3"] {
+        let item = format!("on {victim}");
+        let told = write(&node, put("carts", &item, "1"), eventual(1, 2)).await;
+        let cluster = node.cluster().unwrap();
+        cluster.kill(victim).unwrap();
+        told.unwrap();
+        node.ready().await.unwrap();
+        // Whoever holds it has it settled, sooner or later.
+        let shown = async {
+            while values(&node, "carts", &item, strong()).await != ["1"] {
+                tokio::task::yield_now().await;
+            }
+        };
+        let patience = std::time::Duration::from_secs(60);
+        tokio::time::timeout(patience, shown).await.unwrap();
+        cluster.restart(victim).unwrap();
+        let serves = |members: &[fader_node::MemberStatus]| {
+            members
+                .iter()
+                .all(|member| matches!(member.role, Some("head" | "serving")))
+        };
+        let whole = async {
+            while !serves(&cluster.status().1) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(patience, whole).await.unwrap();
+    }
+    node.close().await;
+}
