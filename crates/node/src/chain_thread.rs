@@ -29,12 +29,13 @@ use fader_services::{KeyBuilder, Table, ViewError, item_key};
 
 use crate::clock;
 use crate::cluster::Links;
-use crate::desk::{Desk, Showing, Work, reads_keys};
+use crate::desk::{Desk, Work, reads_keys};
 use crate::engine::{EngineError, Pair};
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
 use crate::settings::Settings;
+use crate::showing::Showing;
 
 /// How often the thread looks after itself when nobody asks for anything.
 const TICK: Duration = Duration::from_millis(100);
@@ -247,6 +248,9 @@ impl ChainThread {
     }
 
     fn read(&mut self, work: Box<Work>, level: Level) {
+        if matches!(level, Level::Eventual { .. }) {
+            return self.read_eventually(work, level);
+        }
         let scope = match &*work {
             Work::Read {
                 account, request, ..
@@ -447,9 +451,9 @@ impl ChainThread {
             Reply::Repeated { id, result } => self.desk.take(token).repeat(id, &result),
             Reply::Held(receipt) => self.on_held(token, &receipt),
             Reply::Outcomes(outcomes) => self.desk.take(token).settled(&outcomes),
-            Reply::ShowRegister(_) | Reply::ShowTentative { .. } | Reply::Lost(_) => {
-                self.desk.take(token).refuse(Refusal::NotServing)
-            }
+            Reply::ShowTentative { .. } => self.show_tentative(token),
+            Reply::ShowRegister(shown) => self.show_register(token, shown),
+            Reply::Lost(_) => self.desk.take(token).refuse(Refusal::NotServing),
         }
     }
 

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
 use crate::member::{check_level, placed};
+use crate::showing::Showing;
 use crate::sweep::Sweep;
 
 type Decision = fader_services::Decision<Result<Answered, Error>>;
@@ -37,14 +38,6 @@ pub(crate) type SimpleDbAnswer = Answer<Result<(Answered, Receipt), Error>>;
 
 /// A catalog command's answer.
 pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
-
-/// What a read may be answered from.
-pub(crate) enum Showing {
-    /// The state to answer from, on the caller's thread.
-    Snapshot(Snapshot),
-    /// The answer: the state was no engine's.
-    Answered(Result<Answered, Error>),
-}
 
 /// How far a SimpleDB request that may change state has come.
 pub(crate) enum Stage {

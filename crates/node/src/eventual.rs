@@ -1,4 +1,5 @@
-//! Eventual writes in the shell: their way through the chain thread, and what a client is told.
+//! Eventual operations in the shell: their way through the chain thread, and what a client is told.
+//! Reads ask for what is shown (`showing`); a write goes this way:
 //!
 //! ```text
 //!  Stage::Strong ── decide: its level is eventual ──┐
@@ -13,12 +14,19 @@
 //!
 //! Deliberately absent: session tokens.
 
-use fader_chain::{DecodeError, EntryId, Fate, Input, Outcome, RequestId, Session, Stamp, Token};
+use bytes::Bytes;
+use fader_chain::{
+    DecodeError, EntryId, Fate, Input, Outcome, Refusal, RequestId, Scope, Session, Shown, Stamp,
+    Token,
+};
+use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Level, Outcomes, Receipt};
-use fader_services::simpledb::settled_outcome;
+use fader_services::simpledb::{Request, settled_outcome};
+use fader_services::{CollectionId, ViewError, item_key};
 
 use crate::chain_thread::{ChainThread, unknown};
 use crate::desk::{Stage, Work};
+use crate::showing::{Item, Showing};
 
 /// What an eventual write asks of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +93,12 @@ impl Work {
         )
     }
 
-    /// Whether it is an eventual write, which may wait for long, and whoever asked has gone.
+    /// Whether it is one that may wait for long, and whoever asked has gone.
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
             Work::SimpleDb { reply, .. } => self.is_eventual() && reply.is_closed(),
-            _ => false,
+            Work::Read { reply, .. } => reply.is_closed(),
+            Work::Catalog { .. } | Work::Sweep => false,
         }
     }
 
@@ -186,15 +195,102 @@ impl ChainThread {
     /// W members hold an eventual write.
     pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt) {
         let work = self.desk.take(token);
+        // Whoever asks after the reply finds it.
+        self.shared
+            .on_unsettled(self.replica.eventual_counts().held);
         match self.shared.failure() {
             Some(reason) => work.fail(&unknown(&reason)),
             None => self.turned.extend(work.held(held)),
         }
     }
 
+    /// Begins an eventual read. One of a domain that is not known here needs nobody.
+    pub(super) fn read_eventually(&mut self, work: Box<Work>, level: fader_chain::Level) {
+        let key = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.item(account, request),
+            _ => Ok(None),
+        };
+        let keys = match key {
+            Ok(Some(key)) => key,
+            Ok(None) => return work.show(Showing::Snapshot(self.desk.snapshot().clone())),
+            Err(error) => return work.show(Showing::Answered(Err(error.into()))),
+        };
+        let token = self.desk.put(work);
+        self.step(Input::Read {
+            token,
+            scope: Scope::Keys(keys),
+            level,
+            session: Session::default(),
+        });
+    }
+
+    /// The register that a read of one item looks at, of others none; nothing without a domain.
+    fn item(
+        &self,
+        account: &AccountId,
+        request: &Request,
+    ) -> Result<Option<Vec<Bytes>>, ViewError> {
+        let collection = self.collection(account, request)?;
+        Ok(collection.map(|collection| match request {
+            Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
+            _ => Vec::new(),
+        }))
+    }
+
+    fn collection(
+        &self,
+        account: &AccountId,
+        request: &Request,
+    ) -> Result<Option<CollectionId>, ViewError> {
+        let Some(name) = request.domain() else {
+            return Ok(None);
+        };
+        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
+        Ok(domain.map(|domain| domain.collection))
+    }
+
+    /// Answers an eventual read with what this member shows.
+    pub(super) fn show_tentative(&mut self, token: Token) {
+        let work = self.desk.take(token);
+        let showing = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.tentative(account, request),
+            _ => return work.refuse(Refusal::NotServing),
+        };
+        work.show(showing.unwrap_or_else(|error| Showing::Answered(Err(error.into()))));
+    }
+
+    fn tentative(&self, account: &AccountId, request: &Request) -> Result<Showing, ViewError> {
+        let snapshot = self.desk.snapshot().clone();
+        match self.collection(account, request)? {
+            Some(collection) => Showing::eventual(snapshot, collection, request, |start, end| {
+                self.replica
+                    .operations_within(start, end)
+                    .cloned()
+                    .collect()
+            }),
+            None => Ok(Showing::Snapshot(snapshot)),
+        }
+    }
+
+    /// Answers an eventual read with what several members show.
+    pub(super) fn show_register(&mut self, token: Token, shown: Shown) {
+        let item = Item {
+            committed: shown.committed,
+            shown: shown.register,
+        };
+        let snapshot = self.desk.snapshot().clone();
+        let work = self.desk.take(token);
+        work.show(Showing::Item(snapshot, Box::new(item)));
+    }
+
     /// Forgets what nobody waits for any more.
     pub(super) fn give_up(&mut self) {
         for token in self.desk.given_up() {
+            self.showing.retain(|(_, other)| *other != token);
             drop(self.desk.take(token));
             self.step(Input::Abandon(token));
         }

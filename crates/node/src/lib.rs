@@ -21,6 +21,7 @@ mod node;
 mod recovery;
 mod seal;
 mod settings;
+mod showing;
 mod status;
 mod sweep;
 mod upkeep;

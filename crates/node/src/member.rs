@@ -8,9 +8,9 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{DiskId, Identity, Incarnation};
+use fader_chain::{DiskId, Identity, Incarnation, Layered};
 use fader_services::catalog::{self, AccountId, DomainEntry};
-use fader_services::level::{Demand, Level};
+use fader_services::level::{Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{CollectionId, Mode, Pace, View};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -26,6 +26,7 @@ use crate::log::{Log, LogStats};
 use crate::recovery::{self, Recovered};
 use crate::seal::{self, SealError};
 use crate::settings::Settings;
+use crate::showing::Showing;
 use crate::status::{Counters, Health, OpenError, Recovery};
 
 /// Messages of other members that wait for the chain thread; what comes beyond is lost.
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     queue_depth: AtomicU64,
     /// How many members the chain has.
     size: AtomicUsize,
+    /// How many operations of its overlay are not settled.
+    unsettled: AtomicUsize,
     counters: Mutex<Counters>,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -84,6 +87,16 @@ impl Shared {
 
     fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// So many operations are not settled; of those that were, a snapshot taken from now on tells.
+    pub(crate) fn on_unsettled(&self, count: usize) {
+        self.unsettled.store(count, Ordering::Release);
+    }
+
+    /// Whether a snapshot taken from now on is all that this member shows.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire) == 0
     }
 
     /// The epoch it adopted last.
@@ -253,6 +266,7 @@ impl Folder {
             health: RwLock::new(Health::Serving),
             queue_depth: AtomicU64::new(0),
             size: AtomicUsize::new(1),
+            unsettled: AtomicUsize::new(0),
             counters: Mutex::default(),
             _lock: lock,
         });
@@ -355,6 +369,38 @@ impl Member {
         Ok(Quorum::of(level))
     }
 
+    /// How an eventual read is answered that is to show what is not settled: one that asks for it,
+    /// or whose key or domain does. A bounded read shows what is committed.
+    pub(crate) fn shows(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Option<fader_chain::Level>, Error> {
+        let Some(name) = request.domain() else {
+            return Ok(None);
+        };
+        let Some(entry) = catalog::domain(&*self.snapshot(), account, name)? else {
+            return Ok(None);
+        };
+        let (level, bound) =
+            simpledb::permits(Some(entry.mode), entry.preference, demand, request)?;
+        simpledb::permits_quorum(level, self.shared.size())?;
+        let is_asked = demand.level != Level::Default
+            || demand.preference.is_some()
+            || entry.preference.is_some();
+        Ok(match level {
+            Level::Eventual { r, sloppy, .. } if is_asked && bound.is_none() => {
+                Some(fader_chain::Level::Eventual {
+                    r: usize::from(r),
+                    // One member alone claims no quorum.
+                    sloppy: sloppy || r == 1,
+                })
+            }
+            _ => None,
+        })
+    }
+
     /// Answers a request that changes nothing on `view`.
     pub(crate) fn answer(
         &self,
@@ -363,6 +409,59 @@ impl Member {
         request: &Request,
         demand: &Demand,
     ) -> Result<Answered, Error> {
+        self.with_context(view, account, (request, demand), |context| {
+            simpledb::answer(view, context, request)
+        })
+    }
+
+    /// Answers a request that changes nothing from what is shown to it.
+    pub(crate) fn answer_from(
+        &self,
+        showing: Showing,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        let asked = (request, demand);
+        match showing {
+            Showing::Answered(answered) => Ok((answered?, Receipt::default())),
+            Showing::Snapshot(snapshot) => {
+                let answered = self.answer(&*snapshot, account, request, demand)?;
+                Ok((answered, Receipt::default()))
+            }
+            Showing::Item(snapshot, item) => {
+                let receipt = item.receipt(request);
+                let answered = self.with_context(&*snapshot, account, asked, |context| {
+                    simpledb::answer_item(&*snapshot, context, request, item.shown)
+                })?;
+                Ok((answered, receipt))
+            }
+            Showing::Tentative(snapshot, tentative) => {
+                let view = Layered::new(&*snapshot, tentative.mutations());
+                let answered = self.with_context(&*snapshot, account, asked, |context| {
+                    let items = |collection| tentative.items(collection);
+                    let context = Context {
+                        unsettled_items: context.collection.map_or(0, items),
+                        ..*context
+                    };
+                    simpledb::answer(&view, &context, request)
+                })?;
+                let receipt = Receipt {
+                    tentative: !tentative.mutations().is_empty(),
+                    ..Receipt::default()
+                };
+                Ok((answered, receipt))
+            }
+        }
+    }
+
+    fn with_context<T>(
+        &self,
+        view: &dyn View,
+        account: &AccountId,
+        (request, demand): (&Request, &Demand),
+        run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let entry = match request.domain() {
             Some(name) => catalog::domain(view, account, name)?,
             None => None,
@@ -372,7 +471,7 @@ impl Member {
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
         };
-        let context = Context {
+        run(&Context {
             account,
             collection,
             mode,
@@ -380,8 +479,7 @@ impl Member {
             now_ms: now_ms(),
             limits: &self.settings.limits,
             pace: &pace,
-        };
-        simpledb::answer(view, &context, request)
+        })
     }
 
     /// Whether it can do its work.

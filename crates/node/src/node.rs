@@ -5,18 +5,19 @@ use std::sync::Arc;
 use fader_chain::{Identity, NodeId};
 use fader_services::ViewError;
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
-use fader_services::level::{Demand, Preference, Receipt};
+use fader_services::level::{Demand, Level, Preference, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
 use crate::cluster::{Cluster, ClusterSettings, Event};
-use crate::desk::{Work, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
+use crate::desk::{NOBODY, Work, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
+use crate::showing::{Showing, answer, ask};
 use crate::status::{Counters, Health, OpenError, Recovery};
 
 /// Scans answered at once; more wait.
@@ -144,12 +145,12 @@ impl Node {
             Doors::Many(cluster) if request.is_write() => {
                 cluster.write(account, &request, &demand).await
             }
-            Doors::Many(cluster) => {
-                let answered = cluster.read(account, &request, &demand).await?;
-                Ok((answered, Receipt::default()))
-            }
+            Doors::Many(cluster) => cluster.read(account, &request, &demand).await,
             Doors::One(member, _) if request.is_write() => {
                 write(member, account, request, demand).await
+            }
+            Doors::One(member, scans) if shows_more(member, &demand) => {
+                read_eventually(member, scans, account, request, demand).await
             }
             Doors::One(member, scans) => {
                 let answered = read(member, scans, account, request, demand).await?;
@@ -326,6 +327,35 @@ async fn read(
     answer
         .await
         .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
+}
+
+/// Whether a read may be shown more than what is committed.
+fn shows_more(member: &Member, demand: &Demand) -> bool {
+    !member.shared().is_settled() || demand.level != Level::Default
+}
+
+/// Answers a read from what its level shows.
+async fn read_eventually(
+    member: &Arc<Member>,
+    scans: &Semaphore,
+    account: &AccountId,
+    request: Request,
+    demand: Demand,
+) -> Result<(Answered, Receipt), Error> {
+    let Some(level) = member.shows(account, &request, &demand)? else {
+        let answered = read(member, scans, account, request, demand).await?;
+        return Ok((answered, Receipt::default()));
+    };
+    let _permit = match reads_keys(&request) {
+        true => None,
+        false => Some(scans.acquire().await.map_err(|_| unavailable(STOPPED))?),
+    };
+    let showing = match member.shared().is_settled() {
+        true => Some(Showing::Snapshot(member.snapshot())),
+        false => ask(member, account, &request, &demand, level).await,
+    };
+    let showing = showing.ok_or_else(|| unavailable(NOBODY))?;
+    answer(member.clone(), showing, account, &request, &demand).await
 }
 
 impl Inner {

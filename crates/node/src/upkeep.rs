@@ -226,6 +226,8 @@ impl ChainThread {
         let epoch = self.replica.epoch();
         let committed = self.replica.commit().index;
         self.shared
+            .on_unsettled(self.replica.eventual_counts().held);
+        self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), epoch, committed);
     }
 }

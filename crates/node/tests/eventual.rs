@@ -1,4 +1,4 @@
-//! Eventual writes through the handle of a node: alone, and of three members.
+//! Eventual writes and reads through the handle of a node: alone, and of three members.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -60,21 +60,42 @@ async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt,
     answered.map(|(_, receipt)| receipt)
 }
 
-async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
+/// The values of an item, and what is told of them.
+async fn get(node: &Node, domain: &str, item: &str, demand: Demand) -> (Vec<String>, Receipt) {
     let request = Request::GetAttributes {
         domain: domain.to_owned(),
         item: item.to_owned(),
         names: Vec::new(),
         consistent: false,
     };
-    let (answered, _) = node.simpledb(&account(), request, demand).await.unwrap();
+    let (answered, receipt) = node.simpledb(&account(), request, demand).await.unwrap();
     let Reply::Attributes(pairs) = answered.reply else {
         panic!("attributes are asked");
     };
-    let values = pairs.into_iter();
-    values
-        .map(|pair| String::from_utf8(pair.value.to_vec()).unwrap())
-        .collect()
+    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
+    let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
+    (values.collect(), receipt)
+}
+
+async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
+    get(node, domain, item, demand).await.0
+}
+
+/// The items that a Select finds.
+async fn select(node: &Node, expression: &str, demand: Demand) -> (Vec<String>, Receipt) {
+    let request = Request::Select {
+        expression: expression.to_owned(),
+        next_token: None,
+        consistent: false,
+    };
+    let (answered, receipt) = node.simpledb(&account(), request, demand).await.unwrap();
+    let Reply::Items { items, .. } = answered.reply else {
+        panic!("items are asked");
+    };
+    let names = items
+        .into_iter()
+        .map(|item| String::from_utf8(item.name.to_vec()).unwrap());
+    (names.collect(), receipt)
 }
 
 fn strong() -> Demand {
@@ -136,6 +157,33 @@ async fn a_lone_member_takes_and_settles_eventual_writes() {
         .await
         .unwrap();
     assert_eq!(values(&node, "carts", "i", strong()).await, ["1", "2", "3"]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn an_eventual_read_shows_what_is_not_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let found = "select * from carts where a = '1'";
+    for number in 0..20 {
+        let item = format!("i{number}");
+        let told = write(&node, put("carts", &item, "1"), eventual(1, 1))
+            .await
+            .unwrap();
+        // At once, be it settled or not.
+        let (values, shown) = get(&node, "carts", &item, eventual(1, 1)).await;
+        assert_eq!(values, ["1"]);
+        assert!(!shown.tentative || shown.stamp == told.stamp);
+        let (items, _) = select(&node, found, eventual(1, 1)).await;
+        assert_eq!(items.len(), number + 1);
+    }
+    let last = write(&node, put("carts", "last", "2"), settled(eventual(1, 1)));
+    last.await.unwrap();
+    let (values, shown) = get(&node, "carts", "i0", eventual(1, 1)).await;
+    assert_eq!(values, ["1"]);
+    assert!(!shown.tentative);
+    assert_eq!(select(&node, found, strong()).await.0.len(), 20);
     node.close().await;
 }
 
@@ -259,6 +307,20 @@ async fn is_settled_everywhere(wiring: Wiring) {
             .await
             .unwrap();
         assert!(told.tentative || told.version.is_some());
+        // R + W > 3 (G4), at whichever member.
+        for _member in 0..3 {
+            assert_eq!(
+                values(&node, "carts", &item, eventual(4 - w, w)).await,
+                ["1"]
+            );
+            if w == 3 {
+                let found = format!("select * from carts where itemName() = '{item}'");
+                assert_eq!(
+                    select(&node, &found, eventual(1, 1)).await.0,
+                    [item.as_str()]
+                );
+            }
+        }
         let told = write(&node, put("carts", &item, "1"), settled(demand))
             .await
             .unwrap();

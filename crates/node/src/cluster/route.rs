@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
-use fader_services::ViewError;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
@@ -17,15 +16,12 @@ use tokio::sync::oneshot;
 
 use super::Cluster;
 use crate::chain_thread::Job;
-use crate::desk::{
-    Answer, NOBODY, Showing, Work, catalog_unavailable, reads_keys, refused, unavailable,
-};
+use crate::desk::{Answer, NOBODY, Work, catalog_unavailable, reads_keys, refused, unavailable};
 use crate::member::{Member, STOPPED};
+use crate::showing::{answer, ask};
 
 /// How long a request may take altogether.
 const REQUEST: Duration = Duration::from_secs(10);
-/// How long one member may take for a read before another is asked.
-const READ: Duration = Duration::from_secs(1);
 /// How long to wait before asking again, where nobody can answer.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -137,7 +133,7 @@ impl Cluster {
         account: &AccountId,
         request: &Request,
         demand: &Demand,
-    ) -> Result<Answered, Error> {
+    ) -> Result<(Answered, Receipt), Error> {
         let scan = match reads_keys(request) {
             true => None,
             false => Some(self.scans.acquire().await),
@@ -145,10 +141,15 @@ impl Cluster {
         if matches!(scan, Some(Err(_))) {
             return Err(unavailable(STOPPED));
         }
+        let shows = match self.keeper() {
+            Some(keeper) => keeper.shows(account, request, demand)?,
+            None => None,
+        };
+        let level = shows.unwrap_or(Level::Strong);
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
             for (_, member) in self.readers() {
-                let Some(showing) = ask(&member, account, request, demand).await else {
+                let Some(showing) = ask(&member, account, request, demand, level).await else {
                     continue;
                 };
                 return answer(member, showing, account, request, demand).await;
@@ -186,44 +187,4 @@ impl Cluster {
         }
         members
     }
-}
-
-async fn ask(
-    member: &Member,
-    account: &AccountId,
-    request: &Request,
-    demand: &Demand,
-) -> Option<Showing> {
-    let (reply, answer) = oneshot::channel();
-    let work = Work::Read {
-        account: account.clone(),
-        request: request.clone(),
-        demand: demand.clone(),
-        reply,
-    };
-    let job = Job::Read(Box::new(work), Level::Strong);
-    member.enqueue(job).ok()?;
-    tokio::time::timeout(READ, answer).await.ok()?.ok()?.ok()
-}
-
-async fn answer(
-    member: Arc<Member>,
-    showing: Showing,
-    account: &AccountId,
-    request: &Request,
-    demand: &Demand,
-) -> Result<Answered, Error> {
-    let snapshot = match showing {
-        Showing::Answered(answered) => return answered,
-        Showing::Snapshot(snapshot) => snapshot,
-    };
-    if reads_keys(request) {
-        return member.answer(&*snapshot, account, request, demand);
-    }
-    let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
-    let answered =
-        tokio::task::spawn_blocking(move || member.answer(&*snapshot, &account, &request, &demand));
-    answered
-        .await
-        .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
 }
