@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|model|release-time`.
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|model|...`.
 //!
 //! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
 //! no shell scripts, no editor settings. Every command works from the root of the repository and

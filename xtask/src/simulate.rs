@@ -54,6 +54,10 @@ pub(crate) fn ci() -> Result<bool> {
 /// Runs without each guard, in a build of their own: the feature must not reach any other.
 pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let target = ["--target-dir", "target/mutants", "--features", "mutants"];
+    // The scripts that each show one guard at work: what the score names must pass.
+    let scripts = ["test", "--quiet", "--package", "fader-chain"];
+    let filter = ["--lib", "replica::tests::mutants"];
+    command::check(command::cargo().args(scripts).args(target).args(filter))?;
     command::check(command::cargo().args(BUILD).args(target))?;
     command::succeeds(
         Command::new("target/mutants/simulate/fader-simulate")

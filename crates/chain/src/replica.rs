@@ -278,13 +278,21 @@ impl Replica {
             && adopted
                 .seat(envelope.from)
                 .is_some_and(|seat| seat.incarnation == envelope.incarnation);
-        if !is_of_epoch && self.guards.has(Guard::EpochCheck) {
+        let is_question = matches!(
+            envelope.message,
+            Message::Query { .. } | Message::QueryAnswer { .. }
+        );
+        let is_let_in = is_question && !self.guards.has(Guard::QuerySameEpoch);
+        if !is_of_epoch && !is_let_in && self.guards.has(Guard::EpochCheck) {
             return Ok(());
         }
         let from = envelope.from;
         self.eventual.on_heard(from);
         match envelope.message {
             Message::Hello { .. } => return self.on_hello(from, envelope.message, step),
+            Message::Commit { id } if !self.guards.has(Guard::LearnReady) => {
+                self.on_commit(id, step)?;
+            }
             _ if self.phase != Phase::Ready => return Ok(()),
             Message::Append {
                 after,

@@ -25,3 +25,13 @@ mod world;
 
 pub use explore::{Found, Limits, Outcome, explore};
 pub use scenarios::{Scenario, scenarios};
+
+/// What goes wrong in the scenario called `name` without `guards`, if anything does.
+pub fn catches(guards: &fader_chain::Guards, name: &str) -> Option<String> {
+    let limits = Limits { states: 2_000_000 };
+    let scenario = scenarios().into_iter().find(|it| it.name == name)?;
+    match explore(&scenario, guards, limits).outcome {
+        Outcome::Violated { what, .. } => Some(what),
+        Outcome::Exhausted | Outcome::CutOff => None,
+    }
+}

@@ -4,100 +4,161 @@
 //! together"); such guards stand here in pairs.
 
 use fader_chain::{Guard, Guards};
+use fader_simulator::model;
 use fader_simulator::world::{Choice, Plan, run};
 
-/// Guards that are removed together, and the seed of a run that fails without them, if one is
-/// known: it is tried first.
-type Mutant = (&'static [Guard], Option<u64>);
+/// Guards that are removed together, and what is known to fail without them.
+type Mutant = (&'static [Guard], By);
+
+/// What catches a mutant.
+#[derive(Clone, Copy)]
+enum By {
+    /// The run of this seed. Seeds drift when the world changes: the next ones are tried too.
+    Seed(u64),
+    /// A scenario of the exhaustive model.
+    Scenario(&'static str),
+    /// A test of this name among the scripts of `chain`, under `replica::tests::mutants`. It shows
+    /// itself that the guard is what makes the difference; `cargo xtask mutants` runs them all
+    /// before it counts.
+    Script(&'static str),
+}
+use By::{Scenario, Script, Seed};
 
 const MUTANTS: &[Mutant] = &[
-    (&[Guard::EpochCheck], Some(10)),
-    (&[Guard::PersistFirst], Some(15)),
-    (&[Guard::ConfirmThisEpoch], None),
-    (&[Guard::SyncingConfirms], Some(57)),
-    (&[Guard::ConfirmId, Guard::AdoptReconciles], None),
-    (&[Guard::AdoptReconciles], Some(84)),
-    (&[Guard::HelloIds], Some(13)),
-    (&[Guard::HelloPersisted], None),
-    (&[Guard::LearnReady], None),
-    (&[Guard::AnswerWhenCommitted], Some(1)),
-    (&[Guard::LeaseRead], Some(129)),
-    (&[Guard::LeaseStamp], Some(43)),
-    (&[Guard::LeaseQuery, Guard::QuerySameEpoch], None),
-    (&[Guard::Query], Some(6)),
-    (&[Guard::QueryByCommitPoint], Some(6)),
-    (&[Guard::TailWaits], Some(209)),
-    (&[Guard::ReadCommitted], Some(13)),
-    (&[Guard::SyncingSilent], Some(500)),
-    (&[Guard::SyncingNoStamp], Some(617)),
-    (&[Guard::DecideLogged], Some(1)),
-    (&[Guard::NoLogged], Some(1)),
-    (&[Guard::NoWaitsCommit], Some(1)),
-    (&[Guard::Dedupe], Some(17)),
-    (&[Guard::DedupePending], Some(17)),
-    (&[Guard::DedupeNo], None),
-    (&[Guard::TruncDropsResults], None),
-    (&[Guard::EventualDedupe], Some(1)),
-    (&[Guard::NamePart], Some(1)),
-    (&[Guard::WindowRefuses], None),
-    (&[Guard::TxnDirtyAll], None),
-    (&[Guard::PromoteIfLarger], Some(1)),
-    (&[Guard::BaseDirty], Some(15)),
-    (&[Guard::BaseOverlay], None),
-    (&[Guard::BaseToken], Some(48)),
-    (&[Guard::BaseFloor], Some(97)),
-    (&[Guard::BaseNumbered], None),
-    (&[Guard::InvisibleKept], Some(1)),
-    (&[Guard::OverlayApart], Some(1)),
-    (&[Guard::KeepUntilCommitted], Some(1)),
-    (&[Guard::JoinKeepsOverlay], None),
-    (&[Guard::JointW], None),
-    (&[Guard::Exchange], None),
-    (&[Guard::ExchangeCommit], None),
-    (&[Guard::SettleByName], Some(7)),
-    (&[Guard::PruneCommitted], Some(1)),
-    (&[Guard::LimitWhole], Some(90)),
-    (&[Guard::AckAttached], Some(127)),
-    (&[Guard::RejoinFilter], None),
-    (&[Guard::Quarantine], None),
-    (&[Guard::FilterPerElement], None),
-    (&[Guard::CollectByVersion], None),
-    (&[Guard::CollectWaitsGap], None),
-    (&[Guard::ReportApplied], None),
-    (&[Guard::CollectByEntry], None),
-    (&[Guard::DigestCompare], None),
-    (&[Guard::ClockBound], None),
-    (&[Guard::FillDoneLast], None),
-    (&[Guard::FillSameEpoch], None),
-    (&[Guard::FillPersisted], None),
-    (&[Guard::FillDefers], Some(32)),
-    (&[Guard::JoinBringsResults], Some(32)),
-    (&[Guard::BarrierAll], Some(23)),
-    (&[Guard::BarrierSettles], Some(15)),
-    (&[Guard::BoundLease], Some(15)),
+    (&[Guard::EpochCheck], Seed(10)),
+    (&[Guard::PersistFirst], Seed(15)),
+    (&[Guard::SyncingConfirms], Seed(57)),
+    (
+        &[Guard::ConfirmId, Guard::AdoptReconciles],
+        Scenario("chain-moves-three"),
+    ),
+    (&[Guard::AdoptReconciles], Seed(84)),
+    (&[Guard::HelloIds], Seed(13)),
+    (&[Guard::AnswerWhenCommitted], Seed(1)),
+    (&[Guard::LeaseRead], Seed(129)),
+    (&[Guard::LeaseStamp], Seed(43)),
+    (&[Guard::Query], Seed(6)),
+    (&[Guard::QueryByCommitPoint], Seed(6)),
+    (&[Guard::TailWaits], Seed(209)),
+    (&[Guard::ReadCommitted], Seed(13)),
+    (&[Guard::SyncingSilent], Seed(500)),
+    (
+        &[Guard::SyncingNoStamp],
+        Script("eventual::syncing_no_stamp"),
+    ),
+    (&[Guard::DecideLogged], Seed(1)),
+    (&[Guard::NoLogged], Seed(1)),
+    (&[Guard::NoWaitsCommit], Seed(1)),
+    (&[Guard::Dedupe], Seed(17)),
+    (&[Guard::DedupePending], Seed(17)),
+    (&[Guard::DedupeNo], Scenario("star-conditions")),
+    (
+        &[Guard::TruncDropsResults],
+        Script("a_decision_that_was_cut_is_decided_anew"),
+    ),
+    (&[Guard::EventualDedupe], Seed(1)),
+    (&[Guard::NamePart], Seed(1)),
+    (&[Guard::WindowRefuses], Script("eventual::window_refuses")),
+    (&[Guard::TxnDirtyAll], Scenario("star-transactions")),
+    (&[Guard::PromoteIfLarger], Seed(1)),
+    (&[Guard::BaseDirty], Seed(15)),
+    (&[Guard::BaseOverlay], Script("eventual::base_overlay")),
+    (&[Guard::BaseToken], Script("eventual::base_token")),
+    (&[Guard::BaseFloor], Seed(97)),
+    (&[Guard::BaseNumbered], Script("eventual::base_numbered")),
+    (&[Guard::InvisibleKept], Seed(1)),
+    (&[Guard::OverlayApart], Seed(1)),
+    (&[Guard::KeepUntilCommitted], Seed(1)),
+    (
+        &[Guard::JoinKeepsOverlay],
+        Script("eventual::join_keeps_overlay"),
+    ),
+    (&[Guard::JointW], Script("eventual::joint_w")),
+    (&[Guard::Exchange], Script("eventual::exchange")),
+    (
+        &[Guard::ExchangeCommit],
+        Script("eventual::exchange_commit"),
+    ),
+    (&[Guard::SettleByName], Seed(7)),
+    (&[Guard::PruneCommitted], Seed(1)),
+    (&[Guard::LimitWhole], Seed(90)),
+    (&[Guard::AckAttached], Seed(127)),
+    (
+        &[Guard::RejoinFilter],
+        Script("returning_operations_are_filtered_by_element"),
+    ),
+    (&[Guard::Quarantine], Script("eventual::quarantine")),
+    (
+        &[Guard::FilterPerElement],
+        Script("returning_operations_are_filtered_by_element"),
+    ),
+    (
+        &[Guard::CollectByVersion],
+        Script("returning_operations_are_filtered_by_ids"),
+    ),
+    (&[Guard::CollectWaitsGap], Script("an_open_gap_is_reported")),
+    (
+        &[Guard::ReportApplied],
+        Script("what_is_applied_is_reported"),
+    ),
+    (&[Guard::CollectByEntry], Script("marks_go_by_their_entry")),
+    (&[Guard::DigestCompare], Script("digests_are_compared")),
+    (&[Guard::ClockBound], Script("eventual::clock_bound")),
+    (
+        &[Guard::FillDoneLast],
+        Script("done_is_said_when_the_gap_is_closed"),
+    ),
+    (
+        &[Guard::FillSameEpoch],
+        Script("done_is_said_of_the_greeting_of_its_epoch"),
+    ),
+    (
+        &[Guard::FillPersisted],
+        Script("done_is_said_when_what_was_filled_is_durable"),
+    ),
+    (&[Guard::FillDefers], Seed(32)),
+    (&[Guard::JoinBringsResults], Seed(32)),
+    (&[Guard::BarrierAll], Script("eventual::barrier_all")),
+    (
+        &[Guard::BarrierSettles],
+        Script("eventual::barrier_settles"),
+    ),
+    (&[Guard::BoundLease], Seed(15)),
 ];
 
-/// Runs until every mutant is caught, or `seeds` runs have not caught it. Whether all were.
+/// Says of every mutant what caught it; whether all were. After the seed that is known, `seeds`
+/// more are tried.
 pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
     let mut caught = 0;
-    for (guards, known) in MUTANTS {
-        let seeds = known.iter().copied().chain(1..=seeds);
+    for (guards, by) in MUTANTS {
         let removed = Guards::without(guards.to_vec());
-        let finding = seeds
-            .map(|seed| (seed, run(&Plan::new(seed, choice), &removed, false).failure))
-            .find_map(|(seed, failure)| Some((seed, failure?)));
+        let finding = match by {
+            Seed(known) => by_seed(*known, seeds, choice, &removed),
+            Scenario(name) => {
+                model::catches(&removed, name).map(|what| format!("by scenario {name}: {what}"))
+            }
+            Script(name) => Some(format!("by script {name}")),
+        };
         let names: Vec<String> = guards.iter().map(|guard| format!("{guard:?}")).collect();
         let names = names.join(" with ");
         match finding {
-            Some((seed, failure)) => {
+            Some(finding) => {
                 caught += 1;
-                let text = failure.to_string();
-                let line = text.lines().next().unwrap_or("");
-                println!("{names:<28} caught by seed {seed}: {line}");
+                println!("{names:<28} caught {finding}");
             }
             None => println!("{names:<28} SURVIVES"),
         }
     }
     println!("{caught}/{} mutants caught", MUTANTS.len());
     caught == MUTANTS.len()
+}
+
+fn by_seed(known: u64, seeds: u64, choice: &Choice, removed: &Guards) -> Option<String> {
+    let (seed, failure) = std::iter::once(known)
+        .chain(1..=seeds)
+        .map(|seed| (seed, run(&Plan::new(seed, choice), removed, false).failure))
+        .find_map(|(seed, failure)| Some((seed, failure?)))?;
+    let text = failure.to_string();
+    let line = text.lines().next().unwrap_or("");
+    Some(format!("by seed {seed}: {line}"))
 }

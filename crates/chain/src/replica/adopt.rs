@@ -78,7 +78,8 @@ impl Replica {
         let lsn = self.persist(Record::Epoch(next.clone()), step);
         self.phase = Phase::Adopting(lsn);
         self.early = None;
-        self.writes.on_epoch();
+        self.writes
+            .on_epoch(self.guards.has(Guard::ConfirmThisEpoch));
         self.reads.on_epoch();
         if self.joining.on_epoch(self.guards.has(Guard::FillSameEpoch)) {
             step.host.unfix();

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use super::eventual::Seen;
 use super::{Level, Now, Replica, Reply, Session, Step};
+use crate::change::Change;
 use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::host::{Refusal, Token};
+use crate::log::Slot;
 use crate::message::{Message, Scope};
 use crate::stamp::EntryId;
 use crate::view::ViewError;
@@ -158,10 +160,26 @@ impl Replica {
         if !self.guards.has(Guard::ReadCommitted) {
             return Some(self.log.last());
         }
-        let is_clean = self.log.dirty(scope, self.commit).is_none();
+        let is_clean = self.is_clean(scope);
         let asks = !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint);
         let knows = is_clean || !self.guards.has(Guard::Query);
         (knows || (!asks && self.speaks_for(scope))).then_some(self.commit)
+    }
+
+    /// RD-2, CO-2: no entry that may not be committed changes what `scope` names.
+    fn is_clean(&self, scope: &Scope) -> bool {
+        match self.log.dirty(scope, self.commit) {
+            None => true,
+            Some(_) if self.guards.has(Guard::TxnDirtyAll) => false,
+            Some(_) => {
+                let first = |slot: &Slot| slot.entry.changes.first().map(Change::key).cloned();
+                let Scope::Keys(keys) = scope else {
+                    return false;
+                };
+                let mut firsts = self.log.above(self.commit).filter_map(first);
+                !firsts.any(|key| keys.contains(&key))
+            }
+        }
     }
 
     /// RD-4: nobody speaks for a register while an entry it inherited may or may not be committed.

@@ -63,12 +63,15 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    pub(super) fn on_epoch(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting);
+    pub(super) fn on_epoch(&mut self, same_epoch: bool) {
+        let confirmed = std::mem::take(&mut self.confirmed);
         *self = Writes {
-            waiting,
+            waiting: std::mem::take(&mut self.waiting),
             ..Writes::default()
         };
+        if !same_epoch {
+            self.confirmed = confirmed;
+        }
     }
 
     pub(super) fn greet(&mut self, nodes: impl Iterator<Item = NodeId>, told: EntryId) {
@@ -209,8 +212,14 @@ impl Replica {
         if !self.guards.has(Guard::Dedupe) {
             return Ok(None);
         }
+        let counts = |id: EntryId| {
+            let slot = self.log.get(id);
+            let is_no = slot.is_some_and(|slot| slot.entry.changes.is_empty());
+            (id <= self.commit || self.guards.has(Guard::DedupePending))
+                && (!is_no || self.guards.has(Guard::DedupeNo))
+        };
         if let Some(id) = self.log.named(name)
-            && (id <= self.commit || self.guards.has(Guard::DedupePending))
+            && counts(id)
         {
             return Ok(Some(Known::Logged(id)));
         }

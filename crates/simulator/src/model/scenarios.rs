@@ -251,7 +251,10 @@ fn changing(wiring: Wiring) -> Vec<Scenario> {
             crashes: 1,
             retries: 1,
             epochs: 2,
-            ..scenario(["star-crash", "chain-crash"], vec![put_if_absent("k", "a")])
+            ..scenario(
+                ["star-crash", "chain-crash"],
+                vec![put("k", "a"), put_if_absent("k", "b")],
+            )
         },
         Scenario {
             lease_ends: 1,
@@ -262,8 +265,9 @@ fn changing(wiring: Wiring) -> Vec<Scenario> {
             )
         },
         Scenario {
-            moves: 1,
-            epochs: 2,
+            members: 2,
+            moves: 2,
+            epochs: 3,
             ..scenario(
                 ["star-moves", "chain-moves"],
                 vec![put("k", "a"), put("k", "b")],

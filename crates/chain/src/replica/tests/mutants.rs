@@ -209,3 +209,31 @@ fn returning_operations_are_filtered_by_ids() {
     let script = lines_of("an_operation_is_judged_by_ids");
     check(Guard::CollectByVersion, &script, "k=a+b");
 }
+
+#[test]
+fn a_decision_that_was_cut_is_decided_anew() {
+    // Member 3 alone gets the write; 2 does not have it, greets 3, and 3 lets go of it. When 3 is
+    // head, a retry by name is a request that nobody has decided.
+    let script = "
+        start 1 2 3
+        configure 1 star 1 2 3
+        run
+        put 1 10 k a name=7/1
+        flush
+        deliver 1 3
+        sync 3
+        crash 1
+        configure 2 star 2 3
+        run
+        configure 3 star 3 2
+        run
+        lease 2 3
+        put 3 11 k a name=7/1
+        run
+    ";
+    let shown = shown_without(Guards::default(), script);
+    assert!(shown.contains("n3 answers 11: done as 3.1"), "{shown}");
+    // With a result that outlived its entry the retry waits for what will never be committed.
+    let shown = shown_without(Guards::without([Guard::TruncDropsResults]), script);
+    assert!(!shown.contains("n3 answers 11"), "{shown}");
+}
