@@ -31,6 +31,7 @@ use crate::clock;
 use crate::cluster::Links;
 use crate::desk::{Desk, Work, reads_keys};
 use crate::engine::{EngineError, Pair};
+use crate::eventual::Ask;
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
@@ -242,14 +243,17 @@ impl ChainThread {
     }
 
     pub(super) fn submit(&mut self, work: Box<Work>) {
-        let ask = work.ask();
+        let ask = match work.ask() {
+            Ask::Gather(name) => self.gather(name, &work),
+            ask => ask,
+        };
         let token = self.desk.put(work);
         self.step(ask.of(token));
     }
 
     fn read(&mut self, work: Box<Work>, level: Level) {
-        if matches!(level, Level::Eventual { .. }) {
-            return self.read_eventually(work, level);
+        if matches!(level, Level::Eventual { .. } | Level::Barrier) {
+            return self.read_tentative(work, level);
         }
         let scope = match &*work {
             Work::Read {
@@ -440,7 +444,7 @@ impl ChainThread {
                 self.showing.push((at, token));
             }
             Reply::Show { at } => self.show(token, at),
-            Reply::Refused(refusal) => self.desk.take(token).refuse(refusal),
+            Reply::Refused(refusal) => self.refuse(token, refusal),
             Reply::Unknown => {
                 let reason = self
                     .shared

@@ -21,7 +21,7 @@ use fader_chain::{
 };
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Level, Outcomes, Receipt};
-use fader_services::simpledb::{Request, settled_outcome};
+use fader_services::simpledb::{Code, Request, settled_outcome};
 use fader_services::{CollectionId, ViewError, item_key};
 
 use crate::chain_thread::{ChainThread, unknown};
@@ -52,8 +52,10 @@ impl Quorum {
 
 /// What a request that may change state asks of the replica.
 pub(crate) enum Ask {
-    /// That it be decided, under its name.
-    Decide(Option<RequestId>),
+    /// That it be decided, under its name, when these registers are settled.
+    Decide(Option<RequestId>, Vec<Bytes>),
+    /// The same, when the one that it is about is.
+    Gather(Option<RequestId>),
     /// That it be accepted, under its name, and held.
     Hold(Option<RequestId>, Quorum),
     /// How these ended.
@@ -64,11 +66,12 @@ impl Ask {
     /// The same, of the one that waits under `token`.
     pub(crate) fn of(self, token: Token) -> Input {
         match self {
-            Ask::Decide(request) => Input::Submit {
+            Ask::Decide(request, barrier) => Input::Submit {
                 token,
                 request,
-                barrier: Vec::new(),
+                barrier,
             },
+            Ask::Gather(request) => Ask::Decide(request, Vec::new()).of(token),
             Ask::Hold(request, Quorum { w, sloppy }) => Input::Write {
                 token,
                 request,
@@ -102,6 +105,17 @@ impl Work {
         }
     }
 
+    /// Whether it was refused for want of its domain.
+    fn lacks_domain(&self) -> bool {
+        match self {
+            Work::SimpleDb {
+                outcome: Some(Err(error)),
+                ..
+            } => error.code == Code::NoSuchDomain,
+            _ => false,
+        }
+    }
+
     /// What it asks of the replica next.
     pub(crate) fn ask(&self) -> Ask {
         match self {
@@ -113,7 +127,12 @@ impl Work {
                 stage: Stage::Held(_, names),
                 ..
             } => Ask::Outcome(names.clone()),
-            _ => Ask::Decide(self.name()),
+            Work::SimpleDb {
+                request, demand, ..
+            } if demand.level == Level::Barrier && is_conditional(request) => {
+                Ask::Gather(self.name())
+            }
+            _ => Ask::Decide(self.name(), Vec::new()),
         }
     }
 
@@ -161,6 +180,15 @@ impl Work {
     }
 }
 
+/// Of an unconditional write a barrier asks nothing that a strong one does not do.
+fn is_conditional(request: &Request) -> bool {
+    match request {
+        Request::PutAttributes { expected, .. } => !expected.is_empty(),
+        Request::DeleteAttributes { expected, .. } => !expected.is_empty(),
+        _ => false,
+    }
+}
+
 fn outcomes(settled: &[(EntryId, Outcome)]) -> Result<Outcomes, DecodeError> {
     let outcomes = settled.iter().map(|(_, outcome)| settled_outcome(outcome));
     let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
@@ -204,8 +232,21 @@ impl ChainThread {
         }
     }
 
-    /// Begins an eventual read. One of a domain that is not known here needs nobody.
-    pub(super) fn read_eventually(&mut self, work: Box<Work>, level: fader_chain::Level) {
+    /// Decides after a barrier on the register of the write (BR-1).
+    pub(super) fn gather(&self, name: Option<RequestId>, work: &Work) -> Ask {
+        let keys = match work {
+            Work::SimpleDb {
+                account, request, ..
+            } => self.item(account, request),
+            _ => Ok(None),
+        };
+        // What cannot be read is said by who decides.
+        Ask::Decide(name, keys.ok().flatten().unwrap_or_default())
+    }
+
+    /// Begins a read that takes note of what is not settled. Whether there is no such domain, only
+    /// the head can say.
+    pub(super) fn read_tentative(&mut self, work: Box<Work>, level: fader_chain::Level) {
         let key = match &*work {
             Work::Read {
                 account, request, ..
@@ -214,6 +255,7 @@ impl ChainThread {
         };
         let keys = match key {
             Ok(Some(key)) => key,
+            Ok(None) if !self.replica.is_head() => return work.refuse(Refusal::NotServing),
             Ok(None) => return work.show(Showing::Snapshot(self.desk.snapshot().clone())),
             Err(error) => return work.show(Showing::Answered(Err(error.into()))),
         };
@@ -226,7 +268,7 @@ impl ChainThread {
         });
     }
 
-    /// The register that a read of one item looks at, of others none; nothing without a domain.
+    /// The register that a request is about, if it is one; nothing without a domain.
     fn item(
         &self,
         account: &AccountId,
@@ -235,6 +277,16 @@ impl ChainThread {
         let collection = self.collection(account, request)?;
         Ok(collection.map(|collection| match request {
             Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
+            Request::PutAttributes { put, .. } => {
+                let item = put.item.iter();
+                item.map(|item| item_key(collection, item.as_bytes()))
+                    .collect()
+            }
+            Request::DeleteAttributes { delete, .. } => {
+                let item = delete.item.iter();
+                item.map(|item| item_key(collection, item.as_bytes()))
+                    .collect()
+            }
             _ => Vec::new(),
         }))
     }
@@ -285,6 +337,17 @@ impl ChainThread {
         let snapshot = self.desk.snapshot().clone();
         let work = self.desk.take(token);
         work.show(Showing::Item(snapshot, Box::new(item)));
+    }
+
+    /// Nothing was done. Where a domain is not known, another member may know it (7.4).
+    pub(super) fn refuse(&mut self, token: Token, refusal: Refusal) {
+        let work = self.desk.take(token);
+        let is_elsewhere =
+            refusal == Refusal::Denied && work.lacks_domain() && !self.replica.is_head();
+        work.refuse(match is_elsewhere {
+            true => Refusal::NotServing,
+            false => refusal,
+        });
     }
 
     /// Forgets what nobody waits for any more.

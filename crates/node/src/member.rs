@@ -369,8 +369,8 @@ impl Member {
         Ok(Quorum::of(level))
     }
 
-    /// How an eventual read is answered that is to show what is not settled: one that asks for it,
-    /// or whose key or domain does. A bounded read shows what is committed.
+    /// How a read is answered that takes note of what is not settled, because it asks for that, or
+    /// its key or domain does. A bounded one shows what is committed.
     pub(crate) fn shows(
         &self,
         account: &AccountId,
@@ -390,6 +390,7 @@ impl Member {
             || demand.preference.is_some()
             || entry.preference.is_some();
         Ok(match level {
+            Level::Barrier => Some(fader_chain::Level::Barrier),
             Level::Eventual { r, sloppy, .. } if is_asked && bound.is_none() => {
                 Some(fader_chain::Level::Eventual {
                     r: usize::from(r),

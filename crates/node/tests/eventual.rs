@@ -7,7 +7,9 @@ use fader_node::{ClusterSettings, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
-use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Limits, Reply, Request};
+use fader_services::simpledb::{
+    AttributePut, Code, Error, Expected, ItemPut, Limits, Reply, Request,
+};
 
 fn account() -> AccountId {
     AccountId("000000000001".to_owned())
@@ -184,6 +186,60 @@ async fn an_eventual_read_shows_what_is_not_settled() {
     assert_eq!(values, ["1"]);
     assert!(!shown.tentative);
     assert_eq!(select(&node, found, strong()).await.0.len(), 20);
+    node.close().await;
+}
+
+fn barrier() -> Demand {
+    Demand {
+        level: Level::Barrier,
+        ..Demand::default()
+    }
+}
+
+/// What was acknowledged before decides reads and conditions with a barrier (G8).
+async fn a_barrier_takes_note(node: &Node, w: u8) {
+    create_domain(node, "carts", Mode::Mixed).await;
+    for number in 0..5 {
+        let item = format!("i{number}");
+        let told = write(node, put("carts", &item, "1"), eventual(1, w));
+        told.await.unwrap();
+        assert_eq!(values(node, "carts", &item, barrier()).await, ["1"]);
+
+        let item = format!("j{number}");
+        let told = write(node, put("carts", &item, "1"), eventual(1, w));
+        told.await.unwrap();
+        let Request::PutAttributes { domain, put, .. } = put("carts", &item, "2") else {
+            panic!("it is a put");
+        };
+        let expected = vec![Expected {
+            name: Some("a".to_owned()),
+            value: Some("1".to_owned()),
+            exists: None,
+        }];
+        let conditional = Request::PutAttributes {
+            domain,
+            put,
+            expected,
+        };
+        write(node, conditional, barrier()).await.unwrap();
+        assert_eq!(values(node, "carts", &item, strong()).await, ["1", "2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_barrier_takes_note_of_what_is_not_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    a_barrier_takes_note(&node, 1).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_asks_all_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    a_barrier_takes_note(&node, 1).await;
     node.close().await;
 }
 

@@ -148,7 +148,11 @@ impl Cluster {
         let level = shows.unwrap_or(Level::Strong);
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
-            for (_, member) in self.readers() {
+            let members = match level {
+                Level::Barrier => self.head().into_iter().collect(),
+                _ => self.readers(),
+            };
+            for (_, member) in members {
                 let Some(showing) = ask(&member, account, request, demand, level).await else {
                     continue;
                 };
