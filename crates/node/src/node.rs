@@ -133,7 +133,7 @@ impl Node {
     /// Carries out one SimpleDB request for `account`, at the level that it demands.
     ///
     /// # Errors
-    /// [`simpledb::Error`]: a refusal never took effect; `ServiceUnavailable` or `InternalError` on
+    /// [`Error`]: a refusal never took effect; `ServiceUnavailable` or `InternalError` on
     /// a write means unknown.
     pub async fn simpledb(
         &self,
