@@ -70,6 +70,11 @@ fn learn(evidence: &Evidence<'_>, known: &mut Known, at: usize) {
         return;
     };
     for (key, ops, stamp) in written(evidence, call, reply) {
+        // What a limit refused was never written: nothing has to be above it.
+        let name = evidence.name_of(stamp).filter(|_| !stamp.is_strong());
+        if name.is_some_and(|name| evidence.refused(name).is_some()) {
+            continue;
+        }
         let (register, calls) = known.seen.entry(key.clone()).or_default();
         register.merge(ops, stamp);
         calls.push(at);
