@@ -185,8 +185,7 @@ impl Replica {
     /// Whether it may answer clients now (I7, I10).
     pub fn may_serve(&self, now: Now) -> bool {
         let lease = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseRead);
-        let role = self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingSilent);
-        self.is_ready() && lease && role && !self.joining.is_open()
+        lease && self.may_show()
     }
 
     /// The state at the commit id `at`, over the engine's. `None` if the engine is beyond it: a
@@ -291,7 +290,7 @@ impl Replica {
         match envelope.message {
             Message::Hello { .. } => return self.on_hello(from, envelope.message, step),
             Message::Commit { id } if !self.guards.has(Guard::LearnReady) => {
-                self.on_commit(id, step)?;
+                self.learn(id, step)?;
             }
             _ if self.phase != Phase::Ready => return Ok(()),
             Message::Append {
@@ -300,7 +299,7 @@ impl Replica {
                 commit,
             } => self.on_append(from, after, entries, commit, step)?,
             Message::Confirm { id } => self.on_confirm(from, id, step)?,
-            Message::Commit { id } => self.on_commit(id, step)?,
+            Message::Commit { id } => self.learn(id, step)?,
             Message::Resend { after } => self.on_resend(from, after),
             Message::Query { number, scope } => self.on_query(from, number, &scope, step),
             Message::QueryAnswer { number, commit } => {

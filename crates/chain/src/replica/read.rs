@@ -142,14 +142,17 @@ impl Replica {
 
     /// RD-1 to RD-4.
     fn answer_strong(&self, waiting: &Waiting, step: &Step<'_>) -> Answer {
-        if !self.may_serve(step.now) {
-            return Answer::Refuse;
+        match self.answers_now(step.now, &waiting.scope) {
+            Some(at) => Answer::Show(at),
+            None if !self.may_serve(step.now) => Answer::Refuse,
+            None if self.asks() => Answer::Ask,
+            None => Answer::Wait,
         }
-        if let Some(at) = self.answers_now(step.now, &waiting.scope) {
-            return Answer::Show(at);
-        }
-        let asks = !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint);
-        if asks { Answer::Ask } else { Answer::Wait }
+    }
+
+    /// RD-3: whether somebody else has to say what is committed of a dirty register.
+    fn asks(&self) -> bool {
+        !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint)
     }
 
     /// The commit id at which a strong read of `scope` can be shown here at once, if it can.
@@ -160,10 +163,8 @@ impl Replica {
         if !self.guards.has(Guard::ReadCommitted) {
             return Some(self.log.last());
         }
-        let is_clean = self.is_clean(scope);
-        let asks = !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint);
-        let knows = is_clean || !self.guards.has(Guard::Query);
-        (knows || (!asks && self.speaks_for(scope))).then_some(self.commit)
+        let knows = self.is_clean(scope) || !self.guards.has(Guard::Query);
+        (knows || (!self.asks() && self.speaks_for(scope))).then_some(self.commit)
     }
 
     /// RD-2, CO-2: no entry that may not be committed changes what `scope` names.
@@ -220,11 +221,8 @@ impl Replica {
     /// Whatever was clean when the lease ended is behind by no more than the time since.
     fn answer_after_lease(&self, waiting: &Waiting, bound: u64, now: u64) -> Answer {
         let is_clean = self.log.dirty(&waiting.scope, self.commit).is_none();
-        let is_member = self.is_ready()
-            && self.role() == Some(crate::config::Role::Serving)
-            && !self.joining.is_open();
         let since = now.saturating_sub(self.lease_until);
-        match is_member && is_clean && self.lease_until != 0 && since <= bound {
+        match self.may_show() && is_clean && self.lease_until != 0 && since <= bound {
             true => Answer::Show(self.commit),
             false => Answer::Refuse,
         }
@@ -251,8 +249,7 @@ impl Replica {
     /// RD-4: another member asks this one.
     pub(super) fn on_query(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
         let is_live = step.now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseQuery);
-        let is_asked = self.is_commit_point() || !self.guards.has(Guard::QueryByCommitPoint);
-        if is_live && is_asked && self.speaks_for(scope) {
+        if is_live && !self.asks() && self.speaks_for(scope) {
             let commit = self.commit;
             self.send(from, Message::QueryAnswer { number, commit }, step);
         }
@@ -292,18 +289,13 @@ impl Replica {
         Ok(())
     }
 
-    /// The commit id grew: some of those that wait may be clean now.
-    pub(super) fn on_commit_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+    /// Some of those that wait may be clean now; what was not answered for long is asked again.
+    pub(super) fn retry_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let numbers: Vec<u64> = self.reads.waiting.keys().copied().collect();
         for number in numbers {
             self.try_read(number, step)?;
         }
         Ok(())
-    }
-
-    /// Asks again what was not answered.
-    pub(super) fn retry_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        self.on_commit_reads(step)
     }
 
     pub(super) fn abandon_read(&mut self, token: Token) {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Effect, Replica, Reply, Step};
-use crate::change::{Change, Mutation, Under, apply};
+use crate::change::{Change, Mutation, apply};
 use crate::config::{NodeId, Wiring};
 use crate::entry::{Entry, RequestId};
 use crate::guard::Guard;
@@ -116,9 +116,15 @@ impl Writes {
             .map(|waiting| waiting.token)
     }
 
-    fn wait(&mut self, waiting: Waiting) {
-        let at = self.waiting.partition_point(|other| other.id <= waiting.id);
-        self.waiting.insert(at, waiting);
+    /// What `node` has confirmed in this epoch.
+    fn confirmed_by(&self, node: NodeId) -> EntryId {
+        self.confirmed.get(&node).copied().unwrap_or_default()
+    }
+
+    /// Answers `token` when `id` is committed and applied.
+    fn wait(&mut self, id: EntryId, token: Token, repeats: Option<RequestId>) {
+        let at = self.waiting.partition_point(|other| other.id <= id);
+        self.waiting.insert(at, Waiting { id, token, repeats });
     }
 }
 
@@ -142,7 +148,7 @@ impl Replica {
     }
 
     pub(super) fn refuses_submit(&self) -> Option<Refusal> {
-        let uncommitted = self.log.last().index - self.commit.index.min(self.log.last().index);
+        let uncommitted = self.log.last().index.saturating_sub(self.commit.index);
         if !self.is_ready() {
             Some(Refusal::NotServing)
         } else if !self.is_head() {
@@ -194,11 +200,7 @@ impl Replica {
         if answers_early {
             step.reply(token, Reply::Decided { id: Some(id) });
         } else {
-            self.writes.wait(Waiting {
-                id,
-                token,
-                repeats: None,
-            });
+            self.writes.wait(id, token, None);
         }
         Ok(())
     }
@@ -228,11 +230,7 @@ impl Replica {
 
     fn answer_known(&mut self, token: Token, name: RequestId, known: Known, step: &mut Step<'_>) {
         match known {
-            Known::Logged(id) => self.writes.wait(Waiting {
-                id,
-                token,
-                repeats: Some(name),
-            }),
+            Known::Logged(id) => self.writes.wait(id, token, Some(name)),
             Known::Decided { id, result } => step.reply(token, Reply::Repeated { id, result }),
             Known::Settled { .. } => step.refuse(token, Refusal::NameUsed(name)),
             Known::TooOld => step.refuse(token, Refusal::TooOld(name)),
@@ -253,11 +251,7 @@ impl Replica {
         if !waits || id <= self.log.applied() {
             step.reply(token, Reply::Decided { id: None });
         } else {
-            self.writes.wait(Waiting {
-                id,
-                token,
-                repeats: None,
-            });
+            self.writes.wait(id, token, None);
         }
     }
 
@@ -358,11 +352,7 @@ impl Replica {
     }
 
     /// WR-6: a ready member takes over what the commit point recorded.
-    pub(super) fn on_commit(&mut self, id: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
-        self.learn(id, step)
-    }
-
-    fn learn(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
+    pub(super) fn learn(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.is_commit_point() {
             return Ok(());
         }
@@ -400,12 +390,7 @@ impl Replica {
         let adopted = self.configuration.as_ref().expect("a ready member has one");
         let confirmed = |node: NodeId| match node == self.me.node {
             true => self.persisted,
-            false => self
-                .writes
-                .confirmed
-                .get(&node)
-                .copied()
-                .unwrap_or_default(),
+            false => self.writes.confirmed_by(node),
         };
         let counts = |seat: &&crate::config::Seat| {
             let is_needed = adopted.wiring == Wiring::Star || adopted.syncing() == Some(seat.node);
@@ -425,7 +410,7 @@ impl Replica {
         self.commit = commit;
         self.writes.progress_at = step.now.monotonic;
         self.apply_committed(step);
-        self.on_commit_reads(step)
+        self.retry_reads(step)
     }
 
     /// Hands committed entries to the engine; above an open gap they wait (D9). A joining member
@@ -487,13 +472,7 @@ impl Replica {
             (adopted.source(node) == Some(self.me.node)).then_some(node)
         });
         let applied = self.log.applied();
-        let held = joining.map(|node| {
-            self.writes
-                .confirmed
-                .get(&node)
-                .copied()
-                .unwrap_or_default()
-        });
+        let held = joining.map(|node| self.writes.confirmed_by(node));
         self.log
             .release(held.map_or(applied, |held| held.min(applied)), keep);
     }
@@ -508,11 +487,7 @@ impl Replica {
 /// # Errors
 /// [`ViewError`] when the state cannot be read, or is not one that the entry could follow.
 pub fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewError> {
-    let under = Under {
-        id: entry.id,
-        stamp: entry.stamp,
-        floor: entry.floor,
-    };
+    let under = entry.under();
     let mut out: Vec<Mutation> = Vec::with_capacity(entry.changes.len() + 2);
     for change in &entry.changes {
         let current = match change {
