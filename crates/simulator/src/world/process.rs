@@ -186,21 +186,8 @@ impl World {
             return;
         }
         let node = here.node;
-        for record in here.disk.sync(upto) {
-            match record {
-                Record::Operation(operation) => {
-                    let name = operation.name;
-                    self.note(Fact::Held { node, name });
-                }
-                Record::Forgotten(names) => {
-                    let forgotten = |name| Fact::Forgotten { node, name };
-                    names
-                        .into_iter()
-                        .for_each(|name| self.note(forgotten(name)));
-                }
-                _ => {}
-            }
-        }
+        let records = here.disk.sync(upto);
+        self.note_durable(node, records);
         self.process(machine).syncing = None;
         self.input(machine, Input::Persisted(upto));
         self.sync(machine);
