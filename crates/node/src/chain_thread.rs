@@ -192,10 +192,13 @@ impl ChainThread {
 
     fn patience(&mut self) -> Duration {
         let sweeps = self.desk.sweep().is_due() && self.is_sweeper();
-        match (sweeps, &self.company) {
-            (true, _) => Duration::ZERO,
-            (false, None) => TICK,
-            (false, Some(_)) => TICK_IN_COMPANY,
+        if sweeps { Duration::ZERO } else { self.tick() }
+    }
+
+    fn tick(&self) -> Duration {
+        match self.company {
+            None => TICK,
+            Some(_) => TICK_IN_COMPANY,
         }
     }
 
@@ -481,11 +484,7 @@ impl ChainThread {
 
     fn tick_if_due(&mut self) {
         let now = clock::monotonic_ms();
-        let tick = match self.company {
-            None => TICK,
-            Some(_) => TICK_IN_COMPANY,
-        };
-        if now < self.ticked_at + tick.as_millis() as u64 {
+        if now < self.ticked_at + self.tick().as_millis() as u64 {
             return;
         }
         self.ticked_at = now;

@@ -19,12 +19,12 @@ use fader_chain::{
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{Unhurried, ViewError, split_item_key};
+use fader_services::{Mode, Pace, Unhurried, ViewError, split_item_key};
 use tokio::sync::oneshot;
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
-use crate::member::{check_level, placed};
+use crate::member::check_level;
 use crate::showing::Showing;
 use crate::sweep::Sweep;
 
@@ -352,25 +352,11 @@ impl Desk {
         &self,
         view: &dyn View,
         account: &AccountId,
-        (request, demand): (&Request, &Demand),
+        asked: (&Request, &Demand),
         run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let entry = match request.domain() {
-            Some(name) => catalog::domain(view, account, name)?,
-            None => None,
-        };
-        let level = check_level(entry.as_ref(), demand, request, self.size)?;
-        let (collection, mode) = placed(entry);
-        let context = Context {
-            account,
-            collection,
-            mode,
-            unsettled_items: 0,
-            now_ms: now_ms(),
-            limits: &self.limits,
-            pace: &Unhurried,
-        };
-        run(&context, level)
+        let around = (self.size, &self.limits, &Unhurried as &dyn Pace);
+        in_context(view, account, asked, around, run)
     }
 
     /// Decides a write of a client; nothing if it turns out to be eventual.
@@ -517,6 +503,32 @@ pub(crate) fn reads_keys(request: &Request) -> bool {
         request,
         Request::GetAttributes { .. } | Request::DomainMetadata { .. }
     )
+}
+
+/// Runs `run` with what `account`'s request is about on `view`, at the level that it is permitted:
+/// in a chain of `size` members, within these limits, at this pace.
+pub(crate) fn in_context<T>(
+    view: &dyn View,
+    account: &AccountId,
+    (request, demand): (&Request, &Demand),
+    (size, limits, pace): (usize, &Limits, &dyn Pace),
+    run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let entry = match request.domain() {
+        Some(name) => catalog::domain(view, account, name)?,
+        None => None,
+    };
+    let level = check_level(entry.as_ref(), demand, request, size)?;
+    let context = Context {
+        account,
+        collection: entry.as_ref().map(|entry| entry.collection),
+        mode: entry.map_or(Mode::Strong, |entry| entry.mode),
+        unsettled_items: 0,
+        now_ms: now_ms(),
+        limits,
+        pace,
+    };
+    run(&context, level)
 }
 
 /// Milliseconds since 1970; 0 before.

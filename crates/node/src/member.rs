@@ -12,11 +12,11 @@ use fader_chain::{DiskId, Identity, Incarnation, Layered};
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
-use fader_services::{CollectionId, Mode, Pace, View};
+use fader_services::{Pace, View};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
-use crate::desk::now_ms;
+use crate::desk::in_context;
 use crate::disk::{Disk, RealDisk, SyncSite};
 use crate::engine::{Engine, LsmEngine, Snapshot};
 use crate::eventual::Quorum;
@@ -460,27 +460,18 @@ impl Member {
         &self,
         view: &dyn View,
         account: &AccountId,
-        (request, demand): (&Request, &Demand),
+        asked: (&Request, &Demand),
         run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let entry = match request.domain() {
-            Some(name) => catalog::domain(view, account, name)?,
-            None => None,
-        };
-        check_level(entry.as_ref(), demand, request, self.shared.size())?;
-        let (collection, mode) = placed(entry);
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
         };
-        run(&Context {
-            account,
-            collection,
-            mode,
-            unsettled_items: 0,
-            now_ms: now_ms(),
-            limits: &self.settings.limits,
-            pace: &pace,
-        })
+        let around = (
+            self.shared.size(),
+            &self.settings.limits,
+            &pace as &dyn Pace,
+        );
+        in_context(view, account, asked, around, |context, _| run(context))
     }
 
     /// Whether it can do its work.
@@ -534,14 +525,6 @@ pub(crate) fn check_level(
     let (level, _) = simpledb::permits(mode, preference, demand, request)?;
     simpledb::permits_quorum(level, size)?;
     Ok(level)
-}
-
-/// Where the data of a request's domain is, and in which mode.
-pub(crate) fn placed(entry: Option<DomainEntry>) -> (Option<CollectionId>, Mode) {
-    match entry {
-        Some(entry) => (Some(entry.collection), entry.mode),
-        None => (None, Mode::Strong),
-    }
 }
 
 /// A life's name.
