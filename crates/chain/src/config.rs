@@ -59,6 +59,17 @@ pub struct Seat {
     pub role: Role,
 }
 
+/// A disk that had a seat and does not serve: it may hold eventual operations that no member has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Away {
+    /// Whose it is.
+    pub node: NodeId,
+    /// The disk.
+    pub disk: DiskId,
+    /// The epoch after the last one in which it had a seat; of a syncing member, the current one.
+    pub left: u64,
+}
+
 /// The members of a chain in one epoch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Configuration {
@@ -71,6 +82,9 @@ pub struct Configuration {
     /// The serving members of the newest configuration that had any: who may restart the chain
     /// alone after all were down (AL-1).
     pub last_serving: Vec<(NodeId, DiskId)>,
+    /// Who had a seat and has not come back to serving: a collection that closes for eventual
+    /// writers waits for them (MD-4).
+    pub away: Vec<Away>,
     /// Marks made by entries at or below it may be collected (reconfiguration.md, section 8).
     pub floor: EntryId,
 }

@@ -11,12 +11,13 @@
 //! - K3 one member joins at a time, at the end of the write path, and serves when it has reported
 //!   `SyncDone` in the current epoch (JN-1, JN-6).
 //! - K4 the floor rises to what every member has applied in the current epoch, no gap open (GC-2).
+//! - K5 whoever had a seat is serving or away (MD-4).
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, budgets of slow members.
 
 use std::collections::BTreeMap;
 
-use crate::config::{Configuration, NodeId, Role, Seat, Wiring};
+use crate::config::{Away, Configuration, DiskId, NodeId, Role, Seat, Wiring};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
 
@@ -115,6 +116,7 @@ pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
             .iter()
             .map(|member| (member.node, member.disk))
             .collect(),
+        away: Vec::new(),
         floor: EntryId::ZERO,
     }
 }
@@ -146,6 +148,7 @@ pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
         .filter(|seat| seat.role == Role::Serving)
         .map(|seat| (seat.node, seat.disk))
         .collect();
+    note_away(&mut draft, current);
     Some(draft)
 }
 
@@ -248,6 +251,26 @@ fn raise_floor(draft: &mut Configuration, current: &Configuration, facts: &Facts
     if let Some(lowest) = reported.and_then(|reported| reported.into_iter().min()) {
         draft.floor = draft.floor.max(lowest);
     }
+}
+
+/// MD-4: who had a seat until now and does not serve; a disk that serves again has handed on what
+/// it held (JN-7).
+fn note_away(draft: &mut Configuration, current: &Configuration) {
+    let seats = draft.seats.iter().filter(|seat| seat.role == Role::Serving);
+    let serving: Vec<DiskId> = seats.map(|seat| seat.disk).collect();
+    let had_seat = |disk: DiskId| current.seats.iter().any(|seat| seat.disk == disk);
+    draft
+        .away
+        .retain(|away| !serving.contains(&away.disk) && !had_seat(away.disk));
+    let left = current
+        .seats
+        .iter()
+        .filter(|seat| !serving.contains(&seat.disk));
+    draft.away.extend(left.map(|seat| Away {
+        node: seat.node,
+        disk: seat.disk,
+        left: draft.epoch,
+    }));
 }
 
 #[cfg(test)]

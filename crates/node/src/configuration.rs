@@ -1,19 +1,21 @@
 //! The bytes of a configuration, as the log and the coordinator keep it.
 //!
 //! ```text
-//! configuration := 1  epoch  wiring:u8  count seat*  count (node disk)*  floor:id
+//! configuration := 2  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
 //! seat          := node  incarnation:u128be  disk:u128be  role:u8
+//! away          := node  disk:u128be  left
 //! ```
 //!
-//! Numbers without a size are varints.
+//! Numbers without a size are varints. Format 1 ends with the floor: nobody was away.
 
 use bytes::Bytes;
 use fader_chain::{
-    Configuration, DecodeError, DiskId, EntryId, Incarnation, NodeId, Reader, Role, Seat, Wiring,
-    put_varint,
+    Away, Configuration, DecodeError, DiskId, EntryId, Incarnation, NodeId, Reader, Role, Seat,
+    Wiring, put_varint,
 };
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+const FORMAT_WITHOUT_AWAY: u8 = 1;
 
 /// Appends the encoding of a configuration.
 pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
@@ -40,6 +42,12 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
     }
     put_varint(out, configuration.floor.epoch);
     put_varint(out, configuration.floor.index);
+    put_varint(out, configuration.away.len() as u64);
+    for away in &configuration.away {
+        put_varint(out, u64::from(away.node.0));
+        out.extend_from_slice(&away.disk.0.to_be_bytes());
+        put_varint(out, away.left);
+    }
 }
 
 /// Reads what `encode` wrote, to the last byte.
@@ -48,7 +56,8 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
 /// [`DecodeError`] when the bytes are no configuration of a format we know.
 pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
     let mut reader = Reader::new(bytes);
-    if reader.byte()? != FORMAT {
+    let format = reader.byte()?;
+    if ![FORMAT, FORMAT_WITHOUT_AWAY].contains(&format) {
         return Err(DecodeError::new("a configuration's format"));
     }
     let epoch = reader.varint()?;
@@ -66,6 +75,13 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
         .map(|_| Ok((decode_node(&mut reader)?, DiskId(decode_u128(&mut reader)?))))
         .collect::<Result<Vec<_>, DecodeError>>()?;
     let floor = EntryId::new(reader.varint()?, reader.varint()?);
+    let count = match format {
+        FORMAT => reader.count()?,
+        _ => 0,
+    };
+    let away = (0..count)
+        .map(|_| decode_away(&mut reader))
+        .collect::<Result<Vec<_>, _>>()?;
     reader.end()?;
     if seats.is_empty() {
         return Err(DecodeError::new("a configuration's seats"));
@@ -75,6 +91,7 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
         wiring,
         seats,
         last_serving,
+        away,
         floor,
     })
 }
@@ -89,6 +106,14 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
             1 => Role::Syncing,
             _ => return Err(DecodeError::new("a seat's role")),
         },
+    })
+}
+
+fn decode_away(reader: &mut Reader) -> Result<Away, DecodeError> {
+    Ok(Away {
+        node: decode_node(reader)?,
+        disk: DiskId(decode_u128(reader)?),
+        left: reader.varint()?,
     })
 }
 

@@ -49,6 +49,7 @@ impl ChainThread {
             wiring: Wiring::Star,
             seats: vec![seat],
             last_serving: vec![(me.node, me.disk)],
+            away: Vec::new(),
             // GC-2: every member, this one, has applied it.
             floor: self.desk.applied(),
         })

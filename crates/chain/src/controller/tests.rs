@@ -29,6 +29,7 @@ fn chain(epoch: u64, seats: &str) -> Configuration {
         epoch,
         wiring: Wiring::Star,
         last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
+        away: Vec::new(),
         seats,
         floor: EntryId::ZERO,
     }
@@ -181,4 +182,54 @@ fn the_floor_is_what_all_have_applied_in_this_epoch() {
         let raised = next(&current, &facts).map(|next| next.floor);
         assert_eq!(raised, expected, "{reports:?}");
     }
+}
+
+/// Who is away, as `node@left`.
+fn away_of(configuration: &Configuration) -> String {
+    let words = configuration.away.iter();
+    let words = words.map(|away| format!("{}@{}", away.node.0, away.left));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn who_had_a_seat_is_away_until_it_serves_again() {
+    let step = |current: &Configuration, facts: &Facts| next(current, facts).unwrap();
+    let two = step(&chain(7, "1 2 3"), &facts(&[(2, 1), (3, 1)]));
+    assert_eq!(
+        (seats_of(&two), away_of(&two)),
+        ("2 3".into(), "1@8".into())
+    );
+    // It joins, and has not handed on what it held.
+    let mut living = facts(&[(1, 2), (2, 1), (3, 1)]);
+    let joins = step(&two, &living);
+    assert_eq!(
+        (seats_of(&joins), away_of(&joins)),
+        ("2 3 1s".into(), "1@8".into())
+    );
+    // What it took while it was joining counts as well.
+    living.shift = Some(Shift::Head(NodeId(3)));
+    let moved = step(&joins, &living);
+    assert_eq!(
+        (seats_of(&moved), away_of(&moved)),
+        ("3 2 1s".into(), "1@10".into())
+    );
+    living.shift = None;
+    let (epoch, last) = (moved.epoch, EntryId::new(7, 1));
+    living
+        .reports
+        .note(NodeId(1), Report::SyncDone { epoch, last });
+    let whole = step(&moved, &living);
+    assert_eq!(
+        (seats_of(&whole), away_of(&whole)),
+        ("3 2 1".into(), String::new())
+    );
+    // A slow one is away while it does not serve; of all that were down, those that are not back.
+    living.shift = Some(Shift::Demote(NodeId(2)));
+    assert_eq!(away_of(&step(&whole, &living)), "2@12");
+    assert_eq!(away_of(&step(&whole, &facts(&[(2, 2)]))), "3@12 1@12");
+    // Its disk is gone; the node that has its place has another number.
+    assert_eq!(
+        away_of(&step(&two, &facts(&[(2, 1), (3, 1), (4, 1)]))),
+        "1@8"
+    );
 }

@@ -241,6 +241,7 @@ fn others() -> Vec<Record> {
             role: Role::Serving,
         }],
         last_serving: vec![(NodeId(2), DiskId(8))],
+        away: Vec::new(),
         floor: EntryId::new(2, 2),
     };
     vec![

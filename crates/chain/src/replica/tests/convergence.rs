@@ -132,6 +132,7 @@ impl Run {
             epoch: self.epoch,
             wiring: self.wiring,
             last_serving: Vec::new(),
+            away: Vec::new(),
             seats,
             floor: EntryId::ZERO,
         });

@@ -193,6 +193,7 @@ impl Script {
             epoch: words[0].parse()?,
             wiring,
             last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
+            away: Vec::new(),
             seats,
             floor: self.0.floor,
         };

@@ -143,6 +143,7 @@ impl World {
             wiring,
             seats: (0..3).map(seat).collect(),
             last_serving: Vec::new(),
+            away: Vec::new(),
             floor: EntryId::ZERO,
         });
         let value = Bytes::from(vec![b'v'; VALUE_BYTES]);

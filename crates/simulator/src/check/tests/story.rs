@@ -134,6 +134,7 @@ impl Story {
             wiring: Wiring::Star,
             seats: seats.collect(),
             last_serving: Vec::new(),
+            away: Vec::new(),
             floor: self.floor,
         };
         self.fact(Fact::Published(Arc::new(configuration)));
