@@ -85,6 +85,17 @@ impl Reader {
         u32::try_from(self.varint()?).map_err(|_| DecodeError::new("a number beyond 32 bits"))
     }
 
+    /// Sixteen bytes, most significant first.
+    ///
+    /// # Errors
+    /// [`DecodeError`] at the end of the input.
+    pub fn u128(&mut self) -> Result<u128, DecodeError> {
+        if self.rest.len() < size_of::<u128>() {
+            return Err(DecodeError::new("an early end"));
+        }
+        Ok(self.rest.get_u128())
+    }
+
     /// A byte string, without copying it.
     ///
     /// # Errors

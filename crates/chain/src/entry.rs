@@ -4,7 +4,8 @@
 //! entry   := format:u8=2  id  prev:id  floor:id  stamp  request
 //!            result:bytes  count:varint  change*
 //! id      := epoch:varint index:varint
-//! request := 0 | 1 client:u128be seq:varint part:varint
+//! request := 0 | 1 name
+//! name    := client:u128be seq:varint part:varint
 //! ```
 //!
 //! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by
@@ -33,6 +34,27 @@ pub struct RequestId {
     pub seq: u64,
     /// Which item of an eventual batch it is; otherwise 0 (D19).
     pub part: u32,
+}
+
+impl RequestId {
+    /// Appends the encoding of the name.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.client.to_be_bytes());
+        put_varint(out, self.seq);
+        put_varint(out, u64::from(self.part));
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no name.
+    pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(RequestId {
+            client: reader.u128()?,
+            seq: reader.varint()?,
+            part: reader.varint_u32()?,
+        })
+    }
 }
 
 /// One entry of a chain's log.
@@ -81,9 +103,7 @@ impl Entry {
             None => out.push(0),
             Some(request) => {
                 out.push(1);
-                out.extend_from_slice(&request.client.to_be_bytes());
-                put_varint(out, request.seq);
-                put_varint(out, u64::from(request.part));
+                request.encode(out);
             }
         }
         put_bytes(out, &self.result);
@@ -137,17 +157,12 @@ impl Entry {
 fn decode_request(reader: &mut Reader, has_part: bool) -> Result<Option<RequestId>, DecodeError> {
     match reader.byte()? {
         0 => Ok(None),
-        1 => {
-            let mut client = 0_u128;
-            for _ in 0..16 {
-                client = client << 8 | u128::from(reader.byte()?);
-            }
-            Ok(Some(RequestId {
-                client,
-                seq: reader.varint()?,
-                part: if has_part { reader.varint_u32()? } else { 0 },
-            }))
-        }
+        1 if has_part => RequestId::decode(reader).map(Some),
+        1 => Ok(Some(RequestId {
+            client: reader.u128()?,
+            seq: reader.varint()?,
+            part: 0,
+        })),
         _ => Err(DecodeError::new("an entry's request")),
     }
 }

@@ -3,6 +3,8 @@
 //! Every message travels in an [`Envelope`]; a receiver handles it only in the epoch and between
 //! the incarnations that it names (I1).
 
+mod encoding;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -200,3 +202,6 @@ pub struct RangeContent {
     /// All keys and values in between, in order.
     pub rows: Vec<(Bytes, Bytes)>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,13 @@
 //! An eventual operation: what a member stamped, and what waits in overlays until the head
 //! settles it (docs/protocol/chain.md, section 10).
+//!
+//! ```text
+//! operation := name  stamp  accept:id  change     the change is a merge: the register, the ops
+//! ```
 
 use bytes::Bytes;
 
-use crate::change::ElementOp;
+use crate::change::{Change, ElementOp, Marks};
 use crate::codec::{DecodeError, Reader};
 use crate::entry::RequestId;
 use crate::stamp::{EntryId, Stamp};
@@ -22,6 +26,41 @@ pub struct Operation {
     pub key: Bytes,
     /// What it does, as far as no committed state covers it (PR-6).
     pub ops: Vec<ElementOp>,
+}
+
+impl Operation {
+    /// Appends the encoding of the operation.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.name.encode(out);
+        self.stamp.encode(out);
+        self.accept.encode(out);
+        let merge = Change::Merge {
+            key: self.key.clone(),
+            ops: self.ops.clone(),
+            marks: Marks::Dropped,
+        };
+        merge.encode(out);
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no operation.
+    pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let name = RequestId::decode(reader)?;
+        let stamp = Stamp::decode(reader)?;
+        let accept = EntryId::decode(reader)?;
+        let Change::Merge { key, ops, .. } = Change::decode(reader)? else {
+            return Err(DecodeError::new("an operation's change"));
+        };
+        Ok(Operation {
+            name,
+            stamp,
+            accept,
+            key,
+            ops,
+        })
+    }
 }
 
 /// How an operation was settled (docs/protocol/semantics.md, section 5): the result of its entry.

@@ -2,12 +2,17 @@
 //! numbers name every entry, and two logs agree exactly on the common prefix of their runs
 //! (docs/protocol/chain.md, section 4).
 //!
+//! ```text
+//! runs := count:varint  count × (epoch:varint first:varint last:varint)
+//! ```
+//!
 //! Invariants:
 //! - U1 each run follows the one before: its first index is one more than the last one's, its epoch
 //!   is greater.
 
 use std::collections::VecDeque;
 
+use crate::codec::{DecodeError, Reader, put_varint};
 use crate::stamp::EntryId;
 
 /// Runs kept: what is older is known to be common to all that still matter.
@@ -92,6 +97,39 @@ impl Runs {
             .iter()
             .find(|run| (run.first..=run.last).contains(&last))?;
         Some(EntryId::new(run.epoch, last))
+    }
+
+    /// Appends the encoding of the runs.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.0.len() as u64);
+        for run in &self.0 {
+            for number in [run.epoch, run.first, run.last] {
+                put_varint(out, number);
+            }
+        }
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no runs, or runs that do not follow each other (U1).
+    pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let count = reader.count()?;
+        if RUNS_MAX < count {
+            return Err(DecodeError::new("the number of runs"));
+        }
+        let mut runs = Runs::default();
+        for _ in 0..count {
+            let (epoch, first, last) = (reader.varint()?, reader.varint()?, reader.varint()?);
+            let follows = runs.0.back().is_none_or(|before| {
+                before.epoch < epoch && before.last.checked_add(1) == Some(first)
+            });
+            if !follows || last < first {
+                return Err(DecodeError::new("a run"));
+            }
+            runs.0.push_back(Run { epoch, first, last });
+        }
+        Ok(runs)
     }
 
     /// The greatest id that both contain.

@@ -24,9 +24,7 @@ impl Session {
         for (register, stamp, name) in &self.tentative {
             put_bytes(out, register);
             stamp.encode(out);
-            out.extend_from_slice(&name.client.to_be_bytes());
-            put_varint(out, name.seq);
-            put_varint(out, u64::from(name.part));
+            name.encode(out);
         }
     }
 
@@ -54,12 +52,7 @@ impl Session {
 fn decode_operation(reader: &mut Reader) -> Result<(Bytes, Stamp, RequestId), DecodeError> {
     let register = reader.bytes()?;
     let stamp = Stamp::decode(reader)?;
-    let mut client = 0;
-    for _ in 0..size_of::<u128>() {
-        client = client << 8 | u128::from(reader.byte()?);
-    }
-    let (seq, part) = (reader.varint()?, reader.varint_u32()?);
-    Ok((register, stamp, RequestId { client, seq, part }))
+    Ok((register, stamp, RequestId::decode(reader)?))
 }
 
 #[cfg(test)]

@@ -4,21 +4,17 @@
 //! entry       := see fader_chain::Entry
 //! epoch       := configuration                  see crate::configuration
 //! cut, filled := id
-//! operation   := name  stamp  accept:id  change     the change is a merge: the register, the ops
+//! operation   := see fader_chain::Operation
 //! forgotten   := count name*
 //! clock bound := milliseconds
-//! id          := epoch index          name := client:u128be seq part
 //! ```
 //!
-//! Numbers without a size are varints.
+//! Numbers are varints.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fader_chain::{
-    Change, DecodeError, Entry, EntryId, Marks, Operation, Reader, Record, RequestId, Stamp,
-    put_varint,
-};
+use fader_chain::{DecodeError, Entry, EntryId, Operation, Reader, Record, RequestId, put_varint};
 
 use crate::configuration;
 
@@ -53,11 +49,11 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
     match record {
         Record::Entry(entry) => entry.encode(out),
         Record::Epoch(configuration) => configuration::encode(configuration, out),
-        Record::Cut { after: id } | Record::Filled { at: id } => put_id(out, *id),
-        Record::Operation(operation) => put_operation(out, operation),
+        Record::Cut { after: id } | Record::Filled { at: id } => id.encode(out),
+        Record::Operation(operation) => operation.encode(out),
         Record::Forgotten(names) => {
             put_varint(out, names.len() as u64);
-            names.iter().for_each(|name| put_name(out, *name));
+            names.iter().for_each(|name| name.encode(out));
         }
         Record::ClockBound(bound) => put_varint(out, *bound),
     }
@@ -73,15 +69,15 @@ pub(super) fn decode(kind: u8, bytes: Bytes) -> Result<Record, DecodeError> {
     let mut reader = Reader::new(bytes);
     let record = match kind {
         KIND_CUT => Record::Cut {
-            after: read_id(&mut reader)?,
+            after: EntryId::decode(&mut reader)?,
         },
         KIND_FILLED => Record::Filled {
-            at: read_id(&mut reader)?,
+            at: EntryId::decode(&mut reader)?,
         },
-        KIND_OPERATION => Record::Operation(Arc::new(read_operation(&mut reader)?)),
+        KIND_OPERATION => Record::Operation(Arc::new(Operation::decode(&mut reader)?)),
         KIND_FORGOTTEN => {
             let count = reader.count()?;
-            let names = (0..count).map(|_| read_name(&mut reader));
+            let names = (0..count).map(|_| RequestId::decode(&mut reader));
             Record::Forgotten(names.collect::<Result<_, _>>()?)
         }
         KIND_CLOCK_BOUND => Record::ClockBound(reader.varint()?),
@@ -89,59 +85,4 @@ pub(super) fn decode(kind: u8, bytes: Bytes) -> Result<Record, DecodeError> {
     };
     reader.end()?;
     Ok(record)
-}
-
-fn put_id(out: &mut Vec<u8>, id: EntryId) {
-    put_varint(out, id.epoch);
-    put_varint(out, id.index);
-}
-
-fn read_id(reader: &mut Reader) -> Result<EntryId, DecodeError> {
-    Ok(EntryId::new(reader.varint()?, reader.varint()?))
-}
-
-fn put_name(out: &mut Vec<u8>, name: RequestId) {
-    out.extend_from_slice(&name.client.to_be_bytes());
-    put_varint(out, name.seq);
-    put_varint(out, u64::from(name.part));
-}
-
-fn read_name(reader: &mut Reader) -> Result<RequestId, DecodeError> {
-    let mut client = 0;
-    for _ in 0..16 {
-        client = client << 8 | u128::from(reader.byte()?);
-    }
-    Ok(RequestId {
-        client,
-        seq: reader.varint()?,
-        part: reader.varint_u32()?,
-    })
-}
-
-fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
-    put_name(out, operation.name);
-    operation.stamp.encode(out);
-    put_id(out, operation.accept);
-    let merge = Change::Merge {
-        key: operation.key.clone(),
-        ops: operation.ops.clone(),
-        marks: Marks::Dropped,
-    };
-    merge.encode(out);
-}
-
-fn read_operation(reader: &mut Reader) -> Result<Operation, DecodeError> {
-    let name = read_name(reader)?;
-    let stamp = Stamp::decode(reader)?;
-    let accept = read_id(reader)?;
-    let Change::Merge { key, ops, .. } = Change::decode(reader)? else {
-        return Err(DecodeError::new("an operation's change"));
-    };
-    Ok(Operation {
-        name,
-        stamp,
-        accept,
-        key,
-        ops,
-    })
 }
