@@ -28,13 +28,13 @@ use fader_services::simpledb::Request;
 use fader_services::{KeyBuilder, Table, ViewError, item_key};
 
 use crate::clock;
-use crate::cluster::Links;
 use crate::desk::{Desk, Work, reads_keys};
 use crate::engine::{EngineError, Pair};
 use crate::eventual::Ask;
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
+use crate::peer::Outbox;
 use crate::settings::Settings;
 use crate::showing::Showing;
 
@@ -70,7 +70,7 @@ pub(crate) enum Job {
 /// What a member of a chain of several has beside itself.
 pub(crate) struct Company {
     /// The way to the others.
-    pub(crate) links: Arc<Links>,
+    pub(crate) outbox: Arc<dyn Outbox>,
     /// The way to the coordinator.
     pub(crate) notices: Sender<Notice>,
 }
@@ -416,7 +416,7 @@ impl ChainThread {
             }
             Effect::Send { to, envelope } => {
                 if let Some(company) = &self.company {
-                    company.links.send(to, envelope);
+                    company.outbox.send(to, envelope);
                 }
             }
             Effect::Apply { id, mutations } => self.applies.push((id, mutations)),

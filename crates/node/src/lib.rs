@@ -18,6 +18,7 @@ mod lock;
 mod log;
 mod member;
 mod node;
+mod peer;
 mod recovery;
 mod seal;
 mod settings;

@@ -8,6 +8,7 @@ use fader_chain::{Envelope, NodeId};
 use parking_lot::RwLock;
 
 use crate::chain_thread::Job;
+use crate::peer::Outbox;
 
 /// Who can be reached, and from where.
 #[derive(Default)]
@@ -42,9 +43,10 @@ impl Links {
     pub(crate) fn side(&self, node: NodeId) -> usize {
         self.state.read().side(node)
     }
+}
 
-    /// Sends what may be lost.
-    pub(crate) fn send(&self, to: NodeId, envelope: Envelope) {
+impl Outbox for Links {
+    fn send(&self, to: NodeId, envelope: Envelope) {
         let state = self.state.read();
         if state.side(envelope.from) != state.side(to) {
             return;

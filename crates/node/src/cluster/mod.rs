@@ -42,7 +42,7 @@ use crate::settings::Settings;
 use crate::status::{Health, OpenError};
 
 pub use controller::Event;
-pub(crate) use links::Links;
+use links::Links;
 
 use session::Session;
 
@@ -358,7 +358,7 @@ impl Cluster {
     ) -> Result<Running, OpenError> {
         let (sender, notices) = mpsc::channel();
         let company = Company {
-            links: self.links.clone(),
+            outbox: self.links.clone(),
             notices: sender,
         };
         let (member, recovery) = folder.live(me, Some(company))?;
