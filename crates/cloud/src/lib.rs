@@ -1,0 +1,40 @@
+//! The contract that the systems are written to: what any cloud of the S3, SQS and SimpleDB kind
+//! promises, and no more.
+//!
+//! ```text
+//!  database, mapreduce  ──▶  Objects   Queues   Domains   Clock
+//!                               │         │        │         │
+//!              client (HTTP) or a model in memory: nobody above can tell
+//! ```
+//!
+//! Objects are the `object_store` crate's trait as it is. Queues and domains are traits of ours,
+//! since no crate has them; each has the minimum that AWS and its likes keep. `conformance` says
+//! what a service must keep to be used below the systems, and runs against any of them; `model`
+//! keeps it in memory, in virtual time, and no better than promised when told so.
+//!
+//! Invariants:
+//! - L1 an [`ErrorKind`] says what the caller does next, whichever service it came from.
+//! - L2 nothing here names a runtime, a socket or a real clock.
+//!
+//! Deliberately absent: retries (the client's, which knows the congestion window); FIFO queues;
+//! Fader's levels beyond strong and eventual: the contract is what all services have.
+
+mod clock;
+pub mod conformance;
+mod domains;
+mod error;
+pub mod model;
+mod objects;
+mod queues;
+
+pub use clock::Clock;
+pub use domains::{
+    Attribute, AttributePut, Condition, DomainMetadata, Domains, Item, ItemDelete, ItemPut, Page,
+    Reading,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use objects::object_error_kind;
+pub use queues::{
+    MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
+    Received, VISIBILITY_MAX, WAIT_MAX,
+};

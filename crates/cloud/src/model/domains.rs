@@ -1,0 +1,369 @@
+//! Domains in memory: SimpleDB's own rules (`fader-services`) on a map, and copies of it that lag.
+//!
+//! Invariants:
+//! - D1 strong reads and all writes see the newest state.
+//! - D2 an eventual read sees a state that was the newest one at most `lag` writes ago; a copy
+//!   never goes back, but another copy may be behind it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use fader_chain::{Change, EntryId, Under};
+use fader_services::catalog::{self, AccountId};
+use fader_services::simpledb::{
+    self, Code, Context, ItemDelete as Delete, ItemPut as Put, Limits, PageToken, Reply, Request,
+};
+use fader_services::{Decision, MapView, Unhurried};
+
+use super::clock::ModelClock;
+use super::weather::{Dice, Weather};
+use crate::clock::Clock;
+use crate::domains::{
+    Attribute, Condition, DomainMetadata, Domains, Item, ItemDelete, ItemPut, Page, Reading,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Copies that eventual reads are answered from.
+const COPIES: usize = 2;
+
+/// Domains in memory.
+#[derive(Debug)]
+pub struct ModelDomains {
+    weather: Weather,
+    dice: Dice,
+    clock: Arc<ModelClock>,
+    account: AccountId,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    newest: MapView,
+    copies: [Copy; COPIES],
+    /// What some copy has not applied yet, behind the first `forgotten` writes.
+    writes: VecDeque<Vec<Change>>,
+    forgotten: u64,
+}
+
+#[derive(Debug, Default)]
+struct Copy {
+    view: MapView,
+    applied: u64,
+}
+
+impl State {
+    fn write(&mut self, changes: Vec<Change>, lag: usize) {
+        self.writes.push_back(changes);
+        let last = self.forgotten + self.writes.len() as u64;
+        apply(&mut self.newest, last, &self.writes[self.writes.len() - 1]);
+        for copy in 0..COPIES {
+            self.catch_up(copy, last.saturating_sub(lag as u64));
+        }
+        let oldest = self.copies.iter().map(|copy| copy.applied).min();
+        while self.forgotten < oldest.unwrap_or(last) {
+            self.writes.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    fn catch_up(&mut self, copy: usize, to: u64) {
+        let copy = &mut self.copies[copy];
+        while copy.applied < to {
+            let at = (copy.applied - self.forgotten) as usize;
+            copy.applied += 1;
+            apply(&mut copy.view, copy.applied, &self.writes[at]);
+        }
+    }
+}
+
+fn apply(view: &mut MapView, index: u64, changes: &[Change]) {
+    let under = Under::strong(EntryId::new(1, index));
+    view.apply(changes, &under)
+        .expect("only what the service wrote is read");
+}
+
+impl ModelDomains {
+    pub(super) fn new(weather: Weather, clock: Arc<ModelClock>) -> Self {
+        ModelDomains {
+            weather,
+            dice: Dice::new(weather, 2),
+            clock,
+            account: AccountId("000000000001".to_owned()),
+            limits: Limits::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    fn context(&self, view: &MapView, request: &Request) -> Context<'_> {
+        let entry = request.domain().and_then(|domain| {
+            let entry = catalog::domain(view, &self.account, domain);
+            entry.expect("only what the service wrote is read")
+        });
+        Context {
+            account: &self.account,
+            collection: entry.as_ref().map(|entry| entry.collection),
+            mode: entry.map(|entry| entry.mode).unwrap_or_default(),
+            unsettled_items: 0,
+            now_ms: self.clock.wall().as_millis() as u64,
+            limits: &self.limits,
+            pace: &Unhurried,
+        }
+    }
+
+    fn write(&self, request: &Request) -> Result<()> {
+        self.dice.begin(&self.weather, "write")?;
+        let mut state = self.state();
+        let context = self.context(&state.newest, request);
+        let Decision { outcome, changes } = simpledb::decide(&state.newest, &context, request);
+        outcome.map_err(|error| refusal(&error))?;
+        state.write(changes, self.weather.lag);
+        drop(state);
+        self.dice.end(&self.weather, "write", Ok(()))
+    }
+
+    fn read(&self, request: &Request, reading: Reading) -> Result<Reply> {
+        self.dice.begin(&self.weather, "read")?;
+        let mut state = self.state();
+        let view = match reading {
+            Reading::Strong => &state.newest,
+            Reading::Eventual => {
+                let copy = self.dice.below(COPIES);
+                let last = state.forgotten + state.writes.len() as u64;
+                let behind = last - state.copies[copy].applied;
+                let lag = self.dice.below(behind as usize + 1) as u64;
+                state.catch_up(copy, last - lag);
+                &state.copies[copy].view
+            }
+        };
+        let answered = simpledb::answer(view, &self.context(view, request), request);
+        Ok(answered.map_err(|error| refusal(&error))?.reply)
+    }
+}
+
+#[async_trait]
+impl Domains for ModelDomains {
+    async fn create(&self, domain: &str) -> Result<()> {
+        self.write(&Request::CreateDomain {
+            domain: domain.to_owned(),
+            mode: None,
+            preference: None,
+        })
+    }
+
+    async fn delete(&self, domain: &str) -> Result<()> {
+        self.write(&Request::DeleteDomain {
+            domain: domain.to_owned(),
+        })
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        let mut next_token = None;
+        loop {
+            let request = Request::ListDomains {
+                max_count: None,
+                next_token,
+            };
+            let Reply::Domains {
+                names,
+                next_token: next,
+            } = self.read(&request, Reading::Strong)?
+            else {
+                return Err(unexpected());
+            };
+            all.extend(names);
+            next_token = next;
+            if next_token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
+        let request = Request::DomainMetadata {
+            domain: domain.to_owned(),
+        };
+        let Reply::Metadata(known) = self.read(&request, Reading::Eventual)? else {
+            return Err(unexpected());
+        };
+        Ok(DomainMetadata {
+            item_count: known.item_count,
+            item_names_size_bytes: known.item_names_bytes,
+            attribute_name_count: known.attribute_name_count,
+            attribute_names_size_bytes: known.attribute_names_bytes,
+            attribute_value_count: known.attribute_value_count,
+            attribute_values_size_bytes: known.attribute_values_bytes,
+            timestamp: known.timestamp_s,
+        })
+    }
+
+    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Condition>) -> Result<()> {
+        self.write(&Request::PutAttributes {
+            domain: domain.to_owned(),
+            put: as_put(put),
+            expected: condition.map(as_expected).into_iter().collect(),
+        })
+    }
+
+    async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
+        self.write(&Request::BatchPutAttributes {
+            domain: domain.to_owned(),
+            puts: puts.iter().map(as_put).collect(),
+        })
+    }
+
+    async fn remove(
+        &self,
+        domain: &str,
+        delete: &ItemDelete,
+        condition: Option<&Condition>,
+    ) -> Result<()> {
+        self.write(&Request::DeleteAttributes {
+            domain: domain.to_owned(),
+            delete: as_delete(delete),
+            expected: condition.map(as_expected).into_iter().collect(),
+        })
+    }
+
+    async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
+        self.write(&Request::BatchDeleteAttributes {
+            domain: domain.to_owned(),
+            deletes: deletes.iter().map(as_delete).collect(),
+        })
+    }
+
+    async fn get(
+        &self,
+        domain: &str,
+        item: &str,
+        names: &[String],
+        reading: Reading,
+    ) -> Result<Vec<Attribute>> {
+        let request = Request::GetAttributes {
+            domain: domain.to_owned(),
+            item: item.to_owned(),
+            names: names.to_vec(),
+            consistent: reading == Reading::Strong,
+        };
+        match self.read(&request, reading)? {
+            Reply::Attributes(found) => Ok(found.iter().map(as_attribute).collect()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn select(
+        &self,
+        expression: &str,
+        next_token: Option<&str>,
+        reading: Reading,
+    ) -> Result<Page> {
+        let next_token = next_token.map(from_hex).transpose()?;
+        let request = Request::Select {
+            expression: expression.to_owned(),
+            next_token,
+            consistent: reading == Reading::Strong,
+        };
+        let Reply::Items { items, next_token } = self.read(&request, reading)? else {
+            return Err(unexpected());
+        };
+        let items = items.iter().map(|item| Item {
+            name: text(&item.name),
+            attributes: item.attributes.iter().map(as_attribute).collect(),
+        });
+        Ok(Page {
+            items: items.collect(),
+            next_token: next_token.map(|token| to_hex(&token)),
+        })
+    }
+}
+
+fn as_put(put: &ItemPut) -> Put {
+    let attributes = put.attributes.iter().map(|put| simpledb::AttributePut {
+        name: Some(put.name.clone()),
+        value: Some(put.value.clone()),
+        replace: put.replace,
+    });
+    Put {
+        item: Some(put.name.clone()),
+        attributes: attributes.collect(),
+    }
+}
+
+fn as_delete(delete: &ItemDelete) -> Delete {
+    let attributes = delete.attributes.iter();
+    let attributes = attributes.map(|(name, value)| simpledb::AttributeDelete {
+        name: Some(name.clone()),
+        value: value.clone(),
+    });
+    Delete {
+        item: Some(delete.name.clone()),
+        attributes: attributes.collect(),
+    }
+}
+
+fn as_expected(condition: &Condition) -> simpledb::Expected {
+    match condition {
+        Condition::Value(Attribute { name, value }) => simpledb::Expected {
+            name: Some(name.clone()),
+            value: Some(value.clone()),
+            exists: None,
+        },
+        Condition::Absent(name) => simpledb::Expected {
+            name: Some(name.clone()),
+            value: None,
+            exists: Some(false),
+        },
+    }
+}
+
+fn as_attribute(attribute: &simpledb::Attribute) -> Attribute {
+    Attribute {
+        name: text(&attribute.name),
+        value: text(&attribute.value),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn to_hex(token: &PageToken) -> String {
+    token.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Result<PageToken> {
+    let invalid = || Error::new(ErrorKind::Invalid, "this is no token of a page");
+    let digits = text.as_bytes().chunks(2).map(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        u8::from_str_radix(digits, 16).ok()
+    });
+    let bytes: Option<Vec<u8>> = digits.collect();
+    Ok(PageToken(bytes.ok_or_else(invalid)?.into()))
+}
+
+fn refusal(error: &simpledb::Error) -> Error {
+    let kind = match error.code {
+        Code::NoSuchDomain => ErrorKind::NotFound,
+        Code::ConditionalCheckFailed | Code::AttributeDoesNotExist | Code::MultiValuedAttribute => {
+            ErrorKind::Precondition
+        }
+        Code::ServiceUnavailable => ErrorKind::Unavailable { retry_after: None },
+        _ => ErrorKind::Invalid,
+    };
+    Error::new(kind, format!("{}: {}", error.code.name(), error.message))
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Malformed, "the reply is that of another action")
+}
+
+#[cfg(test)]
+mod tests;

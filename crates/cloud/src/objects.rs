@@ -1,0 +1,25 @@
+//! Objects: the `object_store` crate's trait, and its errors in the terms of the contract.
+//!
+//! What the systems rely on: a put is whole or not there; reads and lists after a put see it;
+//! `PutMode::Create` and `PutMode::Update` are decided atomically.
+
+use object_store::Error;
+
+use crate::error::ErrorKind;
+
+/// What the caller of an object store does next; `is_write` decides what silence means.
+pub fn object_error_kind(error: &Error, is_write: bool) -> ErrorKind {
+    match error {
+        Error::NotFound { .. } => ErrorKind::NotFound,
+        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
+            ErrorKind::Precondition
+        }
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ErrorKind::Denied,
+        Error::InvalidPath { .. }
+        | Error::NotSupported { .. }
+        | Error::NotImplemented { .. }
+        | Error::UnknownConfigurationKey { .. } => ErrorKind::Invalid,
+        _ if is_write => ErrorKind::Ambiguous,
+        _ => ErrorKind::Unavailable { retry_after: None },
+    }
+}

@@ -1,0 +1,129 @@
+//! Queues: what SQS and its likes promise of a standard queue.
+//!
+//! A message that was sent is received at least once, in any order; whoever receives it has it
+//! alone for the visibility time, mostly; removed with its newest receipt it is gone, mostly. A
+//! short receive may find nothing though there is something; a long one waits for it.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+
+/// Messages in one call, at most.
+pub const MESSAGES_MAX: usize = 10;
+/// Bytes of all messages of one call together, at most: the least that services take.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+/// The longest time for which a message is hidden.
+pub const VISIBILITY_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// The longest wait of a receive.
+pub const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// What a queue is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How long a received message is hidden unless the receive says otherwise: whole seconds, up
+    /// to [`VISIBILITY_MAX`].
+    pub visibility: Duration,
+    /// How long a message is kept that nobody removes: 60 s to 14 days.
+    pub retention: Duration,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        QueueSettings {
+            visibility: Duration::from_secs(30),
+            retention: Duration::from_secs(4 * 24 * 60 * 60),
+        }
+    }
+}
+
+/// What names one receive of a message.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Receipt(pub String);
+
+/// How to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// How many messages at most: 1 to [`MESSAGES_MAX`].
+    pub max: usize,
+    /// How long they are hidden; the queue's setting if `None`.
+    pub visibility: Option<Duration>,
+    /// How long to wait for the first: whole seconds, up to [`WAIT_MAX`].
+    pub wait: Duration,
+}
+
+/// A message as received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The message's id, the same at each receive.
+    pub id: String,
+    /// Its text.
+    pub body: String,
+    /// With what to remove it, or hide it longer.
+    pub receipt: Receipt,
+    /// How often it was received, this time included; approximate.
+    pub receives: u64,
+}
+
+/// How many messages there are; approximate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Messages that can be received.
+    pub visible: u64,
+    /// Messages that somebody has received and not removed.
+    pub in_flight: u64,
+}
+
+/// Queues by name. Names are of up to 80 letters, digits, `-` and `_`.
+#[async_trait]
+pub trait Queues: Debug + Send + Sync + 'static {
+    /// Creates a queue; one that exists with the same settings stays as it is.
+    ///
+    /// # Errors
+    /// `Precondition` when it exists with other settings.
+    async fn create(&self, queue: &str, settings: &QueueSettings) -> Result<()>;
+
+    /// Deletes a queue with all that is in it. What is done to it within the next minute may fail
+    /// or succeed.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn delete(&self, queue: &str) -> Result<()>;
+
+    /// The names of the queues that begin with `prefix`, in order; of more than a thousand some.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>>;
+
+    /// Sends 1 to [`MESSAGES_MAX`] messages of 1 to [`MESSAGE_BYTES_MAX`] bytes together; what
+    /// became of each, with its id, in their order. Text is of the characters that XML allows.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid`: none was sent.
+    async fn send(&self, queue: &str, bodies: &[String]) -> Result<Vec<Result<String>>>;
+
+    /// Receives what is there.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>>;
+
+    /// Removes messages by their receipts, at most [`MESSAGES_MAX`]; what became of each, in order.
+    /// A message that is gone already is removed with success.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<Vec<Result<()>>>;
+
+    /// Hides a received message for this long from now on; zero shows it at once.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` when the receipt is none, or its time is over.
+    async fn hide(&self, queue: &str, receipt: &Receipt, time: Duration) -> Result<()>;
+
+    /// How many messages there are.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn counts(&self, queue: &str) -> Result<QueueCounts>;
+}
