@@ -69,6 +69,12 @@ pub struct Response {
     pub receipt: Receipt,
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Client").field(&self.host).finish()
+    }
+}
+
 impl Client {
     /// A client of `http://host:port` or `https://host:port`; requests without credentials are
     /// sent unsigned.
@@ -159,7 +165,7 @@ impl Client {
 }
 
 /// Seconds since 1970 by the system's clock.
-fn unix_seconds() -> i64 {
+pub(crate) fn unix_seconds() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

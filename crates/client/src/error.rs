@@ -107,3 +107,41 @@ impl Error {
         }
     }
 }
+
+/// The contract's outcome of a call that changes nothing.
+pub(crate) fn in_read<T>(outcome: Result<T, Error>) -> fader_cloud::Result<T> {
+    outcome.map_err(|error| in_cloud(&error, false))
+}
+
+/// The contract's outcome of a call that changes something.
+pub(crate) fn in_write<T>(outcome: Result<T, Error>) -> fader_cloud::Result<T> {
+    outcome.map_err(|error| in_cloud(&error, true))
+}
+
+fn in_cloud(error: &Error, is_write: bool) -> fader_cloud::Error {
+    use fader_cloud::ErrorKind as Kind;
+    let later = Kind::Unavailable { retry_after: None };
+    let kind = match &error.kind {
+        ErrorKind::Refused { status, code, .. } => match (code.as_str(), *status) {
+            ("NoSuchDomain" | "QueueDoesNotExist", _) => Kind::NotFound,
+            (
+                "ConditionalCheckFailed"
+                | "AttributeDoesNotExist"
+                | "MultiValuedAttribute"
+                | "QueueNameExists",
+                _,
+            ) => Kind::Precondition,
+            ("RequestThrottled" | "ThrottlingException" | "OverLimit", _) | (_, 429) => later,
+            (_, 408 | 500..) if is_write => Kind::Ambiguous,
+            (_, 408 | 500..) => later,
+            (_, 401 | 403) => Kind::Denied,
+            _ => Kind::Invalid,
+        },
+        ErrorKind::Unavailable => later,
+        ErrorKind::Ambiguous => Kind::Ambiguous,
+        ErrorKind::Invalid => Kind::Invalid,
+        ErrorKind::Malformed if is_write => Kind::Ambiguous,
+        ErrorKind::Malformed => Kind::Malformed,
+    };
+    fader_cloud::Error::new(kind, error.to_string())
+}

@@ -1,4 +1,4 @@
-//! AWS signatures of form requests: version 2 in the form, version 4 in the headers.
+//! AWS signatures of posts: version 2 in the form, version 4 in the headers.
 //!
 //! The parameters are encoded once, sorted, and that text is both what is signed and what is sent.
 //! Everything that does not change from one request to the next is kept: the key's HMAC state, and
@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use crate::credentials::Credentials;
 
+/// The region of services that have none of their own.
 const REGION: &str = "us-east-1";
-const SERVICE: &str = "sdb";
 const API_VERSION: &str = "2009-04-15";
 /// The media type of every request; a signature of version 4 covers it.
 pub const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
@@ -36,6 +36,8 @@ pub enum SignatureVersion {
 pub struct Signer {
     access_key: String,
     version: SignatureVersion,
+    /// The service's name in a scope: `sdb`, `sqs`.
+    service: &'static str,
     host: String,
     /// The HMAC keyed with the secret (V2) or with `AWS4` and the secret (V4).
     keyed: HmacSha256,
@@ -58,8 +60,18 @@ pub struct Moment {
 pub struct Headers(pub Vec<(&'static str, String)>);
 
 impl Signer {
-    /// A signer for `host`, which is what the `Host` header says, port included.
+    /// A signer for SimpleDB at `host`, which is what the `Host` header says, port included.
     pub fn new(credentials: &Credentials, version: SignatureVersion, host: &str) -> Self {
+        Signer::of_service("sdb", credentials, version, host)
+    }
+
+    /// A signer for any service.
+    pub(crate) fn of_service(
+        service: &'static str,
+        credentials: &Credentials,
+        version: SignatureVersion,
+        host: &str,
+    ) -> Self {
         let keyed = match version {
             SignatureVersion::V2 => keyed(credentials.secret().as_bytes()),
             SignatureVersion::V4 => {
@@ -70,6 +82,7 @@ impl Signer {
         Signer {
             access_key: credentials.access_key().to_owned(),
             version,
+            service,
             host: host.to_ascii_lowercase(),
             keyed,
         }
@@ -87,7 +100,7 @@ impl Signer {
         let time = Timestamp::from_second(second).expect("clamped to what a timestamp holds");
         let basic = time.strftime("%Y%m%dT%H%M%SZ").to_string();
         let mut key = derive(&self.keyed, &basic.as_bytes()[..8]);
-        for part in [REGION, SERVICE, "aws4_request"] {
+        for part in [REGION, self.service, "aws4_request"] {
             key = derive(&key, part.as_bytes());
         }
         let extended = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -121,7 +134,7 @@ impl Signer {
         write_form(parameters, body);
         match self.version {
             SignatureVersion::V2 => self.sign_v2(body),
-            SignatureVersion::V4 => self.sign_v4(moment, body),
+            SignatureVersion::V4 => self.sign_v4(moment, CONTENT_TYPE, None, body),
         }
     }
 
@@ -137,17 +150,34 @@ impl Signer {
         Headers::default()
     }
 
-    fn sign_v4(&self, moment: &Moment, body: &[u8]) -> Headers {
+    /// Signs a post to `/` of this media type, and of this `x-amz-target` if the protocol has one.
+    pub(crate) fn sign_v4(
+        &self,
+        moment: &Moment,
+        content_type: &str,
+        target: Option<&str>,
+        body: &[u8],
+    ) -> Headers {
         let Signer {
-            access_key, host, ..
+            access_key,
+            service,
+            host,
+            ..
         } = self;
         let date = &moment.basic;
+        let (target, signed) = match target {
+            None => (String::new(), "content-type;host;x-amz-date"),
+            Some(target) => (
+                format!("x-amz-target:{target}\n"),
+                "content-type;host;x-amz-date;x-amz-target",
+            ),
+        };
         let request = format!(
-            "POST\n/\n\ncontent-type:{CONTENT_TYPE}\nhost:{host}\nx-amz-date:{date}\n\n\
-             content-type;host;x-amz-date\n{}",
+            "POST\n/\n\ncontent-type:{content_type}\nhost:{host}\nx-amz-date:{date}\n{target}\n\
+             {signed}\n{}",
             hex(&Sha256::digest(body))
         );
-        let scope = format!("{}/{REGION}/{SERVICE}/aws4_request", &date[..8]);
+        let scope = format!("{}/{REGION}/{service}/aws4_request", &date[..8]);
         let mut mac = moment.keyed.clone();
         mac.update(b"AWS4-HMAC-SHA256\n");
         mac.update(date.as_bytes());
@@ -158,7 +188,7 @@ impl Signer {
         let signature = hex(&mac.finalize().into_bytes());
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={access_key}/{scope}, \
-             SignedHeaders=content-type;host;x-amz-date, Signature={signature}"
+             SignedHeaders={signed}, Signature={signature}"
         );
         Headers(vec![
             ("authorization", authorization),

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: checks of limits and names: the service has the last word on them.
 
+use fader_cloud::{Attribute, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut};
 use fader_services::Mode;
 use fader_services::level::{self, Receipt};
 
@@ -14,54 +15,8 @@ use crate::xml::Element;
 const LIST_PAGES_MAX: usize = 10_000;
 
 /// A SimpleDB endpoint.
+#[derive(Debug)]
 pub struct SimpleDb(pub Client);
-
-/// A name with one of its values.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Attribute {
-    /// The attribute's name.
-    pub name: String,
-    /// One value.
-    pub value: String,
-}
-
-/// A name with a value to put.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributePut {
-    /// The attribute's name.
-    pub name: String,
-    /// The value to add.
-    pub value: String,
-    /// Whether the values that were there before are dropped.
-    pub replace: bool,
-}
-
-/// An item as read or, in a batch delete, as named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// The item's name.
-    pub name: String,
-    /// Its attributes.
-    pub attributes: Vec<Attribute>,
-}
-
-/// An item to put.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemPut {
-    /// The item's name.
-    pub name: String,
-    /// What to put into it.
-    pub attributes: Vec<AttributePut>,
-}
-
-/// What must hold for a write to happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// The attribute has exactly this one value.
-    Value(Attribute),
-    /// The attribute named so has no value.
-    Absent(String),
-}
 
 /// What a domain is created as, for Fader only; by default as every SimpleDB does it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,25 +47,6 @@ pub struct Found {
     pub attributes: Vec<Attribute>,
     /// What was read, if the call asked for more than SimpleDB knows.
     pub receipt: Receipt,
-}
-
-/// What DomainMetadata says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DomainMetadata {
-    /// Items.
-    pub item_count: u64,
-    /// Bytes of all item names.
-    pub item_names_size_bytes: u64,
-    /// Different attribute names.
-    pub attribute_name_count: u64,
-    /// Their bytes.
-    pub attribute_names_size_bytes: u64,
-    /// Pairs of name and value.
-    pub attribute_value_count: u64,
-    /// Bytes of their values.
-    pub attribute_values_size_bytes: u64,
-    /// When that was counted, in seconds since 1970.
-    pub timestamp: u64,
 }
 
 type Parameters = Vec<(String, String)>;
@@ -230,18 +166,16 @@ impl SimpleDb {
         })
     }
 
-    /// Deletes an item, or of it the `attributes` named; one with an empty value goes with all its
-    /// values.
+    /// Deletes an item or parts of it, on a condition if there is one.
     pub async fn delete_attributes(
         &self,
         domain: &str,
-        item: &str,
-        attributes: &[Attribute],
+        delete: &ItemDelete,
         expected: Option<&Expected>,
         demand: Demand<'_>,
     ) -> Result<Response, Error> {
-        let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
-        push_deletes(&mut parameters, "", attributes);
+        let mut parameters = vec![pair("DomainName", domain), pair("ItemName", &delete.name)];
+        push_deletes(&mut parameters, "", delete);
         push_expected(&mut parameters, expected);
         self.0.ask("DeleteAttributes", parameters, demand).await
     }
@@ -250,14 +184,14 @@ impl SimpleDb {
     pub async fn batch_delete_attributes(
         &self,
         domain: &str,
-        items: &[Item],
+        deletes: &[ItemDelete],
         demand: Demand<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
-        for (index, item) in items.iter().enumerate() {
+        for (index, delete) in deletes.iter().enumerate() {
             let prefix = format!("Item.{}.", index + 1);
-            parameters.push((format!("{prefix}ItemName"), item.name.clone()));
-            push_deletes(&mut parameters, &prefix, &item.attributes);
+            parameters.push((format!("{prefix}ItemName"), delete.name.clone()));
+            push_deletes(&mut parameters, &prefix, delete);
         }
         self.0
             .ask("BatchDeleteAttributes", parameters, demand)
@@ -318,13 +252,11 @@ fn push_puts(parameters: &mut Parameters, prefix: &str, attributes: &[AttributeP
     }
 }
 
-fn push_deletes(parameters: &mut Parameters, prefix: &str, attributes: &[Attribute]) {
-    for (index, attribute) in attributes.iter().enumerate() {
+fn push_deletes(parameters: &mut Parameters, prefix: &str, delete: &ItemDelete) {
+    for (index, (name, value)) in delete.attributes.iter().enumerate() {
         let prefix = format!("{prefix}Attribute.{}.", index + 1);
-        parameters.push((format!("{prefix}Name"), attribute.name.clone()));
-        if !attribute.value.is_empty() {
-            parameters.push((format!("{prefix}Value"), attribute.value.clone()));
-        }
+        parameters.push((format!("{prefix}Name"), name.clone()));
+        parameters.extend(value.clone().map(|value| (format!("{prefix}Value"), value)));
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{
-    Attribute, AttributePut, Client, Control, Credentials, Demand, Error, ErrorKind, Expected,
-    Session, Settings, SimpleDb,
+    Client, Control, Credentials, Demand, Error, ErrorKind, Session, Settings, SimpleDb,
 };
+use fader_cloud::{Attribute, AttributePut, Expected};
 use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};

@@ -70,7 +70,7 @@ pub struct ItemDelete {
 
 /// What must hold for a write to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum Expected {
     /// The attribute has exactly this one value.
     Value(Attribute),
     /// The attribute named so has no value.
@@ -128,7 +128,7 @@ pub trait Domains: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `NotFound` for the domain; `Precondition`.
-    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Condition>) -> Result<()>;
+    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()>;
 
     /// Puts up to 25 items, all or none.
     ///
@@ -144,7 +144,7 @@ pub trait Domains: Debug + Send + Sync + 'static {
         &self,
         domain: &str,
         delete: &ItemDelete,
-        condition: Option<&Condition>,
+        condition: Option<&Expected>,
     ) -> Result<()>;
 
     /// Deletes up to 25 items or parts of them, all or none.

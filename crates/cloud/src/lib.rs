@@ -29,7 +29,7 @@ mod queues;
 
 pub use clock::Clock;
 pub use domains::{
-    Attribute, AttributePut, Condition, DomainMetadata, Domains, Item, ItemDelete, ItemPut, Page,
+    Attribute, AttributePut, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page,
     Reading,
 };
 pub use error::{Error, ErrorKind, Result};

@@ -3,6 +3,8 @@
 
 use fader_cloud::conformance::{Subject, Verdict, domains, judge, objects, queues};
 use fader_cloud::model::{Model, Weather, run};
+use fader_cloud::{Domains, Queues};
+use object_store::ObjectStore;
 
 /// Nothing fails, but nothing is better than promised.
 fn unkind(seed: u64) -> Weather {
@@ -16,30 +18,27 @@ fn unkind(seed: u64) -> Weather {
 }
 
 async fn all(model: &Model) -> Vec<Verdict> {
-    let clock = &*model.clock;
-    let prefix = "t";
-    let mut verdicts = queues(&Subject {
-        service: &*model.queues,
+    let (clock, prefix) = (&*model.clock, "t");
+    let mut verdicts = Vec::new();
+    let mut tell = |verdict| verdicts.push(verdict);
+    let subject = Subject {
+        service: &*model.queues as &dyn Queues,
         clock,
         prefix,
-    })
-    .await;
-    verdicts.extend(
-        domains(&Subject {
-            service: &*model.domains,
-            clock,
-            prefix,
-        })
-        .await,
-    );
-    verdicts.extend(
-        objects(&Subject {
-            service: &*model.objects,
-            clock,
-            prefix,
-        })
-        .await,
-    );
+    };
+    queues(&subject, &mut tell).await;
+    let subject = Subject {
+        service: &*model.domains as &dyn Domains,
+        clock,
+        prefix,
+    };
+    domains(&subject, &mut tell).await;
+    let subject = Subject {
+        service: &*model.objects as &dyn ObjectStore,
+        clock,
+        prefix,
+    };
+    objects(&subject, &mut tell).await;
     verdicts
 }
 

@@ -11,8 +11,11 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod config;
+mod credentials;
 mod dev;
+mod endpoint;
 mod keys;
+mod measure;
 mod output;
 mod sdb;
 mod serve;
@@ -47,6 +50,9 @@ enum Command {
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
     Sdb(Box<sdb::Options>),
+    /// Instruments for any endpoint.
+    #[command(subcommand)]
+    Measure(measure::Options),
     /// Shows the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -91,6 +97,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
+        Command::Measure(options) => runtime.block_on(measure::run(options)),
         Command::Config(ConfigCommand::Show(options)) => {
             let config = options.config(matches)?;
             output::print(&config.table())?;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use fader_client::{Attribute, Item};
+use fader_cloud::{Attribute, Item};
 
 #[cfg(test)]
 mod tests;

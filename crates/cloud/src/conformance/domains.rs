@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Broken, Subject, Verdict, fails, same};
 use crate::{
-    Attribute, AttributePut, Condition, Domains, ErrorKind, ItemDelete, ItemPut, Page, Reading,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Page, Reading,
 };
 
 type Told = Result<(), Broken>;
@@ -14,10 +14,9 @@ type Service<'a> = Subject<'a, dyn Domains>;
 /// How long an eventual read may miss an acknowledged write before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Judges domains.
-pub async fn domains(subject: &Service<'_>) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let mut tell = |promise, outcome| verdicts.push(Verdict { promise, outcome });
+/// Judges domains, and tells each verdict as it is reached.
+pub async fn domains(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + Send)) {
+    let mut tell = |promise, outcome| verdict(Verdict { promise, outcome });
     tell(
         "domains are created, listed, deleted",
         managed(subject).await,
@@ -49,7 +48,6 @@ pub async fn domains(subject: &Service<'_>) -> Vec<Verdict> {
     tell("a Select goes on where a page ended", paged(subject).await);
     tell("a Select that is none is refused", no_select(subject).await);
     tell("a domain is counted", counted(subject).await);
-    verdicts
 }
 
 async fn domain(subject: &Service<'_>, name: &str) -> Result<String, Broken> {
@@ -86,8 +84,8 @@ fn of_item(name: &str, attributes: &[&str]) -> ItemDelete {
     }
 }
 
-fn value(name: &str, value: &str) -> Condition {
-    Condition::Value(Attribute {
+fn value(name: &str, value: &str) -> Expected {
+    Expected::Value(Attribute {
         name: name.to_owned(),
         value: value.to_owned(),
     })
@@ -275,7 +273,7 @@ async fn on_value(subject: &Service<'_>) -> Told {
 
 async fn on_absence(subject: &Service<'_>) -> Told {
     let name = domain(subject, "on-absence").await?;
-    let absent = Condition::Absent("v".to_owned());
+    let absent = Expected::Absent("v".to_owned());
     subject
         .service
         .put(&name, &item("i", &["v=1"]), Some(&absent))
@@ -291,7 +289,7 @@ async fn on_absence(subject: &Service<'_>) -> Told {
 
 async fn one_wins(subject: &Service<'_>) -> Told {
     let name = domain(subject, "one-wins").await?;
-    let absent = Condition::Absent("owner".to_owned());
+    let absent = Expected::Absent("owner".to_owned());
     let puts: Vec<ItemPut> = (0..8)
         .map(|by| item("i", &[&format!("owner={by}")]))
         .collect();

@@ -13,10 +13,9 @@ use crate::{ErrorKind, object_error_kind};
 type Told = Result<(), Broken>;
 type Service<'a> = Subject<'a, dyn ObjectStore>;
 
-/// Judges an object store.
-pub async fn objects(subject: &Service<'_>) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let mut tell = |promise, outcome| verdicts.push(Verdict { promise, outcome });
+/// Judges an object store, and tells each verdict as it is reached.
+pub async fn objects(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + Send)) {
+    let mut tell = |promise, outcome| verdict(Verdict { promise, outcome });
     tell("what is put is read", read(subject).await);
     tell("what is not there is not found", not_found(subject).await);
     tell("a put replaces the whole object", replaced(subject).await);
@@ -37,7 +36,6 @@ pub async fn objects(subject: &Service<'_>) -> Vec<Verdict> {
     tell("objects are listed by level", by_level(subject).await);
     tell("an object is copied", copied(subject).await);
     tell("an object is put in parts", in_parts(subject).await);
-    verdicts
 }
 
 fn path(subject: &Service<'_>, name: &str) -> Path {

@@ -17,10 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A visibility that is soon over.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Judges queues.
-pub async fn queues(subject: &Service<'_>) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let mut tell = |promise, outcome| verdicts.push(Verdict { promise, outcome });
+/// Judges queues, and tells each verdict as it is reached.
+pub async fn queues(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + Send)) {
+    let mut tell = |promise, outcome| verdict(Verdict { promise, outcome });
     tell("a queue is created once", created_once(subject).await);
     tell("what is not there is not found", not_found(subject).await);
     tell("queues are listed by prefix", listed(subject).await);
@@ -50,7 +49,6 @@ pub async fn queues(subject: &Service<'_>) -> Vec<Verdict> {
         "a strange receipt removes nothing",
         strange_receipt(subject).await,
     );
-    verdicts
 }
 
 /// A new queue for a story, whose messages are hidden for long unless the receive says otherwise.

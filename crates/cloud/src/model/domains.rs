@@ -20,7 +20,7 @@ use super::clock::ModelClock;
 use super::weather::{Dice, Weather};
 use crate::clock::Clock;
 use crate::domains::{
-    Attribute, Condition, DomainMetadata, Domains, Item, ItemDelete, ItemPut, Page, Reading,
+    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, Reading,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -205,7 +205,7 @@ impl Domains for ModelDomains {
         })
     }
 
-    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Condition>) -> Result<()> {
+    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
         self.write(&Request::PutAttributes {
             domain: domain.to_owned(),
             put: as_put(put),
@@ -224,7 +224,7 @@ impl Domains for ModelDomains {
         &self,
         domain: &str,
         delete: &ItemDelete,
-        condition: Option<&Condition>,
+        condition: Option<&Expected>,
     ) -> Result<()> {
         self.write(&Request::DeleteAttributes {
             domain: domain.to_owned(),
@@ -309,14 +309,14 @@ fn as_delete(delete: &ItemDelete) -> Delete {
     }
 }
 
-fn as_expected(condition: &Condition) -> simpledb::Expected {
+fn as_expected(condition: &Expected) -> simpledb::Expected {
     match condition {
-        Condition::Value(Attribute { name, value }) => simpledb::Expected {
+        Expected::Value(Attribute { name, value }) => simpledb::Expected {
             name: Some(name.clone()),
             value: Some(value.clone()),
             exists: None,
         },
-        Condition::Absent(name) => simpledb::Expected {
+        Expected::Absent(name) => simpledb::Expected {
             name: Some(name.clone()),
             value: None,
             exists: Some(false),

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 use fader_chain::RequestId;
-use fader_client::{Attribute, Demand, SimpleDb};
+use fader_client::{Demand, SimpleDb};
+use fader_cloud::ItemDelete;
 use fader_services::level::parse_name;
 
 use super::{Condition, asking};
@@ -38,13 +39,16 @@ pub(super) struct Options {
 /// Deletes.
 pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     let attributes = options.attributes.iter().map(|text| {
-        let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        Attribute {
-            name: name.to_owned(),
-            value: value.to_owned(),
-        }
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text.as_str(), None),
+        };
+        (name.to_owned(), value.map(str::to_owned))
     });
-    let attributes: Vec<_> = attributes.collect();
+    let delete = ItemDelete {
+        name: options.item.clone(),
+        attributes: attributes.collect(),
+    };
     let expected = options.condition.expected();
     let mut asking = options.asking.begin()?;
     let demand = Demand {
@@ -52,13 +56,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         ..asking.demand()
     };
     let written = service
-        .delete_attributes(
-            &options.domain,
-            &options.item,
-            &attributes,
-            expected.as_ref(),
-            demand,
-        )
+        .delete_attributes(&options.domain, &delete, expected.as_ref(), demand)
         .await;
     asking.save()?;
     asking.show(&written?.receipt);

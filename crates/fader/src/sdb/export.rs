@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fader_client::{Demand, Item, SimpleDb};
+use fader_client::{Demand, SimpleDb};
+use fader_cloud::Item;
 
 use super::progress::Progress;
 use super::quoted;

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use fader_client::{Demand, Found, Item, SimpleDb};
+use fader_client::{Demand, Found, SimpleDb};
+use fader_cloud::Item;
 
 use super::{Output, asking, render};
 use crate::output;

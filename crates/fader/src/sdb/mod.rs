@@ -3,17 +3,17 @@
 //! It uses what AWS's own tools use: the same variables, the same credentials file, the same
 //! protocol. So it works on any SimpleDB endpoint; only `explain` needs Fader's.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use fader_client::{Attribute, Client, Expected, Settings, SimpleDb};
+use fader_client::{Client, SimpleDb};
+use fader_cloud::{Attribute, Expected};
+
+use crate::endpoint;
 
 mod asking;
 mod create;
-mod credentials;
 mod delete;
 mod domains;
 mod drop;
@@ -45,21 +45,8 @@ or AWS_ENDPOINT_URL.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Where the service is. [default: http://127.0.0.1:4566]
-    #[arg(long, env = "FADER_ENDPOINT", value_name = "URL", global = true)]
-    endpoint: Option<String>,
-
-    /// Certificates of the authorities to trust (PEM) instead of the system's.
-    #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE", global = true)]
-    ca_bundle: Option<PathBuf>,
-
-    /// Section of the credentials file. [default: default]
-    #[arg(long, env = "AWS_PROFILE", value_name = "NAME", global = true)]
-    profile: Option<String>,
-
-    /// Send requests unsigned, for a server that serves anonymous requests.
-    #[arg(long, global = true)]
-    no_sign_request: bool,
+    #[command(flatten)]
+    endpoint: endpoint::Flags,
 
     #[command(subcommand)]
     verb: Verb,
@@ -138,29 +125,9 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
 }
 
 fn connect(options: &Options) -> Result<SimpleDb> {
-    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-    let endpoint = options.endpoint.clone();
-    let endpoint = endpoint
-        .or_else(|| variable("AWS_ENDPOINT_URL_SIMPLEDB"))
-        .or_else(|| variable("AWS_ENDPOINT_URL"))
-        .unwrap_or_else(|| "http://127.0.0.1:4566".to_owned());
-    let credentials = match options.no_sign_request {
-        true => None,
-        false => Some(credentials::find(options.profile.as_deref())?),
-    };
-    let ca_pem = match &options.ca_bundle {
-        Some(path) => {
-            let context = || format!("cannot read {}", path.display());
-            Some(std::fs::read(path).with_context(context)?)
-        }
-        None => None,
-    };
-    let settings = Settings {
-        ca_pem,
-        timeout: Duration::from_secs(60),
-        ..Settings::default()
-    };
-    let client = Client::new(endpoint.trim_end_matches('/'), credentials, settings)?;
+    let endpoint = &options.endpoint;
+    let (url, credentials) = (endpoint.url("SIMPLEDB"), endpoint.credentials()?);
+    let client = Client::new(&url, credentials, endpoint.settings()?)?;
     Ok(SimpleDb(client))
 }
 

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 use fader_chain::RequestId;
-use fader_client::{Attribute, AttributePut, Demand, SimpleDb};
+use fader_client::{Demand, SimpleDb};
+use fader_cloud::{Attribute, AttributePut};
 use fader_services::level::parse_name;
 
 use super::{Condition, asking, attribute};

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use fader_client::{Attribute, AttributePut, Item, ItemPut};
+use fader_cloud::{Attribute, AttributePut, Item, ItemPut};
 use serde_json::{Map, Value, json};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Row, Table};
-use fader_client::{Attribute, Item};
+use fader_cloud::{Attribute, Item};
 
 use super::Output;
 use super::record::{self, Columns};

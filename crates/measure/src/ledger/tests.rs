@@ -1,6 +1,6 @@
 //! A server that is honest passes; each lie is caught.
 
-use fader_client::{Attribute, Item};
+use fader_cloud::{Attribute, Item};
 
 use super::{COUNT, COUNTER, Checked, Ledger, content};
 

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use fader_client::{ItemPut, SimpleDb};
+use fader_client::SimpleDb;
+use fader_cloud::ItemPut;
 use tokio::task::JoinSet;
 
 use super::progress::Progress;

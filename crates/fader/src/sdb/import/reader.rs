@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Error, Result, anyhow};
-use fader_client::ItemPut;
+use fader_cloud::ItemPut;
 use tokio::sync::mpsc;
 
 use super::{Format, Options};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use fader_client::{Demand, Error, ErrorKind, ItemPut, SimpleDb};
+use fader_client::{Demand, Error, ErrorKind, SimpleDb};
+use fader_cloud::ItemPut;
 
 /// How often a request is sent before the import gives up.
 const ATTEMPTS_MAX: u32 = 7;

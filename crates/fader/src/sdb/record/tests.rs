@@ -1,6 +1,6 @@
 //! Lines as people and programs write them.
 
-use fader_client::{Attribute, Item, ItemPut};
+use fader_cloud::{Attribute, Item, ItemPut};
 
 use super::{Columns, Header, from_json, to_json};
 

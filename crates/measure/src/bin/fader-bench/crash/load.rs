@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use fader_client::{
-    Attribute, AttributePut, Demand, Error, ErrorKind, Expected, ItemPut, SimpleDb,
-};
+use fader_client::{Demand, Error, ErrorKind, SimpleDb};
+use fader_cloud::{Attribute, AttributePut, Expected, ItemDelete, ItemPut};
 use fader_measure::{COUNT, COUNTER, Ledger, content};
 use tokio::task::JoinSet;
 
@@ -100,8 +99,12 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
             Answer::Unsent => break,
         }
         if number % 7 == 0 {
+            let whole = ItemDelete {
+                name: names[0].clone(),
+                attributes: Vec::new(),
+            };
             let result = client
-                .delete_attributes(domain, &names[0], &[], None, Demand::default())
+                .delete_attributes(domain, &whole, None, Demand::default())
                 .await;
             match answer(result)? {
                 Answer::Yes => ledger.delete(&names[0], true),

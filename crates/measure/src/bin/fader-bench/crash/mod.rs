@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_client::{Demand, Item, SimpleDb};
+use fader_client::{Demand, SimpleDb};
+use fader_cloud::Item;
 use fader_measure::Ledger;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -9,7 +9,7 @@ use fader_client::Credentials;
 ///
 /// # Errors
 /// When there are none; the message says what to set.
-pub(super) fn find(profile: Option<&str>) -> Result<Credentials> {
+pub(crate) fn find(profile: Option<&str>) -> Result<Credentials> {
     let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let (id, secret) = (
         variable("AWS_ACCESS_KEY_ID"),
