@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 
 use crate::{command, python};
 
+mod foundation;
+
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -29,6 +31,10 @@ enum Name {
     Select,
     /// Memory of a million items, and the start after a crash with 1 GB of log.
     Memory,
+    /// Steps of the replication core: writes through three members in memory.
+    Steps,
+    /// Instructions and rates of one node, against those of the commit before there were replicas.
+    OneNode,
 }
 
 /// Builds the optimised programs.
@@ -61,9 +67,17 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Some(runs) = options.runs {
         bench.arg("--runs").arg(runs.to_string());
     }
-    if matches!(options.name, Name::Simpledb) {
-        python::prepare()?;
-        bench.arg("--moto").arg(python::path("moto_server"));
+    match options.name {
+        Name::Simpledb => {
+            python::prepare()?;
+            bench.arg("--moto").arg(python::path("moto_server"));
+        }
+        Name::OneNode => {
+            if let Some(binary) = foundation::build()? {
+                bench.arg("--foundation").arg(binary);
+            }
+        }
+        Name::Select | Name::Memory | Name::Steps => {}
     }
     command::succeeds(&mut bench)
 }

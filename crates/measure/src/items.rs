@@ -9,6 +9,9 @@ use std::fmt::{self, Display};
 
 use crate::workload::{Form, Verdict};
 
+/// Octets of a number as text.
+pub const DIGITS: usize = 16;
+
 /// A set of items in a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Items {
@@ -18,6 +21,8 @@ pub struct Items {
     pub count: u64,
     /// Attributes of each, `group` not counted.
     pub attributes: u64,
+    /// Octets of each value: at least [`DIGITS`], which is what a number has.
+    pub value_bytes: usize,
     /// Groups the items are dealt to, in turn; none if zero.
     pub groups: u64,
 }
@@ -29,7 +34,11 @@ impl Items {
         for index in 1..=self.attributes {
             let prefix = format_args!("{prefix}Attribute.{index}.");
             form.push(format_args!("{prefix}Name"), format_args!("a{index}"));
-            form.push(format_args!("{prefix}Value"), Hex(value(key, stamp, index)));
+            let (number, size) = (value(key, stamp, index), self.value_bytes);
+            form.push(
+                format_args!("{prefix}Value"),
+                format_args!("{number:0size$x}"),
+            );
             if replace {
                 form.push(format_args!("{prefix}Replace"), "true");
             }
@@ -51,6 +60,7 @@ impl Items {
                 .is_some_and(|name| is_attribute(name, index));
             let Some(number) = texts
                 .next(b"<Value>")
+                .filter(|text| text.len() == self.value_bytes)
                 .and_then(parse_hex)
                 .filter(|_| is_name)
             else {
@@ -131,10 +141,7 @@ pub(crate) fn mix(number: u64) -> u64 {
 }
 
 fn parse_hex(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text)
-        .ok()
-        .filter(|text| text.len() == 16)?;
-    u64::from_str_radix(text, 16).ok()
+    u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
 }
 
 fn is_attribute(name: &[u8], index: u64) -> bool {

@@ -22,7 +22,7 @@ mod workload;
 
 pub use floor::{Constant, Floor, serve_floor};
 pub use generator::{Load, Plan, RunError, Target, Until, run, sample};
-pub use items::Items;
+pub use items::{DIGITS, Items};
 pub use ledger::{COUNT, COUNTER, Checked, Ledger, content};
 pub use log::{Kind, Log, Operation, Outcome};
 pub use plot::{Axis, Plot, Scale, Series};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
-    Arrivals, Constant, Floor, Items, Load, Log, Outcome, Plan, Put, RunError, Schedule, Summary,
-    Target, Until, run, serve_floor,
+    Arrivals, Constant, DIGITS, Floor, Items, Load, Log, Outcome, Plan, Put, RunError, Schedule,
+    Summary, Target, Until, run, serve_floor,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -41,6 +41,7 @@ fn workload(bytes: usize) -> Arc<Constant> {
         domain: String::from("dom"),
         count: 1000,
         attributes: 2,
+        value_bytes: DIGITS,
         groups: 0,
     };
     let workload = Arc::new(Put {

@@ -12,6 +12,7 @@ fn items(count: u64, groups: u64) -> Arc<Items> {
         domain: String::from("dom"),
         count,
         attributes: 2,
+        value_bytes: DIGITS,
         groups,
     })
 }

@@ -6,11 +6,13 @@
 //!
 //! Exit codes: 0 all targets met, or `--quick`; 1 a target was missed; 2 it could not measure.
 
+mod callgrind;
 mod crash;
 mod disk;
 mod load;
 mod machine;
 mod memory;
+mod one_node;
 mod report;
 mod select;
 mod server;
@@ -43,6 +45,8 @@ enum Command {
     Memory(Options),
     /// Steps of the replication core: writes through three members in memory.
     Steps(Options),
+    /// What one node costs over the foundation, before there were replicas.
+    OneNode(one_node::Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
@@ -79,7 +83,7 @@ struct Options {
     /// Writes the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Writes the operation logs of all runs into a folder.
+    /// Writes the operation logs of all runs, and callgrind's profiles, into a folder.
     #[arg(long)]
     logs: Option<PathBuf>,
     /// Writes the latencies as a plot (SVG).
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Command::Select(options) => select::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Steps(options) => steps::run(&options),
+        Command::OneNode(options) => one_node::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Floor(options) => floor(&options).map(|()| true),
     };

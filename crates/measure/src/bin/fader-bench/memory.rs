@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use fader_measure::{BatchPut, Get, Interval, Items, Load, Plan, Until, run as generate};
+use fader_measure::{BatchPut, DIGITS, Get, Interval, Items, Load, Plan, Until, run as generate};
 use tokio::runtime::Runtime;
 
 use crate::Options;
@@ -37,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         domain: String::from("bench-memory"),
         count: ITEMS / part,
         attributes: ATTRIBUTES,
+        value_bytes: DIGITS,
         groups: 0,
     });
     let server = Server::fader(&options.fader, &data)?;

@@ -47,12 +47,14 @@ pub(crate) struct Finding {
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// At least this, as far as the interval can tell.
+    Reaches(f64),
 }
 
 impl Target {
     fn is_met_by(self, figure: f64) -> bool {
         match self {
-            Target::AtLeast(bound) => bound <= figure,
+            Target::AtLeast(bound) | Target::Reaches(bound) => bound <= figure,
             Target::AtMost(bound) => figure <= bound,
         }
     }
@@ -61,13 +63,18 @@ impl Target {
         match self {
             Target::AtLeast(bound) => format!(">= {}", short(bound)),
             Target::AtMost(bound) => format!("<= {}", short(bound)),
+            Target::Reaches(bound) => format!("reaches {}", short(bound)),
         }
     }
 }
 
 impl Finding {
     fn is_met(&self) -> bool {
-        self.target.is_met_by(self.interval.estimate)
+        let Interval { estimate, high, .. } = self.interval;
+        self.target.is_met_by(match self.target {
+            Target::Reaches(_) => high,
+            Target::AtLeast(_) | Target::AtMost(_) => estimate,
+        })
     }
 
     fn verdict(&self) -> &'static str {

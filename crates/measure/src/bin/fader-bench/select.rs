@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fader_measure::{Items, Select, ratio_of_medians, rounds};
+use fader_measure::{DIGITS, Items, Select, ratio_of_medians, rounds};
 use tokio::runtime::Runtime;
 
 use crate::Options;
@@ -32,6 +32,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             domain: domain.to_owned(),
             count,
             attributes: 2,
+            value_bytes: DIGITS,
             groups,
         })
     });

@@ -40,7 +40,11 @@ pub(crate) struct Server {
 impl Server {
     /// Fader, with data in a folder.
     pub(crate) fn fader(binary: &Path, data: &Path) -> Result<Self> {
-        let mut command = Command::new(binary);
+        Server::fader_by(Command::new(binary), data)
+    }
+
+    /// Fader, by a command that starts its binary with the arguments that are added.
+    pub(crate) fn fader_by(mut command: Command, data: &Path) -> Result<Self> {
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data);
@@ -144,6 +148,11 @@ impl Server {
             Some(credentials),
             settings,
         )?))
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Resident memory, in bytes.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fader_measure::{
-    Axis, Constant, Get, Interval, Items, Load, Log, Outcome, Plan, Plot, Put, Scale, Series,
-    Until, Workload, ratio_of_medians, rounds, run as generate, sample,
+    Axis, Constant, DIGITS, Get, Interval, Items, Load, Log, Outcome, Plan, Plot, Put, Scale,
+    Series, Until, Workload, ratio_of_medians, rounds, run as generate, sample,
 };
 use tokio::runtime::Runtime;
 
@@ -352,6 +352,7 @@ fn items(domain: &str, count: u64) -> Arc<Items> {
         domain: domain.to_owned(),
         count,
         attributes: ATTRIBUTES,
+        value_bytes: DIGITS,
         groups: 0,
     })
 }
