@@ -71,3 +71,38 @@ def refused(code, status, message=None):
     assert reply["ResponseMetadata"]["HTTPStatusCode"] == status, reply
     if message is not None:
         assert reply["Error"]["Message"] == message
+
+
+def asking(client, headers=None, parameters=None):
+    """Makes a boto3 client send these with every call."""
+
+    def add(params, **_):
+        params["headers"].update(headers or {})
+        params["body"].update(parameters or {})
+
+    client.meta.events.register("before-call.sdb", add)
+    return client
+
+
+def told(reply):
+    """The headers of a reply that only Fader sends."""
+    headers = reply["ResponseMetadata"]["HTTPHeaders"]
+    return {name: value for name, value in headers.items() if name.startswith("x-fader-")}
+
+
+class Following:
+    """A boto3 client that hands the token of each reply, also of a refusal, to its next request."""
+
+    def __init__(self, client):
+        self.sdb = client
+        self.token = ""
+        self.told = {}
+        client.meta.events.register("before-call.sdb", self.ask)
+        client.meta.events.register("after-call.sdb", self.hear)
+
+    def ask(self, params, **_):
+        params["headers"]["x-fader-session"] = self.token
+
+    def hear(self, http_response, **_):
+        self.told = http_response.headers
+        self.token = http_response.headers.get("x-fader-session", self.token)

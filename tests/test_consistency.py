@@ -6,27 +6,10 @@ import uuid
 import pytest
 
 import server as servers
-from sdb_calls import get, pairs, put, refused
+from sdb_calls import Following, asking, get, pairs, put, refused, told
 from server import fader
 
 SIGNATURES = ["v2", "v4"]
-
-
-def asking(client, headers=None, parameters=None):
-    """Makes a boto3 client send these with every call."""
-
-    def add(params, **_):
-        params["headers"].update(headers or {})
-        params["body"].update(parameters or {})
-
-    client.meta.events.register("before-call.sdb", add)
-    return client
-
-
-def told(reply):
-    """The headers of a reply that only Fader sends."""
-    headers = reply["ResponseMetadata"]["HTTPHeaders"]
-    return {name: value for name, value in headers.items() if name.startswith("x-fader-")}
 
 
 @pytest.fixture(params=SIGNATURES)
@@ -242,3 +225,71 @@ def test_a_name_is_that_of_one_request(server, sdb, domain):
     with refused("InvalidParameterCombination", 400):
         put(named, domain, "i", a="2")
     assert get(sdb, domain, "i") == {"a": ["1"]}
+
+
+def test_a_token_goes_from_each_reply_to_the_next_request(client, domain):
+    following = Following(client())
+    tokens = {""}
+    put(following.sdb, domain, "i", a="1")
+    tokens.add(following.token)
+    with refused("ConditionalCheckFailed", 409):
+        put(following.sdb, domain, "i", expected={"Name": "a", "Exists": False}, a="2")
+    tokens.add(following.token)
+    assert get(following.sdb, domain, "i", consistent=False) == {"a": ["1"]}
+    tokens.add(following.token)
+    assert len(tokens) == 4, "each reply, and each refusal, has its own"
+    assert get(asking(client(), {"x-fader-session": following.token}), domain, "i") == {"a": ["1"]}
+    in_form = asking(client(), parameters={"Fader-Session": following.token})
+    assert get(in_form, domain, "i") == {"a": ["1"]}
+
+
+def test_a_token_that_was_not_given_is_refused(server, sdb, domain, tmp_path):
+    create = ["keys", "--data", server.data, "create", "--account", "000000000002"]
+    made = fader(*create, home=tmp_path).stdout
+    key = dict(line.rsplit(" ", 1) for line in made.splitlines())
+    key = {name.strip(): value for name, value in key.items()}
+    following = Following(server.client())
+    put(following.sdb, domain, "i", a="1")
+    given = following.token
+    other = servers.client(server.url, key["access key"], key["secret key"])
+    with refused("InvalidParameterValue", 400) as caught:
+        asking(other, {"x-fader-session": given}).create_domain(DomainName="theirs")
+    assert "x-fader-session" not in told(caught.value.response)
+    for forged in ["AAAA", given[:-4], given[:40] + "AAAA" + given[44:]]:
+        with refused("InvalidParameterValue", 400):
+            put(asking(server.client(), {"x-fader-session": forged}), domain, "i", b="2")
+    assert get(sdb, domain, "i") == {"a": ["1"]}
+    unaware = servers.client(server.url, key["access key"], key["secret key"])
+    assert unaware.list_domains().get("DomainNames", []) == []
+
+
+def test_a_session_reads_its_unsettled_writes_at_every_level(server, sdb):
+    asking(server.client(), {"x-fader-collection-mode": "mixed"}).create_domain(DomainName="carts")
+    following = Following(server.client())
+    eventual = Following(asking(server.client(), {"x-fader-consistency": "eventual"}))
+    for number in range(20):
+        put(eventual.sdb, "carts", f"i{number}", a="1")
+        assert eventual.told["x-fader-tentative"] == "true"
+        following.token = eventual.token
+        # A strong read waits until it is settled.
+        assert get(following.sdb, "carts", f"i{number}") == {"a": ["1"]}
+        eventual.token = following.token
+        bounded = asking(server.client(), {"x-fader-consistency": "eventual; bound=0v"})
+        asking(bounded, {"x-fader-session": eventual.token})
+        assert get(bounded, "carts", f"i{number}", consistent=False) == {"a": ["1"]}
+    sdb.delete_domain(DomainName="carts")
+
+
+def test_a_write_tells_how_it_ended(server, sdb, domain):
+    strong = asking(server.client(), {"x-fader-consistency": "strong; outcome"})
+    reply = put(strong, domain, "i", a="1")
+    assert told(reply)["x-fader-outcome"] == "applied"
+    with refused("ConditionalCheckFailed", 409) as caught:
+        put(strong, domain, "i", expected={"Name": "a", "Exists": False}, a="2")
+    assert "x-fader-outcome" not in told(caught.value.response)
+    asking(server.client(), {"x-fader-collection-mode": "mixed"}).create_domain(DomainName="ended")
+    eventual = asking(server.client(), {"x-fader-consistency": "eventual; outcome"})
+    reply = put(eventual, "ended", "i", a="1")
+    assert told(reply)["x-fader-outcome"] == "applied"
+    assert "x-fader-tentative" not in told(reply)
+    sdb.delete_domain(DomainName="ended")

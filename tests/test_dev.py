@@ -6,7 +6,7 @@ import threading
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sdb_calls import get, put, select
+from sdb_calls import Following, asking, get, put, select
 from server import Cluster
 
 WRITERS = 3
@@ -143,6 +143,62 @@ def pause(cluster, member):
 def cut_off(cluster, member):
     others = ",".join(name for name in ("n1", "n2", "n3") if name != member)
     cluster.order("partition", f"{others}/{member}")
+
+
+def create_mixed(cluster, domain):
+    nature = {"x-fader-collection-mode": "mixed"}
+    asking(cluster.client(), nature).create_domain(DomainName=domain)
+
+
+def follower(cluster, level, **settings):
+    """A client with a session, at one level."""
+    return Following(asking(cluster.client(**settings), {"x-fader-consistency": level}))
+
+
+def test_a_session_is_followed_where_members_lag(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        create_mixed(cluster, "carts")
+        unaware = asking(cluster.client(), {"x-fader-consistency": "eventual"})
+        showed_old = False
+        for attempt in range(30):
+            item = f"i{attempt}"
+            writer, reader = (follower(cluster, "eventual", read_timeout=30) for _ in range(2))
+            epoch, _ = cluster.roles()
+            cluster.order("partition", "n1/n2/n3")
+            with contextlib.suppress(ClientError):
+                put(writer.sdb, "carts", item, n="1")
+                without = [get(unaware, "carts", item, consistent=False) for _ in range(6)]
+                own = [get(writer.sdb, "carts", item, consistent=False) for _ in range(3)]
+                # Monotonic reads: whoever has been shown it is shown it by every other member.
+                seen = [get(reader.sdb, "carts", item, consistent=False) for _ in range(6)]
+                # A member that was given up meanwhile took with it what it alone had.
+                if cluster.roles()[0] == epoch:
+                    showed_old = {} in without
+                    assert own == [{"n": ["1"]}] * 3
+                    assert seen == sorted(seen, key=len) and seen[-1] == {"n": ["1"]}
+            cluster.order("heal")
+            cluster.await_roles(is_whole)
+            if showed_old:
+                break
+        assert showed_old, "without a token, who lags shows what it has"
+        assert cluster.stop() == 0, cluster.log()
+
+
+@pytest.mark.parametrize("victim", ["n1", "n3"])
+def test_a_session_outlives_a_member(tmp_path, victim):
+    with Cluster(tmp_path) as cluster:
+        create_mixed(cluster, "carts")
+        session = follower(cluster, "eventual; w=2", read_timeout=30)
+        strong = follower(cluster, "strong", read_timeout=30)
+        for number in range(10):
+            put(session.sdb, "carts", "i", n=str(number))
+        cluster.order("kill", victim)
+        expected = {"n": [str(number) for number in range(10)]}
+        for _ in range(3):
+            assert get(session.sdb, "carts", "i", consistent=False) == expected
+        strong.token = session.token
+        assert get(strong.sdb, "carts", "i") == expected
+        assert cluster.stop() == 0, cluster.log()
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])

@@ -146,6 +146,7 @@ impl Door {
         let started = Instant::now();
         let id = request_id();
         let mut action = None;
+        let mut receipt = None;
         let prepared = self.prepare(parts, body, port, &mut action);
         let outcome = match prepared {
             Ok(Prepared {
@@ -160,11 +161,9 @@ impl Door {
                     preference: caller.preference(),
                     ..asked.unwrap_or_default().demand
                 };
-                let answered = self.node.simpledb(caller.account(), command, demand).await;
-                answered.map(|(answered, receipt)| {
-                    let xml = simpledb::reply(version, action, &answered, &id);
-                    (xml, is_asked.then_some(receipt))
-                })
+                let (outcome, told) = self.node.simpledb(caller.account(), command, demand).await;
+                receipt = is_asked.then_some(told);
+                outcome.map(|answered| simpledb::reply(version, action, &answered, &id))
             }
             Err(refusal) => Err(refusal),
         };
@@ -181,16 +180,14 @@ impl Door {
             elapsed_us = elapsed.as_micros(),
             "answered"
         );
-        match outcome {
-            Ok((xml, receipt)) => {
-                let mut response = xml_response(StatusCode::OK, xml);
-                if let Some(receipt) = receipt {
-                    consistency::tell(&receipt, response.headers_mut());
-                }
-                response
-            }
+        let mut response = match outcome {
+            Ok(xml) => xml_response(StatusCode::OK, xml),
             Err(error) => error_response(&error, &id),
+        };
+        if let Some(receipt) = receipt {
+            consistency::tell(&receipt, response.headers_mut());
         }
+        response
     }
 
     /// Everything that comes before the service. `action` is set as soon as it is known.

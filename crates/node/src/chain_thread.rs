@@ -21,22 +21,22 @@ use std::time::Duration;
 
 use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
-    Mutation, Record, Refusal, Replica, Reply, Report, Scope, Session, Token, Tuning,
+    Mutation, Record, Replica, Reply, Report, Token, Tuning,
 };
-use fader_services::catalog::{self, AccountId};
-use fader_services::simpledb::Request;
-use fader_services::{KeyBuilder, Table, ViewError, item_key};
+use fader_services::Table;
 
 use crate::clock;
-use crate::desk::{Desk, Work, reads_keys};
+use crate::desk::Desk;
 use crate::engine::{EngineError, Pair};
 use crate::eventual::Ask;
+use crate::following::lost;
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
 use crate::peer::Outbox;
 use crate::settings::Settings;
 use crate::showing::Showing;
+use crate::work::Work;
 
 /// How often the thread looks after itself when nobody asks for anything.
 const TICK: Duration = Duration::from_millis(100);
@@ -254,46 +254,6 @@ impl ChainThread {
         self.step(ask.of(token));
     }
 
-    fn read(&mut self, work: Box<Work>, level: Level) {
-        if matches!(level, Level::Eventual { .. } | Level::Barrier) {
-            return self.read_tentative(work, level);
-        }
-        let scope = match &*work {
-            Work::Read {
-                account, request, ..
-            } => self.scope(account, request),
-            _ => Ok(Scope::All),
-        };
-        let scope = match scope {
-            Ok(scope) => scope,
-            Err(error) => return work.show(Showing::Answered(Err(error.into()))),
-        };
-        let token = self.desk.put(work);
-        self.step(Input::Read {
-            token,
-            scope,
-            level,
-            session: Session::default(),
-        });
-    }
-
-    /// What a request looks at. With the domain's entry in the catalog: where that is clean, the
-    /// collection is the same before and after all that is not committed.
-    fn scope(&self, account: &AccountId, request: &Request) -> Result<Scope, ViewError> {
-        let Some(name) = request.domain().filter(|_| reads_keys(request)) else {
-            return Ok(Scope::All);
-        };
-        let mut keys = vec![catalog::domain_key(account, name)];
-        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
-        if let Some(collection) = domain.map(|domain| domain.collection) {
-            keys.push(match request {
-                Request::GetAttributes { item, .. } => item_key(collection, item.as_bytes()),
-                _ => KeyBuilder::new(collection, Table::Metadata).build(),
-            });
-        }
-        Ok(Scope::Keys(keys))
-    }
-
     /// Says what has gathered, writes, syncs, applies, answers, until there is nothing left.
     pub(super) fn flush(&mut self) {
         self.step(Input::Flush);
@@ -421,7 +381,7 @@ impl ChainThread {
             }
             Effect::Apply { id, mutations } => self.applies.push((id, mutations)),
             Effect::Fill(fill) => self.fills.push_back(fill),
-            Effect::Reply { token, reply } => self.reply(token, reply),
+            Effect::Reply { token, reply } => self.reply(token, &reply),
             Effect::Coordinator(report) => self.notify(Notice::Report(report)),
         }
     }
@@ -433,13 +393,16 @@ impl ChainThread {
         }
     }
 
-    fn reply(&mut self, token: Token, reply: Reply) {
-        match reply {
+    fn reply(&mut self, token: Token, reply: &Reply) {
+        match *reply {
             Reply::Decided { id } => {
                 let work = self.desk.take(token);
                 match self.shared.failure() {
                     None if work.is_eventual() => self.turned.push_back(work),
-                    None => work.reply(id),
+                    None => match self.follow(&work, reply) {
+                        Ok(followed) => work.reply(id, followed),
+                        Err(error) => work.fail(&unknown(&error.to_string())),
+                    },
                     Some(reason) => work.fail(&unknown(&reason)),
                 }
             }
@@ -455,31 +418,22 @@ impl ChainThread {
                     .unwrap_or_else(|| LIFE_OVER.to_owned());
                 self.desk.take(token).fail(&unknown(&reason));
             }
-            Reply::Repeated { id, result } => self.desk.take(token).repeat(id, &result),
-            Reply::Held(receipt) => self.on_held(token, &receipt),
-            Reply::Outcomes(outcomes) => self.desk.take(token).settled(&outcomes),
-            Reply::ShowTentative { .. } => self.show_tentative(token),
-            Reply::ShowRegister(shown) => self.show_register(token, shown),
-            Reply::Lost(_) => self.desk.take(token).refuse(Refusal::NotServing),
-        }
-    }
-
-    /// Answers a read with the state at the commit id `at`.
-    fn show(&mut self, token: Token, at: EntryId) {
-        let work = self.desk.take(token);
-        let showing = match &*work {
-            Work::Read {
-                account,
-                request,
-                demand,
-                ..
-            } if self.desk.applied() < at => {
-                let view = self.replica.view_at(at, &**self.desk.snapshot());
-                Showing::Answered(self.desk.answer(&*view, account, request, demand))
+            Reply::Repeated { id, ref result } => {
+                let work = self.desk.take(token);
+                match self.follow(&work, reply) {
+                    Ok(followed) => work.repeat(id, result, followed),
+                    Err(error) => work.fail(&unknown(&error.to_string())),
+                }
             }
-            _ => Showing::Snapshot(self.desk.snapshot().clone()),
-        };
-        work.show(showing);
+            Reply::Held(ref held) => self.on_held(token, held, reply),
+            Reply::Outcomes(ref settled) => self.on_outcomes(token, settled, reply),
+            Reply::ShowTentative { .. } => self.show_tentative(token, reply),
+            Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
+            Reply::Lost(ref name) => {
+                let work = self.desk.take(token);
+                self.tell(work, reply, Showing::Answered(Err(lost(name))));
+            }
+        }
     }
 
     fn tick_if_due(&mut self) {

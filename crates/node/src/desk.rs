@@ -12,198 +12,19 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use fader_chain::{
-    Accepted, Decided, DecodeError, EntryId, Host, Operation, Refusal, RequestId, Settled, Token,
-    View,
-};
+use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View};
 use fader_services::catalog::{self, AccountId};
-use fader_services::level::{Demand, Level, Receipt};
+use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
 use fader_services::{Mode, Pace, Unhurried, ViewError, split_item_key};
-use tokio::sync::oneshot;
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
 use crate::member::check_level;
-use crate::showing::Showing;
 use crate::sweep::Sweep;
+use crate::work::{Stage, Work, kept_result};
 
 type Decision = fader_services::Decision<Result<Answered, Error>>;
-
-/// What comes back to whoever asked: what the service says, or that nothing was done here.
-pub(crate) type Answer<T> = Result<T, Refusal>;
-
-/// A SimpleDB request's answer.
-pub(crate) type SimpleDbAnswer = Answer<Result<(Answered, Receipt), Error>>;
-
-/// A catalog command's answer.
-pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
-
-/// How far a SimpleDB request that may change state has come.
-pub(crate) enum Stage {
-    /// It is decided by the head, which may find that it is eventual.
-    Strong,
-    /// It is accepted where it arrives.
-    Eventual(Quorum),
-    /// It is held by as many as were asked; how its parts end is still to be told.
-    Held(Box<Receipt>, Vec<RequestId>),
-}
-
-/// A request on the desk.
-pub(crate) enum Work {
-    /// A SimpleDB request that may change state.
-    SimpleDb {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
-        stage: Stage,
-        outcome: Option<Result<Answered, Error>>,
-        reply: oneshot::Sender<SimpleDbAnswer>,
-    },
-    /// A catalog command.
-    Catalog {
-        command: catalog::Command,
-        outcome: Option<Result<(), catalog::Refusal>>,
-        reply: oneshot::Sender<CatalogAnswer>,
-    },
-    /// A step of the sweep.
-    Sweep,
-    /// A request that changes nothing.
-    Read {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
-        reply: oneshot::Sender<Answer<Showing>>,
-    },
-}
-
-impl Work {
-    /// A SimpleDB request, not decided yet; with a quorum if it is known to be eventual.
-    pub(crate) fn simpledb(
-        account: AccountId,
-        request: Request,
-        demand: Demand,
-        quorum: Option<Quorum>,
-        reply: oneshot::Sender<SimpleDbAnswer>,
-    ) -> Box<Work> {
-        Box::new(Work::SimpleDb {
-            account,
-            request,
-            demand,
-            stage: quorum.map_or(Stage::Strong, Stage::Eventual),
-            outcome: None,
-            reply,
-        })
-    }
-
-    /// A catalog command, not decided yet.
-    pub(crate) fn catalog(
-        command: catalog::Command,
-        reply: oneshot::Sender<CatalogAnswer>,
-    ) -> Box<Work> {
-        Box::new(Work::Catalog {
-            command,
-            outcome: None,
-            reply,
-        })
-    }
-
-    /// The request's name, where it has one.
-    pub(crate) fn name(&self) -> Option<RequestId> {
-        match self {
-            Work::SimpleDb { demand, .. } => demand.request,
-            _ => None,
-        }
-    }
-
-    /// Whoever asked may have gone away; then nobody needs the answer.
-    pub(crate) fn reply(self, id: Option<EntryId>) {
-        match self {
-            Work::SimpleDb { outcome, reply, .. } => {
-                let outcome = outcome.expect("a decided request has its outcome");
-                let receipt = Receipt {
-                    version: id,
-                    ..Receipt::default()
-                };
-                drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
-            }
-            Work::Catalog { outcome, reply, .. } => {
-                let outcome = outcome.expect("a decided command has its outcome");
-                drop(reply.send(Ok(outcome)));
-            }
-            Work::Sweep | Work::Read { .. } => {}
-        }
-    }
-
-    /// A read may be answered.
-    pub(crate) fn show(self, showing: Showing) {
-        if let Work::Read { reply, .. } = self {
-            drop(reply.send(Ok(showing)));
-        }
-    }
-
-    /// It was decided before, under its name, or another request was.
-    pub(crate) fn repeat(self, id: EntryId, result: &Bytes) {
-        let Work::SimpleDb { demand, reply, .. } = self else {
-            return self.fail("only a write of a client has a name");
-        };
-        let outcome = match kept_outcome(demand.digest, result) {
-            Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(another_request()),
-            Err(error) => Err(unavailable(&error.to_string())),
-        };
-        let receipt = Receipt {
-            version: Some(id),
-            ..Receipt::default()
-        };
-        drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
-    }
-
-    /// It may take effect, or not.
-    pub(crate) fn fail(self, reason: &str) {
-        match self {
-            Work::SimpleDb { reply, .. } => drop(reply.send(Ok(Err(unavailable(reason))))),
-            Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
-            Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
-            Work::Sweep => {}
-        }
-    }
-
-    /// Nothing was done.
-    pub(crate) fn refuse(self, refusal: Refusal) {
-        match self {
-            Work::SimpleDb {
-                outcome: Some(Err(error)),
-                reply,
-                ..
-            } if refusal == Refusal::Denied => drop(reply.send(Ok(Err(error)))),
-            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Sweep => {}
-        }
-    }
-}
-
-/// What is kept under a request's name: `digest:u128be outcome`, the digest being the request's
-/// (XO-6); nothing of what is no entry.
-fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
-    match simpledb::encode_outcome(outcome) {
-        Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
-        None => Bytes::new(),
-    }
-}
-
-/// Reads what `kept_result` wrote; `None` if it was for another request.
-fn kept_outcome(
-    digest: u128,
-    result: &Bytes,
-) -> Result<Option<Result<Answered, Error>>, DecodeError> {
-    match result.strip_prefix(&digest.to_be_bytes()) {
-        Some(outcome) => simpledb::decode_outcome(result.slice_ref(outcome)).map(Some),
-        None => Ok(None),
-    }
-}
 
 /// What a client is told whose request nobody took.
 pub(crate) fn refused(refusal: Refusal) -> Error {
@@ -223,7 +44,7 @@ pub(crate) fn refused(refusal: Refusal) -> Error {
 pub(crate) const NOBODY: &str = "no member can take it now";
 
 /// The refusal of a name that another request has (XO-6).
-fn another_request() -> Error {
+pub(crate) fn another_request() -> Error {
     Error::new(
         Code::InvalidParameterCombination,
         "The request's name is that of another request",

@@ -11,22 +11,21 @@
 //!
 //! A write that does not get its W waits as long as somebody waits for it; then it is forgotten
 //! here, and the operation stays (EV-4).
-//!
-//! Deliberately absent: session tokens.
 
 use bytes::Bytes;
 use fader_chain::{
-    DecodeError, EntryId, Fate, Input, Outcome, Refusal, RequestId, Scope, Session, Shown, Stamp,
-    Token,
+    DecodeError, EntryId, Fate, Input, Outcome, Refusal, Reply, RequestId, Scope, Session, Shown,
+    Stamp, Token,
 };
-use fader_services::catalog::{self, AccountId};
+use fader_services::catalog::AccountId;
 use fader_services::level::{self, Level, Outcomes, Receipt};
 use fader_services::simpledb::{Code, Request, settled_outcome};
-use fader_services::{CollectionId, ViewError, item_key};
+use fader_services::{ViewError, item_key};
 
 use crate::chain_thread::{ChainThread, unknown};
-use crate::desk::{Stage, Work};
+use crate::following::{Followed, Told};
 use crate::showing::{Item, Showing};
+use crate::work::{Stage, Work};
 
 /// What an eventual write asks of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +55,8 @@ pub(crate) enum Ask {
     Decide(Option<RequestId>, Vec<Bytes>),
     /// The same, when the one that it is about is.
     Gather(Option<RequestId>),
-    /// That it be accepted, under its name, and held.
-    Hold(Option<RequestId>, Quorum),
+    /// That it be accepted, under its name, above what its session has seen, and held.
+    Hold(Option<RequestId>, Quorum, Session),
     /// How these ended.
     Outcome(Vec<RequestId>),
 }
@@ -72,12 +71,12 @@ impl Ask {
                 barrier,
             },
             Ask::Gather(request) => Ask::Decide(request, Vec::new()).of(token),
-            Ask::Hold(request, Quorum { w, sloppy }) => Input::Write {
+            Ask::Hold(request, Quorum { w, sloppy }, session) => Input::Write {
                 token,
                 request,
                 w,
                 sloppy,
-                session: Session::default(),
+                session,
             },
             Ask::Outcome(names) => Input::Outcome { token, names },
         }
@@ -105,6 +104,13 @@ impl Work {
         }
     }
 
+    /// Whether it reads more than single items, and shows what is not settled of them.
+    fn is_query(&self) -> bool {
+        let query =
+            |request: &Request| matches!(request, Request::Select { .. } | Request::Query { .. });
+        matches!(self, Work::Read { request, .. } if query(request))
+    }
+
     /// Whether it was refused for want of its domain.
     fn lacks_domain(&self) -> bool {
         match self {
@@ -122,7 +128,10 @@ impl Work {
             Work::SimpleDb {
                 stage: Stage::Eventual(quorum),
                 ..
-            } => Ask::Hold(self.name(), *quorum),
+            } => {
+                let session = self.following().cloned().unwrap_or_default();
+                Ask::Hold(self.name(), *quorum, session)
+            }
             Work::SimpleDb {
                 stage: Stage::Held(_, names),
                 ..
@@ -137,7 +146,11 @@ impl Work {
     }
 
     /// As many members hold it as were asked. Gives it back if its outcome is to be told too.
-    fn held(mut self: Box<Self>, held: &fader_chain::Receipt) -> Option<Box<Work>> {
+    fn held(
+        mut self: Box<Self>,
+        held: &fader_chain::Receipt,
+        followed: Option<Box<Followed>>,
+    ) -> Option<Box<Work>> {
         let told = receipt(held);
         match &mut *self {
             Work::SimpleDb { demand, stage, .. } if demand.outcome && !held.detached => {
@@ -146,14 +159,18 @@ impl Work {
                 Some(self)
             }
             _ => {
-                self.acknowledge(told);
+                self.acknowledge(told, followed);
                 None
             }
         }
     }
 
     /// All its parts are settled.
-    pub(crate) fn settled(mut self: Box<Self>, settled: &[(EntryId, Outcome)]) {
+    fn settled(
+        mut self: Box<Self>,
+        settled: &[(EntryId, Outcome)],
+        followed: Option<Box<Followed>>,
+    ) {
         let told = match &mut *self {
             Work::SimpleDb {
                 stage: Stage::Held(told, _),
@@ -162,20 +179,27 @@ impl Work {
             _ => Receipt::default(),
         };
         match outcomes(settled) {
-            Ok(outcomes) => self.acknowledge(Receipt {
-                version: settled.iter().map(|(id, _)| *id).max(),
-                tentative: false,
-                outcome: Some(outcomes),
-                ..told
-            }),
-            Err(error) => self.fail(&error.to_string()),
+            Ok(outcomes) => {
+                let receipt = Receipt {
+                    version: settled.iter().map(|(id, _)| *id).max(),
+                    tentative: false,
+                    outcome: Some(outcomes),
+                    ..told
+                };
+                self.acknowledge(receipt, followed);
+            }
+            Err(error) => self.fail(&unknown(&error.to_string())),
         }
     }
 
-    fn acknowledge(self, receipt: Receipt) {
+    fn acknowledge(self, receipt: Receipt, followed: Option<Box<Followed>>) {
         if let Work::SimpleDb { outcome, reply, .. } = self {
-            let outcome = outcome.expect("an accepted request has its answer");
-            drop(reply.send(Ok(outcome.map(|answered| (answered, receipt)))));
+            let told = Told {
+                outcome: outcome.expect("an accepted request has its answer"),
+                receipt,
+                followed,
+            };
+            drop(reply.send(Ok(told)));
         }
     }
 }
@@ -221,14 +245,29 @@ fn receipt(held: &fader_chain::Receipt) -> Receipt {
 
 impl ChainThread {
     /// W members hold an eventual write.
-    pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt) {
+    pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt, reply: &Reply) {
         let work = self.desk.take(token);
         // Whoever asks after the reply finds it.
         self.shared
             .on_unsettled(self.replica.eventual_counts().held);
-        match self.shared.failure() {
-            Some(reason) => work.fail(&unknown(&reason)),
-            None => self.turned.extend(work.held(held)),
+        match (self.shared.failure(), self.follow(&work, reply)) {
+            (Some(reason), _) => work.fail(&unknown(&reason)),
+            (None, Ok(followed)) => self.turned.extend(work.held(held, followed)),
+            (None, Err(error)) => work.fail(&unknown(&error.to_string())),
+        }
+    }
+
+    /// An eventual write is settled, and whoever asked waits to hear how.
+    pub(super) fn on_outcomes(
+        &mut self,
+        token: Token,
+        settled: &[(EntryId, Outcome)],
+        reply: &Reply,
+    ) {
+        let work = self.desk.take(token);
+        match self.follow(&work, reply) {
+            Ok(followed) => work.settled(settled, followed),
+            Err(error) => work.fail(&unknown(&error.to_string())),
         }
     }
 
@@ -253,19 +292,20 @@ impl ChainThread {
             } => self.item(account, request),
             _ => Ok(None),
         };
-        let keys = match key {
-            Ok(Some(key)) => key,
-            Ok(None) if !self.replica.is_head() => return work.refuse(Refusal::NotServing),
-            Ok(None) => return work.show(Showing::Snapshot(self.desk.snapshot().clone())),
-            Err(error) => return work.show(Showing::Answered(Err(error.into()))),
+        let is_last = self.replica.is_head() && !self.lags(&work);
+        let scope = match (key, work.is_query()) {
+            (Ok(None), _) if !is_last => return work.refuse(Refusal::NotServing),
+            (Ok(None), _) => {
+                let at = self.desk.applied();
+                let showing = Showing::Snapshot(self.desk.snapshot().clone());
+                return self.tell(work, &Reply::Show { at }, showing);
+            }
+            (Ok(Some(_)), true) => Ok(Scope::All),
+            (Ok(Some(keys)), false) => Ok(Scope::Keys(keys)),
+            (Err(error), _) => Err(error),
         };
-        let token = self.desk.put(work);
-        self.step(Input::Read {
-            token,
-            scope: Scope::Keys(keys),
-            level,
-            session: Session::default(),
-        });
+        let asked = scope.and_then(|scope| Ok((scope, self.awaited(&work)?)));
+        self.ask_replica(work, level, asked);
     }
 
     /// The register that a request is about, if it is one; nothing without a domain.
@@ -291,20 +331,8 @@ impl ChainThread {
         }))
     }
 
-    fn collection(
-        &self,
-        account: &AccountId,
-        request: &Request,
-    ) -> Result<Option<CollectionId>, ViewError> {
-        let Some(name) = request.domain() else {
-            return Ok(None);
-        };
-        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
-        Ok(domain.map(|domain| domain.collection))
-    }
-
     /// Answers an eventual read with what this member shows.
-    pub(super) fn show_tentative(&mut self, token: Token) {
+    pub(super) fn show_tentative(&mut self, token: Token, reply: &Reply) {
         let work = self.desk.take(token);
         let showing = match &*work {
             Work::Read {
@@ -312,7 +340,8 @@ impl ChainThread {
             } => self.tentative(account, request),
             _ => return work.refuse(Refusal::NotServing),
         };
-        work.show(showing.unwrap_or_else(|error| Showing::Answered(Err(error.into()))));
+        let showing = showing.unwrap_or_else(|error| Showing::Answered(Err(error.into())));
+        self.tell(work, reply, showing);
     }
 
     fn tentative(&self, account: &AccountId, request: &Request) -> Result<Showing, ViewError> {
@@ -329,14 +358,14 @@ impl ChainThread {
     }
 
     /// Answers an eventual read with what several members show.
-    pub(super) fn show_register(&mut self, token: Token, shown: Shown) {
+    pub(super) fn show_register(&mut self, token: Token, shown: &Shown, reply: &Reply) {
         let item = Item {
-            committed: shown.committed,
-            shown: shown.register,
+            committed: shown.committed.clone(),
+            shown: shown.register.clone(),
         };
         let snapshot = self.desk.snapshot().clone();
         let work = self.desk.take(token);
-        work.show(Showing::Item(snapshot, Box::new(item)));
+        self.tell(work, reply, Showing::Item(snapshot, Box::new(item)));
     }
 
     /// Nothing was done. Where a domain is not known, another member may know it (7.4).

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{DiskId, Identity, Incarnation, Layered};
 use fader_services::catalog::{self, AccountId, DomainEntry};
-use fader_services::level::{Demand, Level, Receipt};
+use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{Pace, View};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -369,8 +369,8 @@ impl Member {
         Ok(Quorum::of(level))
     }
 
-    /// How a read is answered that takes note of what is not settled, because it asks for that, or
-    /// its key or domain does. A bounded one shows what is committed.
+    /// How a read is answered that is not strong. Of a domain that is not known here, only who
+    /// carries the request out can say.
     pub(crate) fn shows(
         &self,
         account: &AccountId,
@@ -386,19 +386,20 @@ impl Member {
         let (level, bound) =
             simpledb::permits(Some(entry.mode), entry.preference, demand, request)?;
         simpledb::permits_quorum(level, self.shared.size())?;
-        let is_asked = demand.level != Level::Default
-            || demand.preference.is_some()
-            || entry.preference.is_some();
-        Ok(match level {
-            Level::Barrier => Some(fader_chain::Level::Barrier),
-            Level::Eventual { r, sloppy, .. } if is_asked && bound.is_none() => {
-                Some(fader_chain::Level::Eventual {
-                    r: usize::from(r),
-                    // One member alone claims no quorum.
-                    sloppy: sloppy || r == 1,
-                })
+        Ok(match (level, bound) {
+            (Level::Barrier, _) => Some(fader_chain::Level::Barrier),
+            (Level::Eventual { .. }, Some(Bound::Versions(versions))) => {
+                Some(fader_chain::Level::BoundVersions(versions))
             }
-            _ => None,
+            (Level::Eventual { .. }, Some(Bound::Millis(millis))) => {
+                Some(fader_chain::Level::BoundMillis(millis))
+            }
+            (Level::Eventual { r, sloppy, .. }, None) => Some(fader_chain::Level::Eventual {
+                r: usize::from(r),
+                // One member alone claims no quorum.
+                sloppy: sloppy || r == 1,
+            }),
+            (Level::Strong | Level::Default, _) => None,
         })
     }
 

@@ -11,14 +11,16 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
 use crate::cluster::{Cluster, ClusterSettings, Event};
-use crate::desk::{NOBODY, Work, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
+use crate::desk::{NOBODY, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
+use crate::following::{self, Following, Told};
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
-use crate::showing::{Showing, answer, ask};
+use crate::showing::{READ, Showing, answer, ask};
 use crate::status::{Counters, Health, OpenError, Recovery};
+use crate::work::Work;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
@@ -130,31 +132,47 @@ impl Node {
         }
     }
 
-    /// Carries out one SimpleDB request for `account`, at the level that it demands.
-    ///
-    /// # Errors
-    /// [`Error`]: a refusal never took effect; `ServiceUnavailable` or `InternalError` on
-    /// a write means unknown.
+    /// Carries out one SimpleDB request for `account`, at the level that it demands. A refusal
+    /// never took effect; `ServiceUnavailable` or `InternalError` on a write means unknown. What is
+    /// told beside goes with a refusal too: it may be that a session has seen more.
     pub async fn simpledb(
         &self,
         account: &AccountId,
         request: Request,
+        mut demand: Demand,
+    ) -> (Result<Answered, Error>, Receipt) {
+        let seal = &self.inner.seal;
+        let token = demand.session.take();
+        let following = match following::open(seal, account, token.as_deref()) {
+            Ok(following) => following,
+            Err(error) => return (Err(error), Receipt::default()),
+        };
+        let told = self.carry_out(account, request, demand, &following).await;
+        let told = told.unwrap_or_else(Told::from);
+        told.seal(seal, account, following)
+    }
+
+    async fn carry_out(
+        &self,
+        account: &AccountId,
+        request: Request,
         demand: Demand,
-    ) -> Result<(Answered, Receipt), Error> {
+        session: &Following,
+    ) -> Result<Told, Error> {
         match &self.inner.doors {
             Doors::Many(cluster) if request.is_write() => {
-                cluster.write(account, &request, &demand).await
+                cluster.write(account, &request, &demand, session).await
             }
-            Doors::Many(cluster) => cluster.read(account, &request, &demand).await,
+            Doors::Many(cluster) => cluster.read(account, &request, &demand, session).await,
             Doors::One(member, _) if request.is_write() => {
-                write(member, account, request, demand).await
+                write(member, account, request, (demand, session.clone())).await
             }
-            Doors::One(member, scans) if shows_more(member, &demand) => {
-                read_eventually(member, scans, account, request, demand).await
+            Doors::One(member, scans) if shows_more(member, &demand, session) => {
+                read_eventually(member, scans, account, request, (demand, session)).await
             }
             Doors::One(member, scans) => {
                 let answered = read(member, scans, account, request, demand).await?;
-                Ok((answered, Receipt::default()))
+                Ok(Told::of(Ok((answered, Receipt::default())), None))
             }
         }
     }
@@ -287,19 +305,19 @@ async fn write(
     member: &Member,
     account: &AccountId,
     request: Request,
-    demand: Demand,
-) -> Result<(Answered, Receipt), Error> {
+    (demand, session): (Demand, Following),
+) -> Result<Told, Error> {
     // One without a name is decided first, and need not be looked at twice.
     let quorum = match demand.request {
         Some(_) => member.quorum(account, &request, &demand)?,
         None => None,
     };
     let (reply, answer) = oneshot::channel();
-    let work = Work::simpledb(account.clone(), request, demand, quorum, reply);
+    let work = Work::simpledb(account.clone(), request, (demand, session), quorum, reply);
     let enqueued = member.enqueue(Job::Submit(work));
     enqueued.map_err(|error| unavailable(&error))?;
     match answer.await {
-        Ok(Ok(outcome)) => outcome,
+        Ok(Ok(told)) => Ok(told),
         Ok(Err(fader_chain::Refusal::NotHead | fader_chain::Refusal::NotServing)) => {
             Err(unavailable(NO_WRITES))
         }
@@ -329,33 +347,41 @@ async fn read(
         .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
 }
 
-/// Whether a read may be shown more than what is committed.
-fn shows_more(member: &Member, demand: &Demand) -> bool {
-    !member.shared().is_settled() || demand.level != Level::Default
+/// Whether a read may be shown more than what is committed, or has to follow a session.
+fn shows_more(member: &Member, demand: &Demand, session: &Following) -> bool {
+    session.is_some() || !member.shared().is_settled() || demand.level != Level::Default
 }
 
-/// Answers a read from what its level shows.
+/// Answers a read from what its level shows, and from what its session has seen.
 async fn read_eventually(
     member: &Arc<Member>,
     scans: &Semaphore,
     account: &AccountId,
     request: Request,
-    demand: Demand,
-) -> Result<(Answered, Receipt), Error> {
-    let Some(level) = member.shows(account, &request, &demand)? else {
-        let answered = read(member, scans, account, request, demand).await?;
-        return Ok((answered, Receipt::default()));
+    (demand, session): (Demand, &Following),
+) -> Result<Told, Error> {
+    let level = match member.shows(account, &request, &demand)? {
+        Some(level) => level,
+        None if session.is_some() => fader_chain::Level::Strong,
+        None => {
+            let answered = read(member, scans, account, request, demand).await?;
+            return Ok(Told::of(Ok((answered, Receipt::default())), None));
+        }
     };
     let _permit = match reads_keys(&request) {
         true => None,
         false => Some(scans.acquire().await.map_err(|_| unavailable(STOPPED))?),
     };
-    let showing = match member.shared().is_settled() {
-        true => Some(Showing::Snapshot(member.snapshot())),
-        false => ask(member, account, &request, &demand, level).await,
+    let shown = match session.is_none() && member.shared().is_settled() {
+        true => Some((Showing::Snapshot(member.snapshot()), None)),
+        false => {
+            let asked = (&request, &demand, session);
+            ask(member, account, asked, (level, READ)).await
+        }
     };
-    let showing = showing.ok_or_else(|| unavailable(NOBODY))?;
-    answer(member.clone(), showing, account, &request, &demand).await
+    let (showing, followed) = shown.ok_or_else(|| unavailable(NOBODY))?;
+    let answered = answer(member.clone(), showing, account, &request, &demand).await;
+    Ok(Told::of(answered, followed))
 }
 
 impl Inner {

@@ -1,4 +1,5 @@
-//! Secrets at rest: sealed with a key that lies beside the data, bound to their access key's id.
+//! What is sealed with a key that lies beside the data: secrets at rest, bound to their access
+//! key's id, and what sessions have seen, bound to their account (D15).
 //!
 //! ```text
 //! sealed := version:u8=1 nonce[24] ciphertext tag[16]      XChaCha20-Poly1305, random nonce
@@ -15,7 +16,8 @@ use std::path::Path;
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use fader_services::catalog::AccessKey;
+use fader_chain::Session;
+use fader_services::catalog::{AccessKey, AccountId};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use zeroize::Zeroizing;
@@ -26,6 +28,8 @@ use crate::status::OpenError;
 const VERSION: u8 = 1;
 const KEY_SIZE: usize = 32;
 const NONCE_SIZE: usize = 24;
+/// Longer than any session's token: with more, nobody need try a key.
+const TOKEN_BYTES_MAX: usize = 16 << 10;
 const KEY_FILE: &str = "seal.key";
 const KEY_FILE_NEW: &str = "seal.key.new";
 
@@ -111,40 +115,74 @@ impl Seal {
 
     /// Seals the secret of the access key `id`.
     pub(crate) fn seal(&self, id: &str, secret: &Secret) -> Result<Bytes, SealError> {
-        let mut nonce = [0; NONCE_SIZE];
-        SysRng.try_fill_bytes(&mut nonce)?;
-        let payload = Payload {
-            msg: secret.reveal().as_bytes(),
-            aad: id.as_bytes(),
-        };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), payload);
-        let sealed = sealed.map_err(|_| SealError::DoesNotOpen(id.to_owned()))?;
-        Ok(Bytes::from(
-            [&[VERSION], nonce.as_slice(), sealed.as_slice()].concat(),
-        ))
+        let sealed = self.encrypt(id.as_bytes(), secret.reveal().as_bytes())?;
+        sealed.ok_or_else(|| SealError::DoesNotOpen(id.to_owned()))
     }
 
     /// Opens the secret of the access key `id`.
     pub(crate) fn open(&self, id: &str, sealed: &[u8]) -> Result<Secret, SealError> {
-        self.try_open(id, sealed)
-            .ok_or_else(|| SealError::DoesNotOpen(id.to_owned()))
+        let opened = self.decrypt(id.as_bytes(), sealed);
+        let secret = opened.and_then(|secret| String::from_utf8(secret).ok());
+        let secret = secret.ok_or_else(|| SealError::DoesNotOpen(id.to_owned()))?;
+        Ok(Secret::new(secret))
     }
 
-    fn try_open(&self, id: &str, sealed: &[u8]) -> Option<Secret> {
+    /// The token of a session of `account`.
+    pub(crate) fn seal_session(
+        &self,
+        account: &AccountId,
+        session: &Session,
+    ) -> Result<Bytes, SealError> {
+        let mut seen = Vec::new();
+        session.encode(&mut seen);
+        let sealed = self.encrypt(&bound_to(account), &seen)?;
+        Ok(sealed.expect("a session is shorter than what a cipher takes"))
+    }
+
+    /// What a session of `account` has seen; an empty token is that of a new one.
+    ///
+    /// `None` if nobody who has this key gave out the token, to this account (D15).
+    pub(crate) fn open_session(&self, account: &AccountId, token: &[u8]) -> Option<Session> {
+        if token.is_empty() {
+            return Some(Session::default());
+        }
+        if TOKEN_BYTES_MAX < token.len() {
+            return None;
+        }
+        let seen = self.decrypt(&bound_to(account), token)?;
+        Session::decode(Bytes::from(seen)).ok()
+    }
+
+    /// Seals a message for what `bound` names; `None` if it is too long.
+    fn encrypt(&self, bound: &[u8], message: &[u8]) -> Result<Option<Bytes>, SealError> {
+        let mut nonce = [0; NONCE_SIZE];
+        SysRng.try_fill_bytes(&mut nonce)?;
+        let payload = Payload {
+            msg: message,
+            aad: bound,
+        };
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), payload).ok();
+        Ok(sealed
+            .map(|sealed| Bytes::from([&[VERSION], nonce.as_slice(), sealed.as_slice()].concat())))
+    }
+
+    fn decrypt(&self, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (&VERSION, rest) = sealed.split_first()? else {
             return None;
         };
         let (nonce, sealed) = rest.split_at_checked(NONCE_SIZE)?;
         let payload = Payload {
             msg: sealed,
-            aad: id.as_bytes(),
+            aad: bound,
         };
-        let secret = self
-            .cipher
-            .decrypt(&XNonce::try_from(nonce).ok()?, payload)
-            .ok()?;
-        Some(Secret::new(String::from_utf8(secret).ok()?))
+        let nonce = XNonce::try_from(nonce).ok()?;
+        self.cipher.decrypt(&nonce, payload).ok()
     }
+}
+
+/// What a session is bound to. No id of an access key begins so: none is anything but UTF-8.
+fn bound_to(account: &AccountId) -> Vec<u8> {
+    [&[0xFF], account.0.as_bytes()].concat()
 }
 
 /// The key is whole under its name or not there at all.

@@ -20,12 +20,14 @@ use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
 use tokio::sync::oneshot;
 
 use crate::chain_thread::Job;
-use crate::desk::{Work, reads_keys};
+use crate::desk::reads_keys;
 use crate::engine::Snapshot;
+use crate::following::{Followed, Following};
 use crate::member::Member;
+use crate::work::Work;
 
 /// How long one member may take for a read.
-const READ: Duration = Duration::from_secs(1);
+pub(crate) const READ: Duration = Duration::from_secs(1);
 
 /// What a read may be answered from.
 pub(crate) enum Showing {
@@ -103,24 +105,24 @@ fn register(view: &dyn View, key: &Bytes) -> Result<Register, ViewError> {
     Ok(register.unwrap_or_default())
 }
 
-/// What a member shows at a level, if it does in time.
+/// What a member shows at a level, if it does in time, and what the session has seen then.
 pub(crate) async fn ask(
     member: &Member,
     account: &AccountId,
-    request: &Request,
-    demand: &Demand,
-    level: Level,
-) -> Option<Showing> {
+    (request, demand, session): (&Request, &Demand, &Following),
+    (level, time): (Level, Duration),
+) -> Option<(Showing, Option<Box<Followed>>)> {
     let (reply, answer) = oneshot::channel();
     let work = Work::Read {
         account: account.clone(),
         request: request.clone(),
         demand: demand.clone(),
+        session: session.clone(),
         reply,
     };
     let job = Job::Read(Box::new(work), level);
     member.enqueue(job).ok()?;
-    tokio::time::timeout(READ, answer).await.ok()?.ok()?.ok()
+    tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
 }
 
 /// Answers from what a member shows; a scan beside the threads that serve.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Tuning, Wiring};
 
 use crate::chain_thread::{ChainThread, Notice};
-use crate::desk::Work;
 use crate::engine::EngineError;
 use crate::log::LogError;
 use crate::member::random_incarnation;
 use crate::settings::Durability;
 use crate::status::Health;
+use crate::work::Work;
 
 /// Bytes of log that a start may have to apply again.
 const CHECKPOINT_BYTES: u64 = 64 << 20;

@@ -2,140 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use fader_chain::RequestId;
-use fader_node::{ClusterSettings, Node, Settings, Wiring};
+mod client;
+
+use fader_node::{Node, Wiring};
 use fader_services::Mode;
-use fader_services::catalog::AccountId;
-use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
-use fader_services::simpledb::{
-    AttributePut, Code, Error, Expected, ItemPut, Limits, Reply, Request,
-};
+use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes};
+use fader_services::simpledb::{Code, Expected, Limits, Request};
 
-fn account() -> AccountId {
-    AccountId("000000000001".to_owned())
-}
-
-fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
-    let settings = Settings {
-        limits,
-        ..Settings::new(folder.path().to_owned())
-    };
-    Node::open(settings).unwrap().0
-}
-
-fn three(folder: &tempfile::TempDir, wiring: Wiring) -> Node {
-    let settings = ClusterSettings {
-        size: 3,
-        wiring,
-        member: Settings::new(folder.path().to_owned()),
-    };
-    Node::open_cluster(settings, |_| {}).unwrap()
-}
-
-async fn create_domain(node: &Node, domain: &str, mode: Mode) {
-    let request = Request::CreateDomain {
-        domain: domain.to_owned(),
-        mode: Some(mode),
-        preference: None,
-    };
-    write(node, request, Demand::default()).await.unwrap();
-}
-
-fn put(domain: &str, item: &str, value: &str) -> Request {
-    let attribute = AttributePut {
-        name: Some("a".to_owned()),
-        value: Some(value.to_owned()),
-        replace: false,
-    };
-    Request::PutAttributes {
-        domain: domain.to_owned(),
-        put: ItemPut {
-            item: Some(item.to_owned()),
-            attributes: vec![attribute],
-        },
-        expected: Vec::new(),
-    }
-}
-
-async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
-    let answered = node.simpledb(&account(), request, demand).await;
-    answered.map(|(_, receipt)| receipt)
-}
-
-/// The values of an item, and what is told of them.
-async fn get(node: &Node, domain: &str, item: &str, demand: Demand) -> (Vec<String>, Receipt) {
-    let request = Request::GetAttributes {
-        domain: domain.to_owned(),
-        item: item.to_owned(),
-        names: Vec::new(),
-        consistent: false,
-    };
-    let (answered, receipt) = node.simpledb(&account(), request, demand).await.unwrap();
-    let Reply::Attributes(pairs) = answered.reply else {
-        panic!("attributes are asked");
-    };
-    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
-    let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
-    (values.collect(), receipt)
-}
-
-async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
-    get(node, domain, item, demand).await.0
-}
-
-/// The items that a Select finds.
-async fn select(node: &Node, expression: &str, demand: Demand) -> (Vec<String>, Receipt) {
-    let request = Request::Select {
-        expression: expression.to_owned(),
-        next_token: None,
-        consistent: false,
-    };
-    let (answered, receipt) = node.simpledb(&account(), request, demand).await.unwrap();
-    let Reply::Items { items, .. } = answered.reply else {
-        panic!("items are asked");
-    };
-    let names = items
-        .into_iter()
-        .map(|item| String::from_utf8(item.name.to_vec()).unwrap());
-    (names.collect(), receipt)
-}
-
-fn strong() -> Demand {
-    Demand {
-        level: Level::Strong,
-        ..Demand::default()
-    }
-}
-
-fn eventual(r: u8, w: u8) -> Demand {
-    Demand {
-        level: Level::Eventual {
-            r,
-            w,
-            sloppy: false,
-        },
-        ..Demand::default()
-    }
-}
-
-/// The reply waits until the write is settled.
-fn settled(demand: Demand) -> Demand {
-    Demand {
-        outcome: true,
-        ..demand
-    }
-}
-
-fn named(seq: u64, demand: Demand) -> Demand {
-    Demand {
-        request: Some(RequestId {
-            client: 7,
-            seq,
-            part: 0,
-        }),
-        ..demand
-    }
-}
+use client::*;
 
 #[tokio::test]
 async fn a_lone_member_takes_and_settles_eventual_writes() {
@@ -422,17 +296,7 @@ async fn what_two_members_hold_is_not_lost_with_one() {
         let patience = std::time::Duration::from_secs(60);
         tokio::time::timeout(patience, shown).await.unwrap();
         cluster.restart(victim).unwrap();
-        let serves = |members: &[fader_node::MemberStatus]| {
-            members
-                .iter()
-                .all(|member| matches!(member.role, Some("head" | "serving")))
-        };
-        let whole = async {
-            while !serves(&cluster.status().1) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(patience, whole).await.unwrap();
+        whole(&node).await;
     }
     node.close().await;
 }

@@ -63,6 +63,7 @@ async fn create_domain(node: &Node) {
     };
     node.simpledb(&account(), request, Demand::default())
         .await
+        .0
         .unwrap();
 }
 
@@ -84,6 +85,7 @@ async fn put(node: &Node, item: u32) -> Result<(), Error> {
     };
     node.simpledb(&account(), request, Demand::default())
         .await
+        .0
         .map(drop)
 }
 
@@ -97,8 +99,8 @@ async fn has(node: &Node, item: u32) -> bool {
     let Reply::Attributes(pairs) = node
         .simpledb(&account(), request, Demand::default())
         .await
-        .unwrap()
         .0
+        .unwrap()
         .reply
     else {
         panic!("attributes are asked");
@@ -283,6 +285,7 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     };
     node.simpledb(&account(), delete, Demand::default())
         .await
+        .0
         .unwrap();
     create_domain(&node).await;
     put(&node, 1).await.unwrap();
@@ -306,6 +309,7 @@ async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
     };
     node.simpledb(&account(), delete, Demand::default())
         .await
+        .0
         .unwrap();
     let is_full = async {
         while node.health() == Health::Serving {

@@ -151,6 +151,7 @@ impl Client {
             match node
                 .simpledb(&account(), write.request(self.number), Demand::default())
                 .await
+                .0
             {
                 Ok(_) => write.apply(&mut self.items),
                 Err(error) => {
@@ -203,8 +204,12 @@ async fn read(node: &Node, item: &str) -> Result<Item, String> {
         names: Vec::new(),
         consistent: true,
     };
-    match node.simpledb(&account(), request, Demand::default()).await {
-        Ok((answered, _)) => {
+    match node
+        .simpledb(&account(), request, Demand::default())
+        .await
+        .0
+    {
+        Ok(answered) => {
             let Reply::Attributes(pairs) = answered.reply else {
                 panic!("attributes are asked")
             };
@@ -321,6 +326,7 @@ impl World {
         if node
             .simpledb(&account(), create, Demand::default())
             .await
+            .0
             .is_err()
         {
             return Ok(());

@@ -64,8 +64,8 @@ async fn get(node: &Node, item: &str) -> Option<String> {
     let Reply::Attributes(attributes) = node
         .simpledb(&account(), request, Demand::default())
         .await
-        .unwrap()
         .0
+        .unwrap()
         .reply
     else {
         panic!("GetAttributes answers with attributes");
@@ -78,6 +78,7 @@ async fn get(node: &Node, item: &str) -> Option<String> {
 async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) -> Result<(), Error> {
     node.simpledb(&account(), put(item, value, expected), Demand::default())
         .await
+        .0
         .map(drop)
 }
 
@@ -88,6 +89,7 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
     assert!(recovery.is_first_start);
     node.simpledb(&account(), create(), Demand::default())
         .await
+        .0
         .unwrap();
     for number in 0..300 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
@@ -122,6 +124,7 @@ async fn what_was_answered_is_there_after_the_process_vanished() {
     let (node, _) = Node::open(settings(&folder)).unwrap();
     node.simpledb(&account(), create(), Demand::default())
         .await
+        .0
         .unwrap();
     for number in 0..50 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
@@ -230,6 +233,7 @@ async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
         let (node, _) = Node::open(settings(&folder)).unwrap();
         node.simpledb(&account(), create(), Demand::default())
             .await
+            .0
             .unwrap();
         for number in 0..20 {
             let value = format!("{round}-{number}");

@@ -10,23 +10,30 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
 use fader_services::catalog::{self, AccountId};
-use fader_services::level::{Demand, Receipt};
-use fader_services::simpledb::{Answered, Error, Request};
+use fader_services::level::Demand;
+use fader_services::simpledb::{Error, Request};
 use tokio::sync::oneshot;
 
 use super::Cluster;
 use crate::chain_thread::Job;
-use crate::desk::{Answer, NOBODY, Work, catalog_unavailable, reads_keys, refused, unavailable};
+use crate::desk::{NOBODY, catalog_unavailable, reads_keys, refused, unavailable};
+use crate::following::{Following, Told};
 use crate::member::{Member, STOPPED};
-use crate::showing::{answer, ask};
+use crate::showing::{READ, answer, ask};
+use crate::work::{Answer, Work};
 
 /// How long a request may take altogether.
 const REQUEST: Duration = Duration::from_secs(10);
+/// How long the first one that is asked may take to catch up with a session.
+const FOLLOW: Duration = Duration::from_millis(100);
 /// How long to wait before asking again, where nobody can answer.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// What is said where a bound on staleness is asked for that nobody can keep (D11).
+const NOT_PROVEN: &str = "no member can prove now that what it has is so fresh";
 
 /// What is said where no answer came.
 const LOST: &str = "the member ended or did not answer; it is not known whether the write took \
@@ -40,9 +47,9 @@ impl Cluster {
             max_count: None,
             next_token: None,
         };
-        self.read(&nobody, &everything, &Demand::default())
-            .await
-            .map(drop)
+        let demand = Demand::default();
+        let told = self.read(&nobody, &everything, &demand, &None).await;
+        told.map(drop)
     }
 
     /// Carries out a request that may change state: an eventual one at any member, others at the
@@ -52,21 +59,23 @@ impl Cluster {
         account: &AccountId,
         request: &Request,
         demand: &Demand,
-    ) -> Result<(Answered, Receipt), Error> {
+        session: &Following,
+    ) -> Result<Told, Error> {
         let quorum = match self.keeper() {
             Some(keeper) => keeper.quorum(account, request, demand)?,
             None => None,
         };
         let job = |reply| {
-            let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
-            Job::Submit(Work::simpledb(account, request, demand, quorum, reply))
+            let asked = (demand.clone(), session.clone());
+            let (account, request) = (account.clone(), request.clone());
+            Job::Submit(Work::simpledb(account, request, asked, quorum, reply))
         };
         let takers = || match quorum {
             None => self.head().into_iter().collect(),
             Some(_) => self.readers(),
         };
         match self.at_one(takers, job).await {
-            Ok(Ok(outcome)) => outcome,
+            Ok(Ok(told)) => Ok(told),
             Ok(Err(refusal)) => Err(refused(refusal)),
             Err(reason) => Err(unavailable(reason)),
         }
@@ -133,7 +142,8 @@ impl Cluster {
         account: &AccountId,
         request: &Request,
         demand: &Demand,
-    ) -> Result<(Answered, Receipt), Error> {
+        session: &Following,
+    ) -> Result<Told, Error> {
         let scan = match reads_keys(request) {
             true => None,
             false => Some(self.scans.acquire().await),
@@ -147,20 +157,31 @@ impl Cluster {
         };
         let level = shows.unwrap_or(Level::Strong);
         let end = Instant::now() + REQUEST;
+        // Another member may have what a session has seen: not long is waited for one, at first.
+        let mut time = match session {
+            Some(_) => FOLLOW,
+            None => READ,
+        };
         while Instant::now() < end {
             let members = match level {
                 Level::Barrier => self.head().into_iter().collect(),
                 _ => self.readers(),
             };
             for (_, member) in members {
-                let Some(showing) = ask(&member, account, request, demand, level).await else {
-                    continue;
-                };
-                return answer(member, showing, account, request, demand).await;
+                let asked = (request, demand, session);
+                if let Some((showing, followed)) = ask(&member, account, asked, (level, time)).await
+                {
+                    let answered = answer(member, showing, account, request, demand).await;
+                    return Ok(Told::of(answered, followed));
+                }
             }
+            time = READ;
             tokio::time::sleep(AGAIN).await;
         }
-        Err(unavailable(NOBODY))
+        Err(unavailable(match level {
+            Level::BoundVersions(_) | Level::BoundMillis(_) => NOT_PROVEN,
+            _ => NOBODY,
+        }))
     }
 
     /// The member that catalogs are read at: the head, as long as there is one.

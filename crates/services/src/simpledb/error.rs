@@ -3,7 +3,8 @@
 use crate::ViewError;
 use crate::simpledb::BoxUsage;
 
-/// A SimpleDB error code. The name is what the wire shows.
+/// A SimpleDB error code. The name is what the wire shows. `TentativeValueLost` is Fader's own: it
+/// is said to sessions only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are AWS's own")]
 pub enum Code {
@@ -51,6 +52,7 @@ pub enum Code {
     RequestTimeout,
     ServiceUnavailable,
     SignatureDoesNotMatch,
+    TentativeValueLost,
     TooManyRequestedAttributes,
     UnsupportedHttpVerb,
     UriTooLong,
@@ -98,7 +100,8 @@ impl Code {
             | NumberDomainsExceeded
             | NumberItemAttributesExceeded
             | NumberSubmittedAttributesExceeded
-            | NumberSubmittedItemsExceeded => 409,
+            | NumberSubmittedItemsExceeded
+            | TentativeValueLost => 409,
             NotYetImplemented => 401,
             QueryTimeout | RequestTimeout => 408,
             InternalError => 500,

@@ -1,0 +1,167 @@
+//! A client of a node: what it asks for, and what it is told.
+
+#![allow(dead_code, reason = "each file of tests asks for a part of it")]
+
+use fader_chain::RequestId;
+use fader_node::{ClusterSettings, MemberStatus, Node, Settings, Wiring};
+use fader_services::Mode;
+use fader_services::catalog::AccountId;
+use fader_services::level::{Demand, Level, Receipt};
+use fader_services::simpledb::{AttributePut, Error, ItemPut, Limits, Reply, Request};
+
+pub(crate) fn account() -> AccountId {
+    AccountId("000000000001".to_owned())
+}
+
+pub(crate) fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
+    let settings = Settings {
+        limits,
+        ..Settings::new(folder.path().to_owned())
+    };
+    Node::open(settings).unwrap().0
+}
+
+pub(crate) fn three(folder: &tempfile::TempDir, wiring: Wiring) -> Node {
+    let settings = ClusterSettings {
+        size: 3,
+        wiring,
+        member: Settings::new(folder.path().to_owned()),
+    };
+    Node::open_cluster(settings, |_| {}).unwrap()
+}
+
+pub(crate) async fn create_domain(node: &Node, domain: &str, mode: Mode) {
+    let request = Request::CreateDomain {
+        domain: domain.to_owned(),
+        mode: Some(mode),
+        preference: None,
+    };
+    write(node, request, Demand::default()).await.unwrap();
+}
+
+pub(crate) fn put(domain: &str, item: &str, value: &str) -> Request {
+    let attribute = AttributePut {
+        name: Some("a".to_owned()),
+        value: Some(value.to_owned()),
+        replace: false,
+    };
+    Request::PutAttributes {
+        domain: domain.to_owned(),
+        put: ItemPut {
+            item: Some(item.to_owned()),
+            attributes: vec![attribute],
+        },
+        expected: Vec::new(),
+    }
+}
+
+pub(crate) async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
+    let (outcome, receipt) = node.simpledb(&account(), request, demand).await;
+    outcome.map(|_| receipt)
+}
+
+/// The values of an item, and what is told of them.
+pub(crate) async fn get(
+    node: &Node,
+    domain: &str,
+    item: &str,
+    demand: Demand,
+) -> (Vec<String>, Receipt) {
+    let request = Request::GetAttributes {
+        domain: domain.to_owned(),
+        item: item.to_owned(),
+        names: Vec::new(),
+        consistent: false,
+    };
+    let (answered, receipt) = node.simpledb(&account(), request, demand).await;
+    let answered = answered.unwrap();
+    let Reply::Attributes(pairs) = answered.reply else {
+        panic!("attributes are asked");
+    };
+    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
+    let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
+    (values.collect(), receipt)
+}
+
+pub(crate) async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
+    get(node, domain, item, demand).await.0
+}
+
+/// The items that a Select finds.
+pub(crate) async fn select(
+    node: &Node,
+    expression: &str,
+    demand: Demand,
+) -> (Vec<String>, Receipt) {
+    let request = Request::Select {
+        expression: expression.to_owned(),
+        next_token: None,
+        consistent: false,
+    };
+    let (answered, receipt) = node.simpledb(&account(), request, demand).await;
+    let answered = answered.unwrap();
+    let Reply::Items { items, .. } = answered.reply else {
+        panic!("items are asked");
+    };
+    let names = items
+        .into_iter()
+        .map(|item| String::from_utf8(item.name.to_vec()).unwrap());
+    (names.collect(), receipt)
+}
+
+pub(crate) fn strong() -> Demand {
+    Demand {
+        level: Level::Strong,
+        ..Demand::default()
+    }
+}
+
+pub(crate) fn eventual(r: u8, w: u8) -> Demand {
+    Demand {
+        level: Level::Eventual {
+            r,
+            w,
+            sloppy: false,
+        },
+        ..Demand::default()
+    }
+}
+
+/// The reply waits until the write is settled.
+pub(crate) fn settled(demand: Demand) -> Demand {
+    Demand {
+        outcome: true,
+        ..demand
+    }
+}
+
+pub(crate) fn named(seq: u64, demand: Demand) -> Demand {
+    Demand {
+        request: Some(RequestId {
+            client: 7,
+            seq,
+            part: 0,
+        }),
+        ..demand
+    }
+}
+
+/// Waits until all members serve, and know it.
+pub(crate) async fn whole(node: &Node) {
+    let cluster = node.cluster().unwrap();
+    let is_whole = || {
+        let (newest, members) = cluster.status();
+        let epoch = newest.map(|newest| newest.epoch);
+        let serves = |member: &MemberStatus| {
+            matches!(member.role, Some("head" | "serving")) && Some(member.epoch) == epoch
+        };
+        members.iter().all(serves)
+    };
+    let whole = async {
+        while !is_whole() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, whole).await.unwrap();
+}

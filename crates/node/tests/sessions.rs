@@ -1,0 +1,395 @@
+//! Sessions through the handle of a node: what a token is good for, at whichever member.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod client;
+
+use bytes::Bytes;
+use fader_node::{Node, Wiring};
+use fader_services::Mode;
+use fader_services::catalog::AccountId;
+use fader_services::level::{Cause, Demand, Level, Outcome, Receipt};
+use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
+
+use client::*;
+
+/// A client that hands each reply's token to the next request.
+struct Session<'n> {
+    node: &'n Node,
+    token: Bytes,
+}
+
+impl<'n> Session<'n> {
+    fn begin(node: &'n Node) -> Self {
+        let token = Bytes::new();
+        Session { node, token }
+    }
+
+    async fn ask(&mut self, request: Request, demand: Demand) -> (Result<Reply, Error>, Receipt) {
+        let demand = Demand {
+            session: Some(self.token.clone()),
+            ..demand
+        };
+        let (outcome, told) = self.node.simpledb(&account(), request, demand).await;
+        self.token = told.session.clone().unwrap();
+        (outcome.map(|answered| answered.reply), told)
+    }
+
+    async fn write(&mut self, request: Request, demand: Demand) -> Receipt {
+        let (outcome, told) = self.ask(request, demand).await;
+        outcome.unwrap();
+        told
+    }
+
+    async fn try_values(
+        &mut self,
+        domain: &str,
+        item: &str,
+        demand: Demand,
+    ) -> (Result<Vec<String>, Error>, Receipt) {
+        let request = Request::GetAttributes {
+            domain: domain.to_owned(),
+            item: item.to_owned(),
+            names: Vec::new(),
+            consistent: false,
+        };
+        let (outcome, told) = self.ask(request, demand).await;
+        let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
+        let values = outcome.map(|reply| match reply {
+            Reply::Attributes(pairs) => {
+                let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
+                values.collect()
+            }
+            _ => panic!("attributes are asked"),
+        });
+        (values, told)
+    }
+
+    async fn values(&mut self, domain: &str, item: &str, demand: Demand) -> Vec<String> {
+        self.try_values(domain, item, demand).await.0.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_strong_read_of_a_session_shows_what_it_wrote_eventually() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut session = Session::begin(&node);
+    for number in 0..10 {
+        let item = format!("i{number}");
+        let told = session.write(put("carts", &item, "1"), eventual(1, 1));
+        assert!(told.await.tentative);
+        // It is not settled yet: the read waits until it is.
+        assert_eq!(session.values("carts", &item, strong()).await, ["1"]);
+        let default = session.values("carts", &item, Demand::default()).await;
+        assert_eq!(default, ["1"]);
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_token_is_its_accounts_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut session = Session::begin(&node);
+    session.write(put("carts", "i", "1"), eventual(1, 1)).await;
+    let create = Request::CreateDomain {
+        domain: "theirs".to_owned(),
+        mode: None,
+        preference: None,
+    };
+    let other = AccountId("000000000002".to_owned());
+    let with = |token: Bytes| Demand {
+        session: Some(token),
+        ..Demand::default()
+    };
+    let (refused, told) = node
+        .simpledb(&other, create.clone(), with(session.token.clone()))
+        .await;
+    assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
+    assert_eq!(told, Receipt::default());
+    let mut forged = session.token.to_vec();
+    *forged.last_mut().unwrap() ^= 1;
+    for token in [Bytes::from(forged), Bytes::from_static(b"no token")] {
+        let (refused, _) = node.simpledb(&account(), create.clone(), with(token)).await;
+        assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
+    }
+    // Nothing was done.
+    let metadata = Request::DomainMetadata {
+        domain: "theirs".to_owned(),
+    };
+    for account in [&account(), &other] {
+        let (missing, _) = node
+            .simpledb(account, metadata.clone(), Demand::default())
+            .await;
+        assert_eq!(missing.unwrap_err().code, Code::NoSuchDomain);
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_refusal_goes_on_with_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "orders", Mode::Strong).await;
+    let mut session = Session::begin(&node);
+    let Request::PutAttributes { domain, put, .. } = put("orders", "i", "1") else {
+        panic!("it is a put");
+    };
+    let expected = vec![Expected {
+        name: Some("a".to_owned()),
+        value: Some("0".to_owned()),
+        exists: None,
+    }];
+    let conditional = Request::PutAttributes {
+        domain,
+        put,
+        expected,
+    };
+    let before = session.token.clone();
+    let (refused, told) = session.ask(conditional, Demand::default()).await;
+    assert_eq!(refused.unwrap_err().code, Code::AttributeDoesNotExist);
+    let token = told.session.unwrap();
+    assert!(!token.is_empty() && token != before);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_token_names_what_is_not_settled_and_no_more_than_it_has_room_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = alone(&folder, Limits::default());
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut session = Session::begin(&node);
+    for size in [1, 1_000] {
+        for number in 0..40 {
+            let item = format!("{number}-{}", "i".repeat(size));
+            session
+                .write(put("carts", &item, "1"), eventual(1, 1))
+                .await;
+            assert!(session.token.len() < 16 << 10);
+        }
+        for number in 0..40 {
+            let item = format!("{number}-{}", "i".repeat(size));
+            assert_eq!(session.values("carts", &item, strong()).await, ["1"]);
+        }
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_session_is_told_what_was_not_applied_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        domain_pairs: 1,
+        ..Limits::default()
+    };
+    let node = alone(&folder, limits);
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let (mut one, mut other) = (Session::begin(&node), Session::begin(&node));
+    // Both are accepted: they are judged by committed counters.
+    tokio::join!(
+        one.write(put("carts", "i", "1"), eventual(1, 1)),
+        other.write(put("carts", "j", "1"), named(1, eventual(1, 1))),
+    );
+    let (values, told) = one.try_values("carts", "i", strong()).await;
+    assert_eq!(values.unwrap(), ["1"]);
+    assert_eq!(told.settled, []);
+    let (values, told) = other.try_values("carts", "j", strong()).await;
+    assert!(values.unwrap().is_empty());
+    let cause = Cause::Limit(Code::NumberDomainAttributesExceeded);
+    let [notice] = told.settled[..] else {
+        panic!("one write is told of: {told:?}");
+    };
+    assert_eq!(Some(notice.name), named(1, strong()).request);
+    assert_eq!(notice.outcome, Outcome::Superseded(Some(cause)));
+    // Once.
+    let (_, told) = other.try_values("carts", "j", strong()).await;
+    assert_eq!(told.settled, []);
+    node.close().await;
+}
+
+const APART: [&[&str]; 3] = [&["n1"], &["n2"], &["n3"]];
+
+fn part(node: &Node) {
+    let sides = APART.map(|side| side.iter().map(|name| (*name).to_owned()).collect());
+    node.cluster().unwrap().partition(&sides).unwrap();
+}
+
+fn epoch(node: &Node) -> Option<u64> {
+    let (newest, _) = node.cluster().unwrap().status();
+    newest.map(|newest| newest.epoch)
+}
+
+/// Each member is cut off from the others, and one of them takes a write of the session.
+async fn write_at_one(session: &mut Session<'_>, item: &str) -> Option<u32> {
+    part(session.node);
+    let written = session.ask(put("carts", item, "1"), eventual(1, 1)).await;
+    match written {
+        (Ok(_), told) => told.stamp.map(|stamp| stamp.node),
+        // Nobody had a lease any more.
+        (Err(_), _) => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut showed_old = false;
+    for attempt in 0..50 {
+        let before = epoch(&node);
+        let item = format!("i{attempt}");
+        let mut session = Session::begin(&node);
+        if write_at_one(&mut session, &item).await.is_some() {
+            let mut shown = Vec::new();
+            for _member in 0..3 {
+                shown.push(values(&node, "carts", &item, eventual(1, 1)).await);
+            }
+            let mut followed = Vec::new();
+            for _member in 0..3 {
+                let read = session.try_values("carts", &item, eventual(1, 1)).await;
+                followed.push(read.0);
+            }
+            let second = session.ask(put("carts", &item, "2"), eventual(1, 1)).await;
+            let both = session.try_values("carts", &item, eventual(1, 1)).await.0;
+            // Where a member was given up meanwhile, nothing was promised.
+            if epoch(&node) == before {
+                showed_old = shown.iter().any(Vec::is_empty);
+                for values in followed {
+                    assert_eq!(values.unwrap(), ["1"]);
+                }
+                if second.0.is_ok() {
+                    assert_eq!(both.unwrap(), ["1", "2"]);
+                }
+            }
+        }
+        node.cluster().unwrap().heal();
+        whole(&node).await;
+        if showed_old {
+            break;
+        }
+    }
+    assert!(showed_old, "without a token, who lags shows what it has");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_told_that_what_it_wrote_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut session = Session::begin(&node);
+    let mut number = 0;
+    let holder = loop {
+        number += 1;
+        let item = format!("i{number}");
+        if let Some(holder) = write_at_one(&mut session, &item).await {
+            break holder;
+        }
+        node.cluster().unwrap().heal();
+        whole(&node).await;
+    };
+    let item = format!("i{number}");
+    let holder = format!("n{holder}");
+    node.cluster().unwrap().kill(&holder).unwrap();
+    node.cluster().unwrap().heal();
+    node.ready().await.unwrap();
+    for level in [strong(), eventual(1, 1)] {
+        let mut copy = Session {
+            token: session.token.clone(),
+            ..session
+        };
+        // It waits until the holder is given up.
+        let gone = loop {
+            match copy.try_values("carts", &item, level.clone()).await.0 {
+                Err(error) if error.code == Code::ServiceUnavailable => {}
+                other => break other,
+            }
+        };
+        let gone = gone.unwrap_err();
+        assert_eq!(gone.code, Code::TentativeValueLost, "{gone}");
+        // The next token goes on without it.
+        let values = copy.try_values("carts", &item, level).await.0.unwrap();
+        assert!(values.is_empty());
+    }
+    node.close().await;
+}
+
+/// Read your writes, through the death of each member in turn.
+async fn follows_through_deaths(wiring: Wiring) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, wiring);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut session = Session::begin(&node);
+    let mut expected = Vec::new();
+    for (number, victim) in ["n1", "n2", "n3"].into_iter().enumerate() {
+        let (strongly, eventually) = (format!("{number}s"), format!("{number}w"));
+        session.write(put("carts", "i", &strongly), strong()).await;
+        let written = session.write(put("carts", "i", &eventually), eventual(1, 2));
+        written.await;
+        expected.extend([strongly, eventually]);
+        let cluster = node.cluster().unwrap();
+        cluster.kill(victim).unwrap();
+        for demand in [eventual(1, 1), strong(), Demand::default(), eventual(1, 1)] {
+            assert_eq!(session.values("carts", "i", demand).await, expected);
+        }
+        cluster.restart(victim).unwrap();
+        whole(&node).await;
+        for _member in 0..3 {
+            let values = session.values("carts", "i", eventual(1, 1)).await;
+            assert_eq!(values, expected);
+        }
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_outlives_members_of_a_star() {
+    follows_through_deaths(Wiring::Star).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_outlives_members_of_a_chain() {
+    follows_through_deaths(Wiring::Chain).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_of_a_session_shows_what_it_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    let mut session = Session::begin(&node);
+    for number in 0..20 {
+        let domain = format!("carts{number}");
+        let create = Request::CreateDomain {
+            domain: domain.clone(),
+            mode: Some(Mode::Mixed),
+            preference: None,
+        };
+        session.write(create, Demand::default()).await;
+        session.write(put(&domain, "i", "1"), eventual(1, 1)).await;
+        for level in [Level::EVENTUAL, Level::Strong] {
+            let demand = Demand {
+                level,
+                ..Demand::default()
+            };
+            let select = Request::Select {
+                expression: format!("select * from {domain} where a = '1'"),
+                next_token: None,
+                consistent: false,
+            };
+            let (found, _) = session.ask(select, demand).await;
+            let Reply::Items { items, .. } = found.unwrap() else {
+                panic!("items are asked");
+            };
+            assert_eq!(items.len(), 1, "{domain} {level:?}");
+        }
+    }
+    node.close().await;
+}
