@@ -124,7 +124,8 @@ fn decode_node(reader: &mut Reader) -> Result<NodeId, DecodeError> {
         .map_err(|_| DecodeError::new("a node's number"))
 }
 
-fn decode_u128(reader: &mut Reader) -> Result<u128, DecodeError> {
+/// A number of sixteen bytes, the greatest first.
+pub(crate) fn decode_u128(reader: &mut Reader) -> Result<u128, DecodeError> {
     let mut number = 0;
     for _ in 0..16 {
         number = number << 8 | u128::from(reader.byte()?);

@@ -68,6 +68,10 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
 /// Publishes what the facts ask for. That another controller was first is no matter.
 fn control(cluster: &Cluster, raised: &mut Instant) {
     let coordinator = &*cluster.coordinator;
+    // Before the sessions, which then leave out none of its members.
+    let Ok(newest) = coordinator.configuration() else {
+        return;
+    };
     let facts = Facts {
         sessions: coordinator.sessions(),
         reports: coordinator.reports(),
@@ -75,9 +79,6 @@ fn control(cluster: &Cluster, raised: &mut Instant) {
         wiring: cluster.settings.wiring,
         shift: None,
         raise_floor: FLOOR <= raised.elapsed(),
-    };
-    let Ok(newest) = coordinator.configuration() else {
-        return;
     };
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),

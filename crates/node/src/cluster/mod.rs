@@ -33,7 +33,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::chain_thread::Company;
-use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
+use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, SESSION};
 use crate::disk::{Disk, RealDisk};
 use crate::lock::FolderLock;
 use crate::member::{Folder, Member, random_incarnation};
@@ -138,7 +138,7 @@ impl Cluster {
         let lock = FolderLock::take(&data)?;
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
-        let coordinator = Arc::new(LocalCoordinator::open(Arc::new(RealDisk), &data)?);
+        let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, SESSION)?;
         let slots = (1..=settings.size).map(|number| Slot {
             folder: data.join(format!("n{number}")),
             running: RwLock::new(None),
@@ -147,7 +147,7 @@ impl Cluster {
         let cluster = Arc::new(Cluster {
             slots: slots.collect(),
             settings,
-            coordinator,
+            coordinator: Arc::new(coordinator),
             links: Arc::new(Links::default()),
             next: AtomicUsize::new(0),
             scans: Semaphore::new(SCANS_MAX),
@@ -342,7 +342,7 @@ impl Cluster {
             .coordinator
             .open(folder.disk(), incarnation, folder.epoch())
             .map_err(|error| match error {
-                CoordinatorError::OldDisk(reason) => OpenError::Damaged(reason),
+                CoordinatorError::Refused(reason) => OpenError::Damaged(reason),
                 other => failed(std::io::Error::other(other)),
             })?;
         *running = Some(self.live(folder, me, &failed)?);
@@ -377,6 +377,7 @@ impl Cluster {
             is_ending: is_ending.clone(),
             told: 0,
             reports: VecDeque::new(),
+            is_over: false,
         };
         let builder = std::thread::Builder::new().name(format!("session-{}", me.node));
         let session = builder.spawn(move || session.run()).map_err(failed)?;

@@ -16,11 +16,11 @@ use fader_chain::{Identity, Report};
 use super::links::Links;
 use crate::chain_thread::{Job, Notice};
 use crate::clock::monotonic_ms;
-use crate::coordinator::{Coordinator, CoordinatorError, LEASE};
+use crate::coordinator::{Coordinator, CoordinatorError, lease};
 use crate::member::{Shared, random_incarnation};
 
-/// How often a member pings.
-const PING: Duration = Duration::from_millis(200);
+/// How often a member pings in the time of a session.
+const PINGS: u32 = 10;
 /// How often it looks at the configuration, and whether it is to end.
 const LOOK: Duration = Duration::from_millis(10);
 /// Reports kept while the coordinator cannot be reached; the newest say all.
@@ -38,6 +38,8 @@ pub(super) struct Session {
     /// The epoch of the last configuration passed on in this life.
     pub(super) told: u64,
     pub(super) reports: VecDeque<Report>,
+    /// Whether this life is over, and no other has begun.
+    pub(super) is_over: bool,
 }
 
 impl Session {
@@ -53,7 +55,7 @@ impl Session {
                         self.reports.pop_front();
                     }
                 }
-                Ok(Notice::LifeOver) => self.live_again(),
+                Ok(Notice::LifeOver) => self.is_over = true,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -62,19 +64,30 @@ impl Session {
                 continue;
             }
             if ping_at <= Instant::now() {
-                ping_at = Instant::now() + PING;
-                self.ping();
+                ping_at = Instant::now() + self.coordinator.session() / PINGS;
+                match self.is_over {
+                    true => self.live_again(),
+                    false => self.ping(),
+                }
             }
-            self.tell();
+            if !self.is_over {
+                self.tell();
+            }
         }
     }
 
     fn ping(&mut self) {
         let sent = monotonic_ms();
         match self.coordinator.ping(self.me) {
-            Ok(()) => self.send(Job::Lease(sent + LEASE.as_millis() as u64)),
-            Err(CoordinatorError::SessionOver) => self.live_again(),
-            Err(error) => tracing::warn!(%error, "no lease"),
+            Ok(()) => {
+                let lease = lease(self.coordinator.session());
+                self.send(Job::Lease(sent + lease.as_millis() as u64));
+            }
+            Err(CoordinatorError::SessionOver) => {
+                self.is_over = true;
+                self.live_again();
+            }
+            Err(error) => tracing::debug!(%error, "no ping"),
         }
     }
 
@@ -91,7 +104,8 @@ impl Session {
         }
     }
 
-    /// Begins another life: what the last one's configurations said is not for this one.
+    /// Begins another life, if it gets a session: what the last one's configurations said is not
+    /// for this one.
     fn live_again(&mut self) {
         self.coordinator.close(self.me);
         self.reports.clear();
@@ -102,10 +116,11 @@ impl Session {
         match self.coordinator.open(self.me.disk, incarnation, epoch) {
             Ok(me) => {
                 self.me = me;
+                self.is_over = false;
                 self.told = 0;
                 self.send(Job::Live(me));
             }
-            Err(error) => tracing::warn!(%error, "no session"),
+            Err(error) => tracing::warn!(%error, "no session yet"),
         }
     }
 

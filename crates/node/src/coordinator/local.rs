@@ -26,7 +26,7 @@ use fader_chain::{
 };
 use parking_lot::{Condvar, Mutex};
 
-use super::{Coordinator, CoordinatorError, SESSION};
+use super::{Coordinator, CoordinatorError};
 use crate::configuration;
 use crate::disk::{self, Disk, SyncSite};
 use crate::status::OpenError;
@@ -64,16 +64,18 @@ struct State {
 pub struct LocalCoordinator {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
+    session: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl LocalCoordinator {
-    /// Opens the coordinator whose file is in `folder`, an existing one or a new one.
+    /// Opens the coordinator whose file is in `folder`, an existing one or a new one; sessions
+    /// last so long.
     ///
     /// # Errors
     /// [`OpenError`]: damaged, or refused by the operating system.
-    pub fn open(disk: Arc<dyn Disk>, folder: &Path) -> Result<Self, OpenError> {
+    pub fn open(disk: Arc<dyn Disk>, folder: &Path, session: Duration) -> Result<Self, OpenError> {
         let path = folder.join(FILE);
         let kept = match disk::read_file(&*disk, &path) {
             Ok(bytes) => decode(&bytes).map_err(|error| {
@@ -94,6 +96,7 @@ impl LocalCoordinator {
         Ok(LocalCoordinator {
             disk,
             folder: folder.to_owned(),
+            session,
             state: Mutex::new(State {
                 kept,
                 ..State::default()
@@ -135,14 +138,18 @@ impl LocalCoordinator {
 }
 
 impl State {
-    fn end_sessions(&mut self) {
+    fn end_sessions(&mut self, session: Duration) {
         let now = Instant::now();
         self.sessions
-            .retain(|_, pinged| now.duration_since(*pinged) < SESSION);
+            .retain(|_, pinged| now.duration_since(*pinged) < session);
     }
 }
 
 impl Coordinator for LocalCoordinator {
+    fn session(&self) -> Duration {
+        self.session
+    }
+
     fn open(
         &self,
         disk: DiskId,
@@ -151,13 +158,13 @@ impl Coordinator for LocalCoordinator {
     ) -> Result<Identity, CoordinatorError> {
         let mut state = self.state.lock();
         let mut kept = state.kept.clone();
+        let newest = kept.configuration.as_ref().map_or(0, |newest| newest.epoch);
+        if newest < epoch {
+            return Err(CoordinatorError::history_lost(epoch, newest));
+        }
         let node = match kept.disks.get(&disk.0) {
             Some(known) if epoch < known.epoch => {
-                return Err(CoordinatorError::OldDisk(format!(
-                    "the folder of {} has adopted epoch {epoch}, but its disk was in epoch {}: it \
-                     is an old copy. Remove the folder, and the node joins with an empty one",
-                    known.node, known.epoch
-                )));
+                return Err(CoordinatorError::old_disk(known.node, epoch, known.epoch));
             }
             Some(known) => known.node,
             None => {
@@ -180,7 +187,7 @@ impl Coordinator for LocalCoordinator {
 
     fn ping(&self, member: Identity) -> Result<(), CoordinatorError> {
         let mut state = self.state.lock();
-        state.end_sessions();
+        state.end_sessions(self.session);
         match state.sessions.get_mut(&member) {
             Some(pinged) => {
                 *pinged = Instant::now();
@@ -233,7 +240,7 @@ impl Coordinator for LocalCoordinator {
 
     fn sessions(&self) -> Vec<Identity> {
         let mut state = self.state.lock();
-        state.end_sessions();
+        state.end_sessions(self.session);
         state.sessions.keys().copied().collect()
     }
 
@@ -286,10 +293,7 @@ fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
     let count = reader.count()?;
     let mut disks = BTreeMap::new();
     for _ in 0..count {
-        let mut disk = 0_u128;
-        for _ in 0..16 {
-            disk = disk << 8 | u128::from(reader.byte()?);
-        }
+        let disk = configuration::decode_u128(&mut reader)?;
         let node = NodeId(reader.varint_u32()?);
         let epoch = reader.varint()?;
         disks.insert(disk, DiskEntry { node, epoch });

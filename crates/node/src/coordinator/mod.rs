@@ -8,21 +8,25 @@
 //! Every implementation runs the suite in `tests/coordinator.rs`.
 
 mod local;
+mod zookeeper;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::{Configuration, DiskId, Identity, Incarnation, Report};
+use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report};
 
 pub use local::LocalCoordinator;
+pub use zookeeper::{ClusterRecord, Present, ZooKeeperCoordinator, ZooKeeperSettings};
 
-/// S: how long after its last ping a session is over (FN-2).
+/// S: how long after its last ping a session is over (FN-2), where nothing else is said.
 pub const SESSION: Duration = Duration::from_secs(2);
 
 /// How long a lease holds from the moment at which an acknowledged ping was sent, by the member's
 /// own clock: L (1 - rho), with L = S / 2 and clocks that are off by at most a thousandth (FN-3).
-pub const LEASE: Duration = Duration::from_millis(999);
+pub(crate) fn lease(session: Duration) -> Duration {
+    session / 2 * 999 / 1000
+}
 
 /// Why the coordinator did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,16 +34,35 @@ pub enum CoordinatorError {
     /// The session is over: its member begins another life, or ends.
     #[error("the session is over")]
     SessionOver,
-    /// The disk has adopted a later epoch than the folder knows: the folder is an old copy (C5).
+    /// The disk may have no session: the folder is an old copy, or another's (C5).
     #[error("{0}")]
-    OldDisk(String),
+    Refused(String),
     /// It cannot be asked now.
     #[error("the coordinator cannot be asked: {0}")]
     Unavailable(String),
 }
 
+impl CoordinatorError {
+    fn old_disk(node: NodeId, epoch: u64, known: u64) -> Self {
+        CoordinatorError::Refused(format!(
+            "the folder of {node} has adopted epoch {epoch}, but its disk was in epoch {known}: it \
+             is an old copy. Remove the folder, and the node joins with an empty one"
+        ))
+    }
+
+    fn history_lost(epoch: u64, newest: u64) -> Self {
+        CoordinatorError::Refused(format!(
+            "the folder has adopted epoch {epoch}, but the coordinator knows none beyond {newest}: \
+             its history was lost, or it is another cluster's. Restore it to its newest state"
+        ))
+    }
+}
+
 /// The coordinator of one chain.
 pub trait Coordinator: Send + Sync {
+    /// S: how long after its last ping a session is over. The same for all members.
+    fn session(&self) -> Duration;
+
     /// Begins a session of a life on a disk that has adopted `epoch`. The node number is the disk's
     /// for ever; a new disk gets a new one (C2, C5).
     ///
@@ -52,7 +75,7 @@ pub trait Coordinator: Send + Sync {
         epoch: u64,
     ) -> Result<Identity, CoordinatorError>;
 
-    /// Says that a life goes on. Its session ends no earlier than [`SESSION`] after this (C3).
+    /// Says that a life goes on. Its session ends no earlier than S after this (C3).
     ///
     /// # Errors
     /// [`CoordinatorError::SessionOver`].
@@ -77,7 +100,8 @@ pub trait Coordinator: Send + Sync {
     /// Takes what a member reports; of a session that is over it is nothing.
     fn report(&self, member: Identity, report: Report);
 
-    /// The lives whose sessions are not over, by node.
+    /// The lives whose sessions are not over. Asked after a configuration, it leaves out none of
+    /// its members: whoever asks before it may take one that has just joined for dead.
     fn sessions(&self) -> Vec<Identity>;
 
     /// What members reported.

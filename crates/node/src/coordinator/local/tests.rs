@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fader_chain::controller::first;
 use fader_chain::{DiskId, Incarnation, Report, Wiring};
@@ -12,7 +13,8 @@ use crate::disk::{Disk, SimulatedDisk, SyncSite};
 use crate::status::OpenError;
 
 fn open(disk: &SimulatedDisk) -> Result<LocalCoordinator, OpenError> {
-    LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"))
+    let session = Duration::from_secs(300);
+    LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"), session)
 }
 
 fn new_disk() -> SimulatedDisk {
@@ -45,7 +47,7 @@ fn what_was_said_is_there_after_a_power_cut() {
         assert!(members.iter().all(|member| member.node != other.node));
         assert!(matches!(
             after.open(DiskId(6), Incarnation(3), 0),
-            Err(CoordinatorError::OldDisk(_))
+            Err(CoordinatorError::Refused(_))
         ));
     }
 }

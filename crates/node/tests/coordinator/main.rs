@@ -2,29 +2,56 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod server;
+mod zookeeper;
+
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::{Facts, first, next};
 use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, Report, Wiring};
-use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, SESSION};
+use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use fader_node::disk::{Disk, SimulatedDisk};
 
-fn local() -> Arc<dyn Coordinator> {
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(300);
+/// For those that end.
+const SHORT: Duration = Duration::from_secs(1);
+
+fn local(session: Duration) -> Arc<dyn Coordinator> {
     let disk = SimulatedDisk::new();
     disk.create_folder(Path::new("/data")).unwrap();
-    Arc::new(LocalCoordinator::open(Arc::new(disk), Path::new("/data")).unwrap())
+    Arc::new(LocalCoordinator::open(Arc::new(disk), Path::new("/data"), session).unwrap())
+}
+
+fn on_zookeeper(session: Duration) -> Arc<dyn Coordinator> {
+    let (_, coordinator) = server::cluster(server::shared(), session);
+    Arc::new(coordinator)
 }
 
 /// A new, empty coordinator of each kind.
-fn each() -> Vec<(&'static str, Arc<dyn Coordinator>)> {
-    vec![("local", local())]
+fn each(session: Duration) -> Vec<(&'static str, Arc<dyn Coordinator>)> {
+    vec![
+        ("local", local(session)),
+        ("zookeeper", on_zookeeper(session)),
+    ]
 }
 
 fn open(coordinator: &dyn Coordinator, disk: u128) -> Identity {
-    let opened = coordinator.open(DiskId(disk), Incarnation(disk * 10), 0);
-    opened.unwrap()
+    static LIFE: AtomicU64 = AtomicU64::new(1);
+    let life = Incarnation(u128::from(LIFE.fetch_add(1, Ordering::Relaxed)));
+    coordinator.open(DiskId(disk), life, 0).unwrap()
+}
+
+/// Waits for what whoever watches hears of some time (C4).
+fn eventually(coordinator: &dyn Coordinator, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "nobody heard of it");
+        coordinator.wait(Duration::from_millis(10));
+    }
 }
 
 fn published(coordinator: &dyn Coordinator) -> (Configuration, Vec<Identity>) {
@@ -36,7 +63,7 @@ fn published(coordinator: &dyn Coordinator) -> (Configuration, Vec<Identity>) {
 
 #[test]
 fn c1_one_of_two_that_publish_wins() {
-    for (name, coordinator) in each() {
+    for (name, coordinator) in each(LONG) {
         assert_eq!(coordinator.configuration(), Ok(None), "{name}");
         let (first, _) = published(&*coordinator);
         let candidates = (0..8_u64).map(|floor| Configuration {
@@ -58,8 +85,9 @@ fn c1_one_of_two_that_publish_wins() {
             ended.flatten().collect()
         });
         assert_eq!(won.len(), 1, "{name}");
-        let newest = coordinator.configuration().unwrap();
-        assert_eq!(newest.as_deref(), won.first(), "{name}");
+        eventually(&*coordinator, || {
+            coordinator.configuration().unwrap().as_deref() == won.first()
+        });
         assert_eq!(coordinator.publish(1, first.clone()), Ok(false), "{name}");
         let older = Configuration { epoch: 2, ..first };
         assert_eq!(coordinator.publish(2, older), Ok(false), "I2: {name}");
@@ -68,13 +96,13 @@ fn c1_one_of_two_that_publish_wins() {
 
 #[test]
 fn c2_a_session_is_one_lifes_and_ends() {
-    for (name, coordinator) in each() {
+    for (name, coordinator) in each(LONG) {
         let member = open(&*coordinator, 1);
-        let other = coordinator.open(DiskId(1), Incarnation(99), 0).unwrap();
+        let other = open(&*coordinator, 1);
         assert_eq!(member.node, other.node, "{name}");
-        assert_eq!(coordinator.sessions().len(), 2, "{name}");
+        eventually(&*coordinator, || coordinator.sessions().len() == 2);
         coordinator.close(member);
-        assert_eq!(coordinator.sessions(), [other], "{name}");
+        eventually(&*coordinator, || coordinator.sessions() == [other]);
         let pinged = coordinator.ping(member);
         assert_eq!(pinged, Err(CoordinatorError::SessionOver), "{name}");
         coordinator.report(member, Report::Adopted { epoch: 7 });
@@ -85,14 +113,13 @@ fn c2_a_session_is_one_lifes_and_ends() {
 
 #[test]
 fn c3_a_session_outlives_its_last_ping() {
-    for (name, coordinator) in each() {
+    for (name, coordinator) in each(SHORT) {
         let member = open(&*coordinator, 1);
+        eventually(&*coordinator, || coordinator.sessions() == [member]);
         let pinged = Instant::now();
         coordinator.ping(member).unwrap();
-        while coordinator.sessions().contains(&member) {
-            coordinator.wait(Duration::from_millis(10));
-        }
-        assert!(SESSION <= pinged.elapsed(), "{name}");
+        eventually(&*coordinator, || coordinator.sessions().is_empty());
+        assert!(SHORT <= pinged.elapsed(), "{name}");
         let late = coordinator.ping(member);
         assert_eq!(late, Err(CoordinatorError::SessionOver), "{name}");
     }
@@ -100,7 +127,7 @@ fn c3_a_session_outlives_its_last_ping() {
 
 #[test]
 fn c4_a_waiter_hears_of_a_change() {
-    for (name, coordinator) in each() {
+    for (name, coordinator) in each(LONG) {
         let waiting = coordinator.clone();
         let waiter = std::thread::spawn(move || {
             while waiting.configuration().unwrap().is_none() {
@@ -118,13 +145,19 @@ fn c4_a_waiter_hears_of_a_change() {
 
 #[test]
 fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
-    for (name, coordinator) in each() {
-        let (_, members) = published(&*coordinator);
+    for (name, coordinator) in each(LONG) {
+        let (first, members) = published(&*coordinator);
+        let third = Configuration { epoch: 3, ..first };
+        assert!(coordinator.publish(1, third).unwrap());
         coordinator.report(members[0], Report::Adopted { epoch: 3 });
-        let old = coordinator.open(members[0].disk, Incarnation(5), 2);
-        assert!(matches!(old, Err(CoordinatorError::OldDisk(_))), "{name}");
-        let again = coordinator.open(members[0].disk, Incarnation(5), 3);
-        assert_eq!(again.unwrap().node, members[0].node, "{name}");
+        let begin = |epoch| coordinator.open(members[0].disk, Incarnation(1 << 64), epoch);
+        let is_refused = |epoch, why: &str| match begin(epoch) {
+            Err(CoordinatorError::Refused(reason)) => reason.contains(why),
+            _ => false,
+        };
+        assert!(is_refused(2, "an old copy"), "{name}");
+        assert!(is_refused(4, "history was lost"), "{name}");
+        assert_eq!(begin(3).unwrap().node, members[0].node, "{name}");
         let new = open(&*coordinator, 40);
         assert!(
             members.iter().all(|member| member.node != new.node),
@@ -135,9 +168,10 @@ fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
 
 #[test]
 fn a_controller_acts_on_what_it_is_told() {
-    for (name, coordinator) in each() {
+    for (name, coordinator) in each(LONG) {
         let (first, members) = published(&*coordinator);
         coordinator.close(members[0]);
+        eventually(&*coordinator, || coordinator.sessions() == members[1..]);
         let facts = Facts {
             sessions: coordinator.sessions(),
             reports: coordinator.reports(),

@@ -1,0 +1,189 @@
+//! What can go wrong between a member and ZooKeeper, and what must not come of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fader_chain::controller::first;
+use fader_chain::{DiskId, Identity, Incarnation, Report, Wiring};
+use fader_node::Secret;
+use fader_node::coordinator::{
+    Coordinator, CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings,
+};
+
+use crate::server::{Proxy, Server, Way, cluster, place, record, shared};
+use crate::{LONG, eventually, open};
+
+/// Long enough that a busy machine pings in time.
+const SESSION: Duration = Duration::from_secs(3);
+
+fn refusal<T>(result: Result<T, CoordinatorError>) -> String {
+    match result {
+        Err(CoordinatorError::Refused(reason)) => reason,
+        Err(error) => error.to_string(),
+        Ok(_) => "it was done".to_owned(),
+    }
+}
+
+fn through(place: &ZooKeeperSettings, proxy: &Proxy) -> ZooKeeperSettings {
+    ZooKeeperSettings {
+        hosts: vec![proxy.address.to_string()],
+        ..place.clone()
+    }
+}
+
+fn is_unavailable(result: &Result<(), CoordinatorError>) -> bool {
+    matches!(result, Err(CoordinatorError::Unavailable(_)))
+}
+
+#[test]
+fn a_restarted_server_ends_no_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), 0);
+    let address = server.address;
+    let (_, coordinator) = cluster(address, LONG);
+    let member = open(&coordinator, 1);
+    let configuration = first(&[member], Wiring::Star);
+    assert_eq!(coordinator.publish(0, configuration.clone()), Ok(true));
+    coordinator.report(member, Report::Adopted { epoch: 1 });
+    eventually(&coordinator, || coordinator.sessions() == [member]);
+    drop(server);
+    assert!(is_unavailable(&coordinator.ping(member)));
+    eventually(&coordinator, || !coordinator.is_reachable());
+    // What was known stays in force.
+    assert_eq!(coordinator.sessions(), [member]);
+    let known = coordinator.configuration().unwrap();
+    assert_eq!(known.as_deref(), Some(&configuration));
+    let _server = Server::start(folder.path(), address.port());
+    eventually(&coordinator, || coordinator.ping(member) == Ok(()));
+    eventually(&coordinator, || coordinator.is_reachable());
+    assert_eq!(coordinator.sessions(), [member]);
+    assert!(coordinator.reports().has_adopted(member.node, 1));
+    let next = fader_chain::Configuration {
+        epoch: 2,
+        ..configuration
+    };
+    assert_eq!(coordinator.publish(1, next), Ok(true));
+}
+
+/// A member that is cut off has no session, in the end, and another one when it is back.
+fn cut_off(way: Way) {
+    let (place, other) = cluster(shared(), SESSION);
+    let proxy = Proxy::start(shared());
+    let member = ZooKeeperCoordinator::join(&through(&place, &proxy), "n2", "there:2").unwrap();
+    let life = open(&member, 2);
+    eventually(&other, || other.sessions() == [life]);
+    member.ping(life).unwrap();
+    proxy.set(way);
+    let asked = Instant::now();
+    assert!(is_unavailable(&member.ping(life)));
+    assert!(asked.elapsed() < SESSION, "it waits for half a session");
+    eventually(&other, || other.sessions().is_empty());
+    proxy.set(Way::Open);
+    eventually(&member, || {
+        member.ping(life) == Err(CoordinatorError::SessionOver)
+    });
+    member.close(life);
+    let next = open(&member, 2);
+    assert_eq!(next.node, life.node);
+    eventually(&other, || other.sessions() == [next]);
+    assert_eq!(other.present()[0].address, "there:2");
+}
+
+#[test]
+fn a_cut_connection_costs_the_session_and_no_more() {
+    cut_off(Way::Cut);
+}
+
+#[test]
+fn a_silent_connection_is_given_up() {
+    cut_off(Way::Silent);
+}
+
+/// Pings until it is told to end; its session may not.
+fn keep(coordinator: &ZooKeeperCoordinator, life: Identity, is_ending: &AtomicBool) {
+    while !is_ending.load(Ordering::Relaxed) {
+        assert_ne!(coordinator.ping(life), Err(CoordinatorError::SessionOver));
+        coordinator.wait(SESSION / 30);
+    }
+}
+
+#[test]
+fn whoever_was_away_takes_nobody_for_dead() {
+    let (place, member) = cluster(shared(), SESSION);
+    let proxy = Proxy::start(shared());
+    let watcher = ZooKeeperCoordinator::join(&through(&place, &proxy), "n2", "there:2").unwrap();
+    let life = open(&member, 1);
+    let is_ending = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let pinging = scope.spawn(|| keep(&member, life, &is_ending));
+        eventually(&watcher, || watcher.sessions() == [life]);
+        for way in [Way::Cut, Way::Open, Way::Silent, Way::Open] {
+            proxy.set(way);
+            eventually(&watcher, || watcher.is_reachable() == (way == Way::Open));
+            let until = Instant::now() + SESSION;
+            while Instant::now() < until {
+                assert_eq!(watcher.sessions(), [life], "{way:?}");
+                watcher.wait(SESSION / 30);
+            }
+        }
+        is_ending.store(true, Ordering::Relaxed);
+        pinging.join().unwrap();
+    });
+    assert_eq!(member.sessions(), [life]);
+}
+
+#[test]
+fn what_is_no_cluster_is_told() {
+    let place = place(shared());
+    let join = |place: &ZooKeeperSettings, name| {
+        refusal(ZooKeeperCoordinator::join(place, name, "here:1").map(drop))
+    };
+    assert!(join(&place, "n1").contains("fader cluster init"));
+    ZooKeeperCoordinator::create(&place, &record(LONG)).unwrap();
+    let again = refusal(ZooKeeperCoordinator::create(&place, &record(LONG)));
+    assert!(again.contains("already"), "{again}");
+    assert!(join(&place, "n3").contains("members, which are n1, n2"));
+    let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1");
+    drop(joined.unwrap());
+    let within = ZooKeeperSettings {
+        root: format!("{}/disks", place.root),
+        ..place.clone()
+    };
+    assert!(join(&within, "n1").contains("is no record of a cluster"));
+    let nowhere = ZooKeeperSettings {
+        root: "fader/".to_owned(),
+        ..place
+    };
+    assert!(join(&nowhere, "n1").contains("no place"));
+}
+
+#[test]
+fn a_folder_of_another_node_or_cluster_is_told() {
+    let (place, n1) = cluster(shared(), LONG);
+    let n2 = ZooKeeperCoordinator::join(&place, "n2", "there:2").unwrap();
+    let member = open(&n1, 1);
+    let other = refusal(n2.open(DiskId(1), Incarnation(5), 0));
+    assert!(other.contains("that of n1, not of n2"), "{other}");
+    assert_eq!(n1.publish(0, first(&[member], Wiring::Star)), Ok(true));
+    let other = refusal(n2.open(DiskId(2), Incarnation(5), 1));
+    assert!(other.contains("a folder of another cluster"), "{other}");
+}
+
+#[test]
+fn credentials_keep_others_out() {
+    let place = ZooKeeperSettings {
+        credentials: Some(Secret::new("fader:a secret".to_owned())),
+        root: format!("{}-of-fader", place(shared()).root),
+        ..place(shared())
+    };
+    ZooKeeperCoordinator::create(&place, &record(LONG)).unwrap();
+    let inside = ZooKeeperCoordinator::join(&place, "n1", "here:1").unwrap();
+    open(&inside, 1);
+    let without = ZooKeeperSettings {
+        credentials: None,
+        ..place
+    };
+    let kept_out = refusal(ZooKeeperCoordinator::join(&without, "n1", "here:1").map(drop));
+    assert!(kept_out.contains("credentials"), "{kept_out}");
+}

@@ -1,0 +1,49 @@
+"""Runs a ZooKeeper server on loopback: `serve.py FOLDER [PORT]`. Says where it listens, and ends
+with its standard input. Maven gets it, once."""
+
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+TARGET = HERE.parent.parent / "target" / "zookeeper"
+POM = HERE / "pom.xml"
+JARS = TARGET / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+
+
+def fetch():
+    """Gets the server and what it needs, unless it is there."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if JARS.exists():
+            return
+        new = TARGET / "new"
+        shutil.rmtree(new, ignore_errors=True)
+        subprocess.run(
+            ["mvn", "-B", "-q", "-f", POM, "dependency:copy-dependencies",
+             f"-DoutputDirectory={new}", "-DincludeScope=runtime"],
+            stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True,
+        )
+        new.rename(JARS)
+
+
+def main():
+    for program in ["java", "mvn"]:
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is missing, which a ZooKeeper server for tests needs: "
+                     "apt-get install maven default-jdk-headless")
+    fetch()
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    port = sys.argv[2] if 2 < len(sys.argv) else "0"
+    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+            f"{JARS}/*", str(HERE / "Server.java"), str(folder), port]
+    os.execvp("java", java)
+
+
+main()
