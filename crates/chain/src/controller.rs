@@ -11,6 +11,8 @@
 //! - K3 one member joins at a time, at the end of the write path, and serves when it has reported
 //!   `SyncDone` in the current epoch (JN-1, JN-6).
 //! - K4 the floor rises to what every member has applied in the current epoch, no gap open (GC-2).
+//! - K6 who may serve by what it knows keeps its seat: it becomes syncing first, and leaves when it
+//!   has adopted that, or its session is over (FN-2).
 //! - K5 whoever had a seat is serving or away (MD-4).
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, budgets of slow members.
@@ -18,6 +20,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{Away, Configuration, DiskId, NodeId, Role, Seat, Wiring};
+use crate::guard::{Guard, Guards};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
 
@@ -58,6 +61,8 @@ struct Reported {
     epoch: u64,
     is_adopted: bool,
     is_synced: bool,
+    /// Who differs from the others, it says (I21).
+    differs: Option<NodeId>,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
 }
@@ -84,13 +89,18 @@ impl Reports {
         match report {
             Report::Adopted { .. } => reported.is_adopted = true,
             Report::SyncDone { .. } => reported.is_synced = true,
-            // What is to be done with it is its node's: its session ends, and it joins anew.
-            Report::Differs { .. } => {}
+            Report::Differs { node, .. } => reported.differs = Some(node),
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);
             }
         }
+    }
+
+    /// Who differs from the others in `epoch`, if one does.
+    pub fn differs(&self, epoch: u64) -> Option<NodeId> {
+        let reported = self.0.values().filter(|reported| reported.epoch == epoch);
+        reported.filter_map(|reported| reported.differs).next()
     }
 
     /// Whether `node` has adopted `epoch`.
@@ -126,10 +136,22 @@ pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
 /// The changes are applied one after the other, as if each had been an epoch of its own: members
 /// may skip epochs.
 pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
+    next_guarded(current, facts, &Guards::default())
+}
+
+/// As [`next`], with other guards: for mutants.
+pub fn next_guarded(
+    current: &Configuration,
+    facts: &Facts,
+    guards: &Guards,
+) -> Option<Configuration> {
     let mut draft = current.clone();
     serve(&mut draft, current.epoch, facts);
     remove(&mut draft, facts);
     restart(&mut draft, facts);
+    if let Some(node) = facts.reports.differs(current.epoch) {
+        demote(&mut draft, node, current, facts, guards);
+    }
     if let Some(wanted) = facts.shift {
         shift(&mut draft, wanted, facts);
     }
@@ -226,6 +248,55 @@ fn shift(draft: &mut Configuration, wanted: Shift, facts: &Facts) {
         }
         Shift::Demote(_) => draft.seats.insert(position, moved),
     }
+}
+
+/// I21: the member goes on as a joining one, if somebody else serves alive. Who joins now leaves,
+/// and comes back.
+fn demote(
+    draft: &mut Configuration,
+    node: NodeId,
+    current: &Configuration,
+    facts: &Facts,
+    guards: &Guards,
+) {
+    let is_its = |seat: &Seat| seat.node == node && seat.role == Role::Serving;
+    let Some(position) = draft.seats.iter().position(is_its) else {
+        return;
+    };
+    let stays = |seat: &Seat| seat.node != node && seat.role == Role::Serving;
+    if !draft
+        .seats
+        .iter()
+        .any(|seat| stays(seat) && is_live(seat, facts))
+    {
+        return;
+    }
+    if let Some(joining) = draft.syncing()
+        && !leave(draft, joining, current, facts, guards)
+    {
+        return;
+    }
+    let mut moved = draft.seats.remove(position);
+    moved.role = Role::Syncing;
+    draft.seats.push(moved);
+}
+
+/// FN-2: a joining member gives up its seat although it lives, if it has adopted that it does not
+/// serve. Says whether it did.
+fn leave(
+    draft: &mut Configuration,
+    node: NodeId,
+    current: &Configuration,
+    facts: &Facts,
+    guards: &Guards,
+) -> bool {
+    let is_joining = current.syncing() == Some(node) && draft.syncing() == Some(node);
+    let is_known = facts.reports.has_adopted(node, current.epoch);
+    if !is_joining || (!is_known && guards.has(Guard::LeaveAdopted)) {
+        return false;
+    }
+    draft.seats.retain(|seat| seat.node != node);
+    true
 }
 
 /// JN-1: one at a time; a node whose earlier life still has a seat waits for the end of that.

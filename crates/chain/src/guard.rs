@@ -118,6 +118,12 @@ pub enum Guard {
     CollectByEntry,
     /// I21: a difference is told.
     DigestCompare,
+    /// I21: when most members differ from the commit point, it is the one that does.
+    DigestMajority,
+    /// I21: a member that differs is filled whatever its log holds.
+    DiffersFills,
+    /// FN-2: a member that may have served is not left out before it has adopted that it does not.
+    LeaveAdopted,
     /// I18: the clock's bound is durable before it is used.
     ClockBound,
     /// JN-6: a member serves when its gap is closed.

@@ -172,6 +172,8 @@ pub enum Message {
     },
     /// Commit point to all: the digest of a piece of my state at the commit id `id` (I21).
     Digest {
+        /// The commit point's number.
+        number: u64,
         /// The commit id.
         id: EntryId,
         /// The first key of the piece.
@@ -180,6 +182,13 @@ pub enum Message {
         end: Bytes,
         /// The digest of its keys and values.
         digest: u128,
+    },
+    /// The answer to a `Digest`, of a member that could compare.
+    Compared {
+        /// The commit point's number.
+        number: u64,
+        /// Whether the sender's piece is the same.
+        is_same: bool,
     },
 }
 

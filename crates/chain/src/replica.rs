@@ -308,12 +308,10 @@ impl Replica {
             Message::FillAsk { .. } | Message::FillPart { .. } => {
                 self.on_joining(from, envelope.message, step)?;
             }
-            Message::Digest {
-                id,
-                start,
-                end,
-                digest,
-            } => self.on_digest(from, id, (&start, &end), digest, step)?,
+            Message::Digest { .. } => self.on_digest(from, &envelope.message, step)?,
+            Message::Compared { number, is_same } => {
+                self.on_compared(from, number, is_same, step);
+            }
             Message::Offer { .. }
             | Message::Held { .. }
             | Message::Promote { .. }

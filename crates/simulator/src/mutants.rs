@@ -103,6 +103,15 @@ const MUTANTS: &[Mutant] = &[
     ),
     (&[Guard::CollectByEntry], Script("marks_go_by_their_entry")),
     (&[Guard::DigestCompare], Script("digests_are_compared")),
+    (&[Guard::DigestMajority], Script("most_members_are_right")),
+    (
+        &[Guard::DiffersFills],
+        Script("who_differs_is_filled_whatever_its_log_holds"),
+    ),
+    (
+        &[Guard::LeaveAdopted],
+        Script("who_may_believe_to_serve_does_not_leave"),
+    ),
     (&[Guard::ClockBound], Script("eventual::clock_bound")),
     (
         &[Guard::FillDoneLast],

@@ -47,7 +47,7 @@ use self::events::Event;
 use self::machine::Machine;
 pub use self::network::Weather;
 use self::network::{End, Network};
-pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Target};
+pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
 use self::random::Random;
 pub use self::run::{Failure, Run, run};
@@ -103,6 +103,8 @@ impl World {
     pub(crate) fn new(plan: &Plan, guards: Guards, is_traced: bool) -> Self {
         let mut random = Random::new(plan.seed ^ 0x005e_ed0f_0afa_de12);
         let coordinator_clock = clock(&mut random);
+        let size = plan.members as usize;
+        let coordinator = Coordinator::new(SESSION, size, plan.wiring, guards.clone());
         let mut world = World {
             plan: plan.clone(),
             guards,
@@ -112,7 +114,7 @@ impl World {
             moments: 0,
             events: 0,
             queue: Queue::default(),
-            coordinator: Coordinator::new(SESSION, plan.members as usize, plan.wiring),
+            coordinator,
             coordinator_clock,
             coordinator_down_until: 0,
             machines: Vec::new(),

@@ -233,3 +233,43 @@ fn who_had_a_seat_is_away_until_it_serves_again() {
         "1@8"
     );
 }
+
+#[test]
+fn who_differs_goes_on_as_a_joining_member() {
+    // Who differs, who has adopted the epoch, and what follows.
+    let cases: [(&str, u32, &[u32], &str); 7] = [
+        ("1 2 3", 2, &[], "1 3 2s"),
+        ("1 2 3", 1, &[], "2 3 1s"),
+        ("1", 1, &[], "-"),
+        ("1 2s", 1, &[2], "-"),
+        // One at a time: who joins now leaves, once it is sure that it does not believe to serve.
+        ("1 2 3s", 2, &[3], "1 2s"),
+        ("1 2 3s", 2, &[1, 2], "-"),
+        ("1 2 3s", 3, &[3], "-"),
+    ];
+    for (seats, differs, adopted, expected) in cases {
+        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+        facts.size = chain(7, seats).size();
+        for node in adopted {
+            let report = Report::Adopted { epoch: 7 };
+            facts.reports.note(NodeId(*node), report);
+        }
+        let id = EntryId::new(7, 1);
+        let node = NodeId(differs);
+        let report = |epoch| Report::Differs { epoch, id, node };
+        facts.reports.note(NodeId(1), report(6));
+        assert_eq!(after(&chain(7, seats), &facts), "-", "of an older epoch");
+        facts.reports.note(NodeId(1), report(7));
+        assert_eq!(after(&chain(7, seats), &facts), expected, "{seats}");
+    }
+}
+
+#[test]
+fn a_member_without_a_session_takes_nobodys_place() {
+    // Of two that serve one differs, and the other one is dead.
+    let mut facts = facts(&[(1, 1)]);
+    let (id, node) = (EntryId::new(7, 1), NodeId(1));
+    let report = Report::Differs { epoch: 7, id, node };
+    facts.reports.note(NodeId(2), report);
+    assert_eq!(after(&chain(7, "1 2"), &facts), "1");
+}

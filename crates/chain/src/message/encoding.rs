@@ -56,6 +56,7 @@ const GATHERED: u8 = 15;
 const FILL_ASK: u8 = 16;
 const FILL_PART: u8 = 17;
 const DIGEST: u8 = 18;
+const COMPARED: u8 = 19;
 
 impl Envelope {
     /// Appends the encoding of the envelope.
@@ -105,9 +106,10 @@ impl Message {
             | Message::Overlay { .. }
             | Message::Gather { .. }
             | Message::Gathered { .. } => self.encode_eventual(out),
-            Message::FillAsk { .. } | Message::FillPart { .. } | Message::Digest { .. } => {
-                self.encode_state(out);
-            }
+            Message::FillAsk { .. }
+            | Message::FillPart { .. }
+            | Message::Digest { .. }
+            | Message::Compared { .. } => self.encode_state(out),
         }
     }
 
@@ -115,7 +117,7 @@ impl Message {
         match reader.byte()? {
             kind @ HELLO..=QUERY_ANSWER => Self::decode_strong(kind, reader),
             kind @ OFFER..=GATHERED => Self::decode_eventual(kind, reader),
-            kind @ FILL_ASK..=DIGEST => Self::decode_state(kind, reader),
+            kind @ FILL_ASK..=COMPARED => Self::decode_state(kind, reader),
             _ => Err(unknown_kind()),
         }
     }
@@ -321,15 +323,21 @@ impl Message {
                 put_list(out, ranges, |out, content| content.encode(out));
             }
             Message::Digest {
+                number,
                 id,
                 start,
                 end,
                 digest,
             } => {
-                put_id(out, DIGEST, *id);
+                put_number(out, DIGEST, *number);
+                id.encode(out);
                 put_bytes(out, start);
                 put_bytes(out, end);
                 out.extend_from_slice(&digest.to_be_bytes());
+            }
+            Message::Compared { number, is_same } => {
+                put_number(out, COMPARED, *number);
+                out.push(u8::from(*is_same));
             }
             other => unreachable!("{other:?} is none of states"),
         }
@@ -354,10 +362,15 @@ impl Message {
                 ranges: read_list(reader, RANGES_MAX, RangeContent::decode)?,
             },
             DIGEST => Message::Digest {
+                number: reader.varint()?,
                 id: EntryId::decode(reader)?,
                 start: reader.bytes()?,
                 end: reader.bytes()?,
                 digest: reader.u128()?,
+            },
+            COMPARED => Message::Compared {
+                number: reader.varint()?,
+                is_same: read_flag(reader)?,
             },
             _ => return Err(unknown_kind()),
         })

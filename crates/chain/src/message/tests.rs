@@ -167,10 +167,15 @@ fn state() -> Vec<Message> {
             end: text("z"),
         },
         Message::Digest {
+            number: 300,
             id: id(3, 8),
             start: text("a"),
             end: text("b"),
             digest: 0x0304,
+        },
+        Message::Compared {
+            number: 300,
+            is_same: false,
         },
     ]
 }
@@ -246,10 +251,11 @@ fn the_bytes_are_frozen() {
     check(
         state(),
         &expect![[r#"
-        1003070001016d00000000000000000000000000000102
-        11030800017a0100016d01016b0176
-        1203080161016200000000000000000000000000000304
-    "#]],
+            1003070001016d00000000000000000000000000000102
+            11030800017a0100016d01016b0176
+            12ac0203080161016200000000000000000000000000000304
+            13ac0200
+        "#]],
     );
 }
 
@@ -289,7 +295,7 @@ fn unknown_versions_and_kinds_are_refused_by_name() {
     let error = Envelope::decode(Bytes::from(bytes)).expect_err("there is no version 2");
     assert_eq!(error.to_string(), "malformed bytes: a message's version");
     assert_eq!(refused(&[0]), "malformed bytes: a message's kind");
-    assert_eq!(refused(&[19]), "malformed bytes: a message's kind");
+    assert_eq!(refused(&[20]), "malformed bytes: a message's kind");
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl Replica {
         if self.joining.on_epoch(self.guards.has(Guard::FillSameEpoch)) {
             step.host.unfix();
         }
+        let role = next.seat(self.me.node).map(|seat| seat.role);
+        if self.digests.on_epoch(role) && self.guards.has(Guard::DiffersFills) {
+            self.joining.refill();
+        }
         self.collect.on_epoch();
         self.eventual.on_epoch(self.configuration.as_deref(), &next);
         self.configuration = Some(next);

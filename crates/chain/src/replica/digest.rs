@@ -1,19 +1,23 @@
-//! Background digests: the commit point says what its committed state is, piece by piece, and every
-//! other member looks whether its own is the same (I21; docs/protocol/reconfiguration.md, section
-//! 10).
+//! Background digests: the commit point says what its committed state is, piece by piece, every
+//! other member says whether its own is the same, and the commit point counts (I21;
+//! docs/protocol/reconfiguration.md, section 10).
 //!
 //! A piece is named with a commit id. A member compares it if it can show the state at that id: its
 //! engine is not beyond it. On links that keep their order it never is, since the commit point
-//! speaks of its newest commit; a piece that comes too late is passed over, and comes again with
-//! the next round over the keys.
+//! speaks of its newest commit. Who cannot compare does not answer. A piece in which somebody
+//! differs is said again, at a newer id, until all who serve have answered for one id: one member
+//! that differs is wrong, and if most differ, the commit point is.
 //!
-//! Deliberately absent: what follows from a difference. The coordinator is told; to retire the
-//! member and to have it filled anew is the node's.
+//! Who is wrong is told to the coordinator, and known to the member itself: when it is made syncing
+//! in the next epoch it is filled whatever its log holds. A crash in between forgets that, and the
+//! next round finds it again.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::{Effect, Replica, Report, Step};
-use crate::config::NodeId;
+use crate::config::{NodeId, Role};
 use crate::guard::Guard;
 use crate::keys;
 use crate::message::Message;
@@ -24,23 +28,48 @@ use crate::view::ViewError;
 /// Bytes of keys and values in a piece.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The commit point's walk over its keys.
+/// The commit point's walk over its keys, and what this member knows of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Digests {
     /// The first key of the next piece.
     cursor: Bytes,
     said_at: u64,
+    /// Pieces said so far.
+    number: u64,
+    /// The piece said last: its id, its first key, and who has answered.
+    said: Option<(EntryId, Bytes)>,
+    is_same: BTreeMap<NodeId, bool>,
+    /// Whether this member's state was found to differ in this epoch.
+    differs: bool,
+}
+
+impl Digests {
+    /// Says whether this member is to be filled, now that it has this role.
+    pub(super) fn on_epoch(&mut self, role: Option<Role>) -> bool {
+        (self.said, self.is_same) = (None, BTreeMap::new());
+        std::mem::take(&mut self.differs) && role == Some(Role::Syncing)
+    }
 }
 
 impl Replica {
-    /// The commit point speaks of its next piece.
+    /// The commit point speaks of its next piece, or once more of one that is in dispute.
     pub(super) fn tick_digest(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let now = step.now.monotonic;
         let is_due = self.digests.said_at.saturating_add(self.tuning.digest_ms) <= now;
-        if !is_due || !self.is_commit_point() || self.is_alone() {
+        let others = self
+            .adopted()
+            .map_or(0, |adopted| adopted.serving().count())
+            - 1;
+        if !is_due || !self.is_commit_point() || others == 0 {
             return Ok(());
         }
         self.digests.said_at = now;
+        if let Some((_, start)) = self.digests.said.take()
+            && self.digests.is_same.values().any(|is_same| !is_same)
+        {
+            self.digests.cursor = start;
+        }
+        self.digests.is_same.clear();
         let (id, start) = (self.commit, std::mem::take(&mut self.digests.cursor));
         let state = self.view_at(id, step.host.committed());
         let (end, digest) = ranges::digest(&*state, &start, PIECE_BYTES)?;
@@ -48,10 +77,13 @@ impl Replica {
         if end != keys::END[..] {
             self.digests.cursor = end.clone();
         }
+        self.digests.number += 1;
+        self.digests.said = Some((id, start.clone()));
         let adopted = self.configuration.clone().expect("a ready member has one");
-        for node in adopted.others(self.me.node) {
+        for node in adopted.serving().filter(|node| *node != self.me.node) {
             let (start, end) = (start.clone(), end.clone());
             let digest = Message::Digest {
+                number: self.digests.number,
                 id,
                 start,
                 end,
@@ -62,31 +94,82 @@ impl Replica {
         Ok(())
     }
 
-    /// Compares the commit point's piece at `id` with this member's.
+    /// Compares the commit point's piece with this member's.
     pub(super) fn on_digest(
         &mut self,
         from: NodeId,
-        id: EntryId,
-        (start, end): (&Bytes, &Bytes),
-        digest: u128,
+        message: &Message,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
+        let Message::Digest {
+            number,
+            id,
+            start,
+            end,
+            digest,
+        } = message
+        else {
+            return Ok(());
+        };
         let is_commit_point = self
             .adopted()
             .is_some_and(|adopted| adopted.commit_point() == from);
         let applied = self.log.applied();
-        let is_shown = id == applied || (applied < id && self.log.get(id).is_some());
+        let is_shown = *id == applied || (applied < *id && self.log.get(*id).is_some());
         if !is_commit_point || !is_shown || self.joining.is_open() {
             return Ok(());
         }
-        let state = self.view_at(id, step.host.committed());
+        let state = self.view_at(*id, step.host.committed());
         let ours = ranges::digest(&*state, start, PIECE_BYTES)?;
-        let is_same = ours == (end.clone(), digest);
-        if !is_same && self.guards.has(Guard::DigestCompare) {
-            let epoch = self.epoch();
-            step.effects
-                .push(Effect::Coordinator(Report::Differs { epoch, id }));
-        }
+        drop(state);
+        let is_same = ours == (end.clone(), *digest) || !self.guards.has(Guard::DigestCompare);
+        self.digests.differs |= !is_same;
+        let number = *number;
+        self.send(from, Message::Compared { number, is_same }, step);
         Ok(())
+    }
+
+    /// A member has compared the piece said last. When all who serve have, the commit point knows
+    /// who is wrong.
+    pub(super) fn on_compared(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        is_same: bool,
+        step: &mut Step<'_>,
+    ) {
+        let Some((id, _)) = self
+            .digests
+            .said
+            .as_ref()
+            .filter(|_| number == self.digests.number)
+        else {
+            return;
+        };
+        let (id, epoch) = (*id, self.epoch());
+        self.digests.is_same.insert(from, is_same);
+        let adopted = self.configuration.as_ref().expect("a message has an epoch");
+        let mut others = adopted.serving().filter(|node| *node != self.me.node);
+        if !others.all(|node| self.digests.is_same.contains_key(&node)) {
+            return;
+        }
+        let answers = self.digests.is_same.iter();
+        let differ: Vec<NodeId> = answers
+            .filter(|(_, is_same)| !**is_same)
+            .map(|(node, _)| *node)
+            .collect();
+        let Some(first) = differ.first() else {
+            return;
+        };
+        let is_mine =
+            adopted.serving().count() < 2 * differ.len() && self.guards.has(Guard::DigestMajority);
+        let node = match is_mine {
+            true => self.me.node,
+            false => *first,
+        };
+        self.digests.differs |= is_mine;
+        self.digests.said = None;
+        step.effects
+            .push(Effect::Coordinator(Report::Differs { epoch, id, node }));
     }
 }

@@ -250,13 +250,15 @@ pub enum Report {
         /// L: what it holds.
         last: EntryId,
     },
-    /// The state at this id is not that of the commit point (I21): the member is to be retired and
-    /// filled anew, whatever its log holds.
+    /// The state of a member is not that of the others (I21), as the commit point counted: the
+    /// member is to serve no more until it was filled anew.
     Differs {
         /// In this epoch.
         epoch: u64,
-        /// The commit id.
+        /// The commit id at which they were compared.
         id: EntryId,
+        /// The member; the commit point itself, if most others differ from it.
+        node: NodeId,
     },
     /// For the floor (GC-1).
     Floor {

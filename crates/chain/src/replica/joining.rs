@@ -69,6 +69,9 @@ struct Gap {
 pub(super) struct Joining {
     greeting: Option<Greeting>,
     gap: Option<Gap>,
+    /// Whether the engine differs from the others' (I21): a gap is to be opened whatever the log
+    /// holds.
+    is_wrong: bool,
     /// Steps of filling that the engine has not taken yet.
     untaken: usize,
     /// Greeter: whether the host keeps a state for the joining member of this epoch.
@@ -79,6 +82,11 @@ impl Joining {
     /// Whether the engine stands for no commit id.
     pub(super) fn is_open(&self) -> bool {
         self.gap.is_some()
+    }
+
+    /// The engine is to be compared with the greeter's, all of it.
+    pub(super) fn refill(&mut self) {
+        self.is_wrong = true;
     }
 
     pub(super) fn recover(&mut self, filling: bool) {
@@ -115,13 +123,18 @@ impl Replica {
         });
         let here = self.log.last();
         let reaches = match &self.joining.gap {
-            None => base <= here,
+            None => base <= here && !self.joining.is_wrong,
             Some(gap) if gap.is_ending => gap.at.is_some_and(|at| base <= here.max(at)),
             // Entries up to J are not worth sending: the state will be above it.
             Some(_) => commit <= here,
         };
         if !reaches {
-            self.open_gap(commit, runs, step);
+            // What this member knows committed its greeter has persisted, and will learn.
+            let top = match self.joining.is_wrong {
+                true => commit.max(self.commit),
+                false => commit,
+            };
+            self.open_gap(top, runs, step);
         }
         self.ask_fill(step)
     }
@@ -144,6 +157,7 @@ impl Replica {
         self.log = Log::after(top, runs.up_to(top));
         (self.persisted, self.commit, self.applying) = (top, top, top);
         self.joining.gap = Some(Gap::default());
+        self.joining.is_wrong = false;
     }
 
     fn fill(&mut self, fill: Fill, step: &mut Step<'_>) {

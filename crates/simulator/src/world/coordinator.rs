@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
-use fader_chain::{Configuration, Identity, Incarnation, Report, Wiring};
+use fader_chain::{Configuration, Guards, Identity, Incarnation, Report, Wiring};
 
 /// What a member says to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,11 @@ pub(crate) struct Coordinator {
     reports: Reports,
     shift: Option<Shift>,
     raises_floor: bool,
+    guards: Guards,
 }
 
 impl Coordinator {
-    pub(crate) fn new(session: u64, size: usize, wiring: Wiring) -> Self {
+    pub(crate) fn new(session: u64, size: usize, wiring: Wiring, guards: Guards) -> Self {
         Coordinator {
             session,
             size,
@@ -70,6 +71,7 @@ impl Coordinator {
             reports: Reports::default(),
             shift: None,
             raises_floor: false,
+            guards,
         }
     }
 
@@ -119,7 +121,7 @@ impl Coordinator {
                 all.then(|| controller::first(&members, self.wiring))?
             }
             Some(current) => {
-                let next = controller::next(current, &self.facts());
+                let next = controller::next_guarded(current, &self.facts(), &self.guards);
                 // A wish that cannot be had now is given up.
                 self.shift = None;
                 next?

@@ -15,6 +15,7 @@ use fader_chain::{
     ViewError,
 };
 
+use super::plan::RotHow;
 use super::random::Random;
 
 /// The content of an engine.
@@ -25,6 +26,8 @@ pub(crate) struct State {
     digest: u64,
     pub(crate) applied: EntryId,
     pub(crate) is_filling: bool,
+    /// Whether it holds something else than what it was given.
+    pub(crate) is_rotten: bool,
 }
 
 /// One change of the engine, done whole or not at all.
@@ -115,6 +118,31 @@ impl Disk {
         &self.state
     }
 
+    /// One row is another; says whether there was one.
+    pub(crate) fn rot(&mut self, row: u64, how: RotHow) -> bool {
+        let count = self.settled.pairs.len().max(1);
+        let row = self.settled.pairs.iter().nth(row as usize % count);
+        let Some((key, value)) = row.map(|(key, value)| (key.clone(), value.clone())) else {
+            return false;
+        };
+        let mut bytes = value.to_vec();
+        let (key, value) = match how {
+            RotHow::Drop => (key, None),
+            RotHow::Double => (Bytes::from([&key[..], b"'"].concat()), Some(value)),
+            RotHow::Flip => {
+                let last = bytes.last_mut().expect("no row of a register is empty");
+                *last ^= 4;
+                (key, Some(Bytes::from(bytes)))
+            }
+        };
+        let mutation = Mutation { key, value };
+        for state in [&mut self.state, &mut self.settled] {
+            state.set(&mutation);
+            state.is_rotten = true;
+        }
+        true
+    }
+
     pub(crate) fn fix(&mut self) {
         self.fixed = Some(self.state.clone());
     }
@@ -179,6 +207,7 @@ impl State {
                     Fill::Range(range) => self.replace(range),
                     Fill::End { at } => {
                         self.is_filling = false;
+                        self.is_rotten = false;
                         self.applied = *at;
                     }
                 }

@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Client { client: usize },
     /// A client waits no longer.
     Deadline { call: usize },
+    /// A process dies.
+    Crash { machine: usize },
     /// A fault of the plan.
     Fault { index: usize },
     /// Faults end.
@@ -77,6 +79,7 @@ impl World {
                 }
             }
             Event::CoordinatorTick => self.coordinator_tick(),
+            Event::Crash { machine } => self.crash(machine, 1_000),
             Event::Client { client } => self.client_goes_on(client),
             Event::Deadline { call } => self.deadline(call),
             Event::Fault { index } => {

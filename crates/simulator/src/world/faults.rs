@@ -62,6 +62,7 @@ impl World {
             Fault::Demote(machine) => self.shift(machine % count, Shift::Demote),
             Fault::Rewire => self.coordinator.rewire(),
             Fault::Collect => self.coordinator.raise_floor(),
+            Fault::Spoil(machine) => self.spoil(machine % count),
         }
     }
 
@@ -93,24 +94,61 @@ impl World {
 
     /// A disk is gone, if others that may restart the chain alone (AL-1) are there to stay.
     fn lose(&mut self, machine: usize, down: Micros) {
+        if self.is_spared(machine) {
+            self.crash(machine, down);
+            self.replace_disk(machine);
+        }
+    }
+
+    /// A disk is damaged, under the same condition. The process ends; the member comes back with
+    /// another disk when it is none of those that may restart the chain alone.
+    fn spoil(&mut self, machine: usize) {
+        if self.is_spared(machine) {
+            self.crash(machine, 1_000);
+            self.machines[machine].is_spoilt = true;
+        }
+    }
+
+    /// Whether a machine may start. One whose disk is damaged waits until nobody counts on it.
+    pub(crate) fn may_start(&mut self, machine: usize) -> bool {
+        let here = &self.machines[machine];
+        if !here.is_spoilt {
+            return true;
+        }
+        let disk = (here.node, here.disk.id);
+        let configuration = self.configuration().expect("it was spared in one");
+        if configuration.last_serving.contains(&disk) {
+            self.queue.plan(self.now + 50_000, Event::Start { machine });
+            return false;
+        }
+        self.replace_disk(machine);
+        true
+    }
+
+    fn replace_disk(&mut self, machine: usize) {
+        let lost = self.machines[machine].node;
+        self.note(Fact::DiskLost { node: lost });
+        let node = self.new_node();
+        let disk = Disk::new(DiskId(self.random.name()));
+        let here = &mut self.machines[machine];
+        (here.node, here.disk, here.is_spoilt) = (node, disk, false);
+    }
+
+    /// Whether the chain can do without the disk of this machine.
+    fn is_spared(&self, machine: usize) -> bool {
         let Some(configuration) = self.configuration() else {
-            return;
+            return false;
         };
         let lost = self.machines[machine].node;
         let is_safe = |other: &super::Machine| {
             let seat = configuration.seat(other.node);
             let serves = configuration.serving().any(|node| node == other.node);
             let life = other.process.as_ref().map(|process| process.me.incarnation);
-            other.node != lost && serves && life == seat.map(|seat| seat.incarnation)
+            other.node != lost
+                && !other.is_spoilt
+                && serves
+                && life == seat.map(|seat| seat.incarnation)
         };
-        if !self.machines.iter().any(is_safe) {
-            return;
-        }
-        self.crash(machine, down);
-        self.note(Fact::DiskLost { node: lost });
-        let node = self.new_node();
-        let disk = Disk::new(DiskId(self.random.name()));
-        self.machines[machine].node = node;
-        self.machines[machine].disk = disk;
+        self.machines.iter().any(is_safe)
     }
 }

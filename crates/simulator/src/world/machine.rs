@@ -24,6 +24,8 @@ pub(crate) struct Machine {
     pub(crate) deaf_until: u64,
     pub(crate) slow_until: u64,
     pub(crate) fails_sync: bool,
+    /// Whether its disk was found damaged: it goes when nobody counts on it.
+    pub(crate) is_spoilt: bool,
 }
 
 /// A process.
@@ -86,6 +88,7 @@ impl Machine {
             deaf_until: 0,
             slow_until: 0,
             fails_sync: false,
+            is_spoilt: false,
         }
     }
 }

@@ -58,6 +58,32 @@ pub struct Plan {
     pub clients: Vec<Vec<Order>>,
     /// When faults end, in liveness mode; when the run ends, in safety mode.
     pub calm_at: Micros,
+    /// What rots without being noticed when everything rests, in liveness mode.
+    pub rot: Option<Rot>,
+}
+
+/// A member's engine holds something else than what it was given, and no checksum says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rot {
+    /// Which of the machines that may.
+    pub machine: usize,
+    /// Which row.
+    pub row: u64,
+    /// What becomes of it.
+    pub how: RotHow,
+    /// When its process dies after that, if it does: what it knew of its rot it forgets.
+    pub crash_after: Option<Micros>,
+}
+
+/// What rot does to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotHow {
+    /// A bit of its value is another.
+    Flip,
+    /// It is gone.
+    Drop,
+    /// It is there under another key too.
+    Double,
 }
 
 /// Something that goes wrong, or that an operator wants.
@@ -97,6 +123,8 @@ pub enum Fault {
     Rewire,
     /// The floor is raised as far as it may be.
     Collect,
+    /// A checksum says that a member's log or engine is damaged: what is there is worth nothing.
+    Spoil(usize),
 }
 
 /// One thing that a client does, and does again under the same name until it knows what came of it.
@@ -160,13 +188,43 @@ impl Plan {
             faults: Vec::new(),
             clients: Vec::new(),
             calm_at,
+            rot: None,
         };
         plan.faults = faults(&plan, &mut random);
         let count = random.between(2, 5);
         plan.clients = (0..count)
             .map(|client| orders(&plan, client, &mut random))
             .collect();
+        more_faults(&mut plan);
+        rot(&mut plan);
         plan
+    }
+}
+
+/// Kinds of faults that came later, from a stream of their own: what else happens under a seed does
+/// not depend on them.
+fn more_faults(plan: &mut Plan) {
+    let random = &mut Random::new(plan.seed ^ 0x0dd5_0f7a_0175);
+    if !random.chance(300) {
+        return;
+    }
+    for _ in 0..random.between(1, 3) {
+        let at = random.between(100_000, plan.calm_at);
+        let machine = random.below(plan.members as usize);
+        plan.faults.push((at, Fault::Spoil(machine)));
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
+
+fn rot(plan: &mut Plan) {
+    let random = &mut Random::new(plan.seed ^ 0x5171_1707);
+    if plan.mode == Mode::Liveness && random.chance(500) {
+        plan.rot = Some(Rot {
+            machine: random.below(plan.members as usize),
+            row: random.number(),
+            how: *random.pick(&[RotHow::Flip, RotHow::Drop, RotHow::Double]),
+            crash_after: random.chance(300).then(|| random.between(0, 600_000)),
+        });
     }
 }
 

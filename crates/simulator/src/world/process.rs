@@ -20,7 +20,7 @@ use crate::history::{Bound, Call, Fact, Level, Outcome, Stamping};
 impl World {
     /// A process starts and finds what the disk holds.
     pub(crate) fn start(&mut self, machine: usize) {
-        if self.machines[machine].process.is_some() {
+        if self.machines[machine].process.is_some() || !self.may_start(machine) {
             return;
         }
         let incarnation = self.random.name();
@@ -247,7 +247,7 @@ impl World {
             let done = here.disk.work(work);
             last = done.or(last);
             let state = here.disk.state();
-            if !state.is_filling {
+            if !state.is_filling && !state.is_rotten {
                 let digest = (state.applied, state.digest());
                 if let Err(text) = self.watch.digest(here.node, digest) {
                     self.failure.get_or_insert(super::Failure::new("I21", text));

@@ -7,8 +7,10 @@ use bytes::Bytes;
 use fader_chain::{Outcome, Register, Role, View};
 
 use super::World;
+use super::events::Event;
 use super::host::pairs_in;
 use super::machine::Machine;
+use super::plan::Rot;
 use crate::history::{Fate, MemberState};
 use crate::service::PAIRS;
 
@@ -28,6 +30,9 @@ impl World {
             let Some(process) = &machine.process else {
                 return Err(format!("{node} is down"));
             };
+            if machine.disk.state().is_rotten {
+                return Err(format!("{node} rots"));
+            }
             if self.now < machine.paused_until {
                 return Err(format!("{node} stands still"));
             }
@@ -68,10 +73,34 @@ impl World {
         self.configuration().is_some_and(|configuration| {
             let returns = |machine: &Machine| {
                 let disk = (machine.node, machine.disk.id);
-                configuration.last_serving.contains(&disk)
+                configuration.last_serving.contains(&disk) && !machine.is_spoilt
             };
             !self.machines.iter().any(returns)
         })
+    }
+
+    /// A member's engine rots. Of two members nobody can say who is wrong: the commit point is
+    /// right.
+    pub(crate) fn rot(&mut self, rot: Rot) {
+        let configuration = self.configuration().expect("it rests in one");
+        let may = |machine: &Machine| {
+            2 < self.machines.len() || machine.node != configuration.commit_point()
+        };
+        let machines = (0..self.machines.len()).filter(|at| may(&self.machines[*at]));
+        let machines: Vec<usize> = machines.collect();
+        if self.machines.len() < 2 {
+            return;
+        }
+        let machine = machines[rot.machine % machines.len()];
+        let here = &mut self.machines[machine];
+        let node = here.node;
+        if here.disk.rot(rot.row, rot.how) {
+            self.trace
+                .say(self.now, || format!("{node} rots: {:?}", rot.how));
+            if let Some(after) = rot.crash_after {
+                self.queue.plan(self.now + after, Event::Crash { machine });
+            }
+        }
     }
 
     /// Every member, for the checks of what is left.

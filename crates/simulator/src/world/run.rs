@@ -101,6 +101,8 @@ impl World {
         };
         let mut glance_at = self.plan.calm_at + settling;
         let mut is_probed = false;
+        let mut rot = self.plan.rot;
+        let mut rested_by = self.plan.calm_at + RECOVERY;
         while self.failure.is_none() && self.happen() {
             if EVENTS_MAX < self.events {
                 self.fail("I20", "it goes round in circles");
@@ -118,11 +120,17 @@ impl World {
                     self.history.rest = self.member_states();
                     return;
                 }
-                Ok(()) => {
-                    is_probed = true;
-                    self.probe();
-                }
-                Err(missing) if self.plan.calm_at + RECOVERY < self.now => {
+                Ok(()) => match rot.take() {
+                    Some(rot) => {
+                        self.rot(rot);
+                        rested_by = self.now + RECOVERY;
+                    }
+                    None => {
+                        is_probed = true;
+                        self.probe();
+                    }
+                },
+                Err(missing) if rested_by < self.now => {
                     self.fail("I20", missing);
                 }
                 Err(_) => {}

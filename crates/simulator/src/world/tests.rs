@@ -89,6 +89,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
             .collect(),
         ],
         calm_at: 2_000_000,
+        rot: None,
     }
 }
 

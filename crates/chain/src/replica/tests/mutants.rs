@@ -3,7 +3,7 @@
 mod eventual;
 
 use super::script::shown_without;
-use crate::{Guard, Guards};
+use crate::*;
 
 /// A chain of one with more than goes into one part, and a member that has taken one part of it.
 const HALF_FILLED: &str = "
@@ -197,11 +197,72 @@ fn digests_are_compared() {
     let script = lines_of("a_rotten_row_is_told");
     let shown = shown_without(Guards::default(), &script);
     assert!(
-        shown.contains("n2 reports Differs"),
+        shown.contains("reports Differs"),
         "with all guards:\n{shown}"
     );
     let shown = shown_without(Guards::without([Guard::DigestCompare]), &script);
     assert!(!shown.contains("Differs"), "without the guard:\n{shown}");
+}
+
+#[test]
+fn most_members_are_right() {
+    let script = lines_of("a_commit_point_from_which_most_differ_is_wrong");
+    check(Guard::DigestMajority, &script, "node: NodeId(2)");
+}
+
+#[test]
+fn who_differs_is_filled_whatever_its_log_holds() {
+    let script = lines_of("a_rotten_row_is_told");
+    check(Guard::DiffersFills, &script, "different in 2 keys");
+}
+
+#[test]
+fn who_may_believe_to_serve_does_not_leave() {
+    // Member 3 has not heard that it serves no more. Were it left out, writes would be answered
+    // without it, and it would show what was before.
+    let stale = shown_without(
+        Guards::default(),
+        "
+        start 1 2 3
+        configure 1 star 1 2 3
+        run
+        lease 1 2 3
+        put 1 10 k a
+        run
+        configure 2 star 1 2 3s to=1,2
+        configure 3 star 1 2 to=1,2
+        run
+        put 1 11 k b
+        run
+        read 3 12 k
+        ",
+    );
+    assert!(stale.contains("n1 answers 11"), "{stale}");
+    assert!(stale.contains("n3 answers 12: at 1.1: k=a"), "{stale}");
+
+    let member = |node: u32| Identity {
+        node: NodeId(node),
+        incarnation: Incarnation(1),
+        disk: DiskId(u128::from(node)),
+    };
+    let first = controller::first(&[1, 2, 3].map(member), Wiring::Star);
+    let mut facts = controller::Facts {
+        sessions: [1, 2, 3].map(member).to_vec(),
+        reports: controller::Reports::default(),
+        size: 3,
+        wiring: Wiring::Star,
+        shift: Some(controller::Shift::Demote(NodeId(3))),
+        raise_floor: false,
+    };
+    let second = controller::next(&first, &facts).unwrap();
+    facts.shift = None;
+    let (epoch, id, node) = (2, EntryId::new(1, 1), NodeId(2));
+    let report = Report::Differs { epoch, id, node };
+    facts.reports.note(NodeId(1), report);
+    assert_eq!(controller::next(&second, &facts), None);
+    let guards = Guards::without([Guard::LeaveAdopted]);
+    let third = controller::next_guarded(&second, &facts, &guards).unwrap();
+    assert_eq!(third.seat(NodeId(3)), None);
 }
 
 #[test]
