@@ -1,6 +1,7 @@
 """A cluster in one process: what was acknowledged outlives members, and they come back."""
 
 import contextlib
+import pathlib
 import threading
 
 import pytest
@@ -215,6 +216,55 @@ def test_all_members_down_and_up_again(tmp_path, ending):
         load.check(cluster.client(read_timeout=30))
         cluster.await_roles(is_whole)
         load.check(cluster.client())
+        assert cluster.stop() == 0, cluster.log()
+
+
+def flip(path, at):
+    """A bit of the file is another."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 4]))
+
+
+def test_a_member_whose_log_is_damaged_joins_with_an_empty_folder(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        with Load(cluster) as load:
+            cluster.order("kill", "n2")
+            folder = pathlib.Path(cluster.data)
+            flip(min((folder / "n2" / "log").glob("*.log")), 200)
+            cluster.order("restart", "n2")
+            cluster.await_roles(lambda roles: roles["n2"] == "out")
+            cluster.await_roles(is_whole)
+            load.await_more()
+        load.check(cluster.client())
+        # The disk is another one: the chain begins again with it alone.
+        for other in ("n1", "n3"):
+            cluster.order("kill", other)
+            cluster.await_roles(lambda roles, other=other: roles[other] == "out")
+        load.check(cluster.client(read_timeout=30))
+        assert (folder / "n2.damaged-1" / "log").is_dir()
+        assert "n2 is damaged: the log is damaged" in cluster.log()
+        assert "n2 joins with an empty folder" in cluster.log()
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_a_member_whose_engine_is_damaged_joins_with_an_empty_folder(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        with Load(cluster) as load:
+            load.await_more(50)
+        assert cluster.stop() == 0, cluster.log()
+        folder = pathlib.Path(cluster.data)
+    for table in (folder / "n2" / "engine").glob("*/tables/*"):
+        for at in range(0, table.stat().st_size, 64):
+            flip(table, at)
+    with Cluster(tmp_path, root=False) as cluster:
+        for _ in range(3):
+            load.check(cluster.client(read_timeout=30))
+        cluster.await_roles(is_whole)
+        assert (folder / "n2.damaged-1" / "engine").is_dir()
+        load.check(cluster.client(read_timeout=30))
         assert cluster.stop() == 0, cluster.log()
 
 

@@ -61,6 +61,8 @@ pub(crate) enum Job {
     Lease(u64),
     /// The life is over; another begins.
     Live(Identity),
+    /// A reader found that the store is damaged.
+    Damaged(String),
     /// Finish, make everything durable, and end.
     Close,
     /// End at once, as a process that is killed.
@@ -81,6 +83,8 @@ pub(crate) enum Notice {
     Report(Report),
     /// This life is over, and the disk takes writes: another may begin.
     LifeOver,
+    /// The member takes nothing more and answers nobody: the others are not to wait for it (I23).
+    Stopped,
 }
 
 /// The thread's state.
@@ -241,6 +245,10 @@ impl ChainThread {
             Job::Configuration(configuration) => self.on_configuration(configuration),
             Job::Lease(until) => self.step(Input::Lease { until }),
             Job::Live(me) => self.live_again(me),
+            Job::Damaged(reason) => {
+                self.shared.on_dequeued();
+                self.on_damage(&reason);
+            }
             Job::Close | Job::Kill => {}
         }
     }
@@ -354,7 +362,7 @@ impl ChainThread {
             .replica
             .step(clock::now(), input, &mut self.desk, &mut effects);
         if let Err(error) = stepped {
-            self.fail(&format!("the store is damaged: {error}"));
+            self.on_damage(&error.to_string());
         }
         effects.drain(..).for_each(|effect| self.perform(effect));
         if self.effects.capacity() < effects.capacity() {

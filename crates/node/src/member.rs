@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) keys: KeyCache,
     pub(crate) gate: Gate,
     health: RwLock<Health>,
+    is_damaged: AtomicBool,
     queue_depth: AtomicU64,
     /// How many members the chain has.
     size: AtomicUsize,
@@ -74,6 +75,16 @@ impl Shared {
         if !matches!(*current, Health::Failed(_)) {
             *current = health;
         }
+    }
+
+    /// The log or the engine is not what it was.
+    pub(crate) fn on_damage(&self) {
+        self.is_damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the log or the engine is not what it was.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     pub(crate) fn on_dequeued(&self) {
@@ -264,6 +275,7 @@ impl Folder {
             keys: KeyCache::default(),
             gate: Gate::default(),
             health: RwLock::new(Health::Serving),
+            is_damaged: AtomicBool::new(false),
             queue_depth: AtomicU64::new(0),
             size: AtomicUsize::new(1),
             unsettled: AtomicUsize::new(0),

@@ -28,6 +28,9 @@ pub enum OpenError {
     /// The data is damaged; the message says which file and where.
     #[error("{0}")]
     Damaged(String),
+    /// The folder is an older copy of a member's (C5).
+    #[error("{0}")]
+    OldCopy(String),
     /// The folder belongs to a member of a chain of several.
     #[error("{0}")]
     InCompany(String),

@@ -101,6 +101,7 @@ impl ChainThread {
         // Its last step may never have happened.
         self.desk.sweep().restart();
         self.step(Input::PersistFailed);
+        self.notify(Notice::Stopped);
     }
 
     fn on_engine_error(&mut self, error: &EngineError) {
@@ -113,7 +114,25 @@ impl ChainThread {
 
     pub(super) fn fail(&mut self, reason: &str) {
         tracing::error!(reason, "the node failed: restart it when the cause is gone");
+        let was_failed = self.shared.failure().is_some();
         self.shared.set_health(Health::Failed(reason.to_owned()));
+        if !was_failed {
+            self.stop();
+        }
+    }
+
+    /// What is read is not what was written.
+    pub(super) fn on_damage(&mut self, reason: &str) {
+        self.shared.on_damage();
+        self.fail(&format!("the store is damaged: {reason}"));
+    }
+
+    /// I23: it answers nobody, so its session can end at once, and the others go on without it.
+    fn stop(&mut self) {
+        if self.company.is_some() {
+            self.step(Input::PersistFailed);
+            self.notify(Notice::Stopped);
+        }
     }
 
     fn refresh_health(&self) {

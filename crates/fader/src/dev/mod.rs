@@ -214,6 +214,14 @@ fn in_words(event: &Event) -> String {
             let sides: Vec<String> = sides.iter().map(|side| side.join(",")).collect();
             format!("partition: {}", sides.join(" / "))
         }
+        Event::Damaged(name, reason) => format!("{name} is damaged: {reason}"),
+        Event::Replaced(name, aside) => format!(
+            "{name} joins with an empty folder; what was damaged is in {}",
+            aside.display()
+        ),
+        Event::Differs(name) => {
+            format!("{name} differs from the others: it is filled anew")
+        }
         Event::Healed => "the partition ends".to_owned(),
         Event::Epoch {
             epoch,

@@ -1,6 +1,7 @@
 //! Whoever acts on what the coordinator knows, and tells what happens.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -27,6 +28,12 @@ pub enum Event {
     Paused(String, Duration),
     /// The ways between members of different sides were cut.
     Partitioned(Vec<Vec<String>>),
+    /// A member is damaged; the reason says where.
+    Damaged(String, String),
+    /// The folder of a damaged member was set aside, and the member joins with an empty one.
+    Replaced(String, PathBuf),
+    /// The state of a member is not that of the others: it is filled anew (I21).
+    Differs(String),
     /// A partition was ended.
     Healed,
     /// A configuration was published.
@@ -46,12 +53,15 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name("controller".to_owned());
     builder.spawn(move || {
         let mut told = None;
+        let mut differed = None;
         let mut raised = Instant::now();
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
             }
+            tell_differing(&cluster, &mut differed);
             control(&cluster, &mut raised);
+            cluster.mend();
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
             {
@@ -63,6 +73,20 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
             coordinator.wait(LOOK);
         }
     })
+}
+
+/// Tells who differs from the others, once for each epoch in which one is found to.
+fn tell_differing(cluster: &Cluster, told: &mut Option<u64>) {
+    let Some(newest) = cluster.configuration() else {
+        return;
+    };
+    if let Some(node) = cluster.coordinator.reports().differs(newest.epoch)
+        && told.replace(newest.epoch) != Some(newest.epoch)
+    {
+        let name = cluster.name(node);
+        tracing::error!(name, "the state of a member is not that of the others");
+        (cluster.tell)(Event::Differs(name));
+    }
 }
 
 /// Publishes what the facts ask for. That another controller was first is no matter.

@@ -16,6 +16,7 @@
 //! Deliberately absent: sockets; members of other processes.
 
 mod controller;
+mod damage;
 mod links;
 mod route;
 mod session;
@@ -88,6 +89,8 @@ struct Slot {
     running: RwLock<Option<Running>>,
     /// The number its disk has, once known.
     node: Mutex<Option<NodeId>>,
+    /// Whether its folder was found damaged when it was to be opened.
+    is_unreadable: AtomicBool,
 }
 
 struct Running {
@@ -143,6 +146,7 @@ impl Cluster {
             folder: data.join(format!("n{number}")),
             running: RwLock::new(None),
             node: Mutex::new(None),
+            is_unreadable: AtomicBool::new(false),
         });
         let cluster = Arc::new(Cluster {
             slots: slots.collect(),
@@ -156,8 +160,20 @@ impl Cluster {
             tell: Box::new(tell),
             _lock: lock,
         });
+        let mut damage = None;
         for slot in &cluster.slots {
-            cluster.start(slot)?;
+            match cluster.start(slot) {
+                Err(OpenError::Damaged(reason)) => damage = Some(reason),
+                started => started?,
+            }
+        }
+        // Of several members one may be damaged: the others go on, and it joins again.
+        let goes_on = cluster
+            .slots
+            .iter()
+            .any(|slot| slot.running.read().is_some());
+        if let Some(reason) = damage.filter(|_| !goes_on) {
+            return Err(OpenError::Damaged(reason));
         }
         let controller = controller::start(&cluster).map_err(creating)?;
         *cluster.controller.lock() = Some(controller);
@@ -198,8 +214,16 @@ impl Cluster {
         if slot.running.read().is_some() {
             return Err(ClusterError(format!("{name} runs")));
         }
-        self.start(slot)
-            .map_err(|error| ClusterError(format!("{name} does not start: {error}")))?;
+        match self.start(slot) {
+            // It joins with an empty folder, when nobody counts on this one.
+            Err(OpenError::Damaged(reason)) => {
+                (self.tell)(Event::Damaged(name.to_owned(), reason));
+                return Ok(());
+            }
+            started => {
+                started.map_err(|error| ClusterError(format!("{name} does not start: {error}")))?
+            }
+        }
         (self.tell)(Event::Started(name.to_owned()));
         Ok(())
     }
@@ -256,7 +280,9 @@ impl Cluster {
             MemberStatus {
                 name: format!("n{}", at + 1),
                 state: match &*running {
+                    None if slot.is_unreadable.load(Ordering::Relaxed) => "damaged",
                     None => "killed",
+                    Some(running) if running.member.shared().is_damaged() => "damaged",
                     Some(running) if is_paused(running) => "paused",
                     Some(_) => "running",
                 },
@@ -331,7 +357,12 @@ impl Cluster {
             data: slot.folder.clone(),
             ..self.settings.member.clone()
         };
-        let folder = Folder::open(settings)?;
+        let opened = Folder::open(settings);
+        if let Err(OpenError::Damaged(reason)) = &opened {
+            tracing::error!(reason, "a member is damaged");
+            slot.is_unreadable.store(true, Ordering::Relaxed);
+        }
+        let folder = opened?;
         let failed = |source| OpenError::Io {
             context: format!("starting the member in {}", slot.folder.display()),
             source,
@@ -342,7 +373,7 @@ impl Cluster {
             .coordinator
             .open(folder.disk(), incarnation, folder.epoch())
             .map_err(|error| match error {
-                CoordinatorError::Refused(reason) => OpenError::Damaged(reason),
+                CoordinatorError::Refused(reason) => OpenError::OldCopy(reason),
                 other => failed(std::io::Error::other(other)),
             })?;
         *running = Some(self.live(folder, me, &failed)?);
@@ -378,6 +409,7 @@ impl Cluster {
             told: 0,
             reports: VecDeque::new(),
             is_over: false,
+            has_stopped: false,
         };
         let builder = std::thread::Builder::new().name(format!("session-{}", me.node));
         let session = builder.spawn(move || session.run()).map_err(failed)?;

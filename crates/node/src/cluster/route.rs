@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
-use fader_services::simpledb::{Error, Request};
+use fader_services::simpledb::{Code, Error, Request};
 use tokio::sync::oneshot;
 
 use super::Cluster;
@@ -169,10 +169,16 @@ impl Cluster {
             };
             for (_, member) in members {
                 let asked = (request, demand, session);
-                if let Some((showing, followed)) = ask(&member, account, asked, (level, time)).await
-                {
-                    let answered = answer(member, showing, account, request, demand).await;
-                    return Ok(Told::of(answered, followed));
+                let shown = ask(&member, account, asked, (level, time)).await;
+                let Some((showing, followed)) = shown else {
+                    continue;
+                };
+                match answer(member.clone(), showing, account, request, demand).await {
+                    // Its store could not be read: another one answers.
+                    Err(error) if error.code == Code::InternalError => {
+                        drop(member.enqueue(Job::Damaged(error.message)));
+                    }
+                    answered => return Ok(Told::of(answered, followed)),
                 }
             }
             time = READ;

@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) reports: VecDeque<Report>,
     /// Whether this life is over, and no other has begun.
     pub(super) is_over: bool,
+    /// Whether the member takes nothing: no other life is to begin before it says so.
+    pub(super) has_stopped: bool,
 }
 
 impl Session {
@@ -55,12 +57,16 @@ impl Session {
                         self.reports.pop_front();
                     }
                 }
-                Ok(Notice::LifeOver) => self.is_over = true,
+                Ok(Notice::LifeOver) => (self.is_over, self.has_stopped) = (true, false),
+                Ok(Notice::Stopped) => {
+                    self.coordinator.close(self.me);
+                    self.has_stopped = true;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // The coordinator is on side 0.
-            if self.links.side(self.me.node) != 0 {
+            if self.has_stopped || self.links.side(self.me.node) != 0 {
                 continue;
             }
             if ping_at <= Instant::now() {

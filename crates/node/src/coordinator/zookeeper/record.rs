@@ -267,7 +267,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
     let (kind, epoch, id) = match *report {
         Report::Adopted { epoch } => (0, epoch, None),
         Report::SyncDone { epoch, last } => (1, epoch, Some(last)),
-        Report::Differs { epoch, id } => (2, epoch, Some(id)),
+        Report::Differs { epoch, id, .. } => (2, epoch, Some(id)),
         Report::Floor { epoch, applied, .. } => (3, epoch, Some(applied)),
     };
     out.push(kind);
@@ -276,8 +276,10 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         put_varint(out, id.epoch);
         put_varint(out, id.index);
     }
-    if let Report::Floor { gap, .. } = report {
-        out.push(u8::from(*gap));
+    match report {
+        Report::Floor { gap, .. } => out.push(u8::from(*gap)),
+        Report::Differs { node, .. } => put_varint(out, u64::from(node.0)),
+        Report::Adopted { .. } | Report::SyncDone { .. } => {}
     }
 }
 
@@ -294,6 +296,7 @@ fn read_report(reader: &mut Reader) -> Result<Report, DecodeError> {
         2 => Report::Differs {
             epoch,
             id: id(reader)?,
+            node: NodeId(reader.varint_u32()?),
         },
         3 => Report::Floor {
             epoch,
