@@ -19,7 +19,7 @@ mod lock;
 mod log;
 mod member;
 mod node;
-mod peer;
+pub mod peer;
 mod reading;
 mod recovery;
 mod seal;

@@ -1,9 +1,286 @@
-//! The way between members.
+//! The way between nodes: framed TCP, on which only nodes of the cluster are heard
+//! (docs/format/peer.md, docs/decisions/0006-between-nodes.md).
+//!
+//! ```text
+//!  chain thread ──send──▶ Outgoing ══ sealed frames ══▶ incoming ──deliver──▶ Inbox
+//!                         queue, thread                 thread
+//! ```
+//!
+//! Each node calls each other one, and what it says goes over the connection that it made: there
+//! are two between two nodes, each with one direction after its handshake.
+//!
+//! Deliberately absent: a guarantee that a message arrives; who the nodes are, which the
+//! coordinator knows; what messages mean.
 
-use fader_chain::{Envelope, NodeId};
+mod asks;
+mod handshake;
+mod incoming;
+mod key;
+mod noise;
+mod outgoing;
+mod record;
+mod refusal;
+mod sessions;
+mod traffic;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use fader_chain::{DiskId, Envelope, Identity, NodeId};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
+
+use asks::Asks;
+use handshake::{Me, VERSIONS};
+use incoming::Unknown;
+use outgoing::{Letter, Outgoing};
+use refusal::Complaints;
+use sessions::Sessions;
+use traffic::Traffic;
+
+pub use key::{ClusterKey, KeyError};
+pub use traffic::PeerCounters;
 
 /// What takes a member's messages to others: queues within a process, connections between nodes.
 pub(crate) trait Outbox: Send + Sync {
     /// Sends what may be lost, at once: whoever sends waits for nobody.
     fn send(&self, to: NodeId, envelope: Envelope);
 }
+
+/// Who takes what comes from other nodes. It is called on the thread of a connection, which reads
+/// nothing more until it returns.
+pub trait Inbox: Send + Sync {
+    /// What a member says. It may be lost.
+    fn deliver(&self, envelope: Envelope);
+    /// A client's request that another node handed on.
+    fn serve(&self, request: Bytes, reply: Reply);
+}
+
+/// What the coordinator knows of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it listens for other nodes.
+    pub address: SocketAddr,
+    /// The disk that its number was given to.
+    pub disk: DiskId,
+}
+
+/// The way back to a node that handed on a request.
+pub struct Reply {
+    number: u64,
+    outgoing: Option<Arc<Outgoing>>,
+}
+
+impl Reply {
+    fn new(number: u64, outgoing: Option<Arc<Outgoing>>) -> Self {
+        Reply { number, outgoing }
+    }
+
+    /// Sends the answer. It may be lost: then its asker hears that the connection was.
+    pub fn send(self, answer: Bytes) {
+        if let Some(outgoing) = self.outgoing {
+            outgoing.send(Letter::Answer(self.number, answer));
+        }
+    }
+}
+
+/// What all threads of the connections have.
+struct Common {
+    key: ClusterKey,
+    me: Me,
+    inbox: Arc<dyn Inbox>,
+    directory: RwLock<BTreeMap<NodeId, Peer>>,
+    outgoing: RwLock<BTreeMap<NodeId, Arc<Outgoing>>>,
+    traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
+    unknown: Unknown,
+    sessions: Sessions,
+    asks: Asks,
+    complaints: Complaints,
+    refused: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl Common {
+    fn me(&self) -> Me {
+        self.me
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn outgoing(&self, node: NodeId) -> Option<Arc<Outgoing>> {
+        self.outgoing.read().get(&node).cloned()
+    }
+
+    fn traffic(&self, node: NodeId) -> Arc<Traffic> {
+        self.traffic.lock().entry(node).or_default().clone()
+    }
+}
+
+/// The connections of one node to all others.
+pub struct Peers {
+    common: Arc<Common>,
+    listener: Arc<TcpListener>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Peers {
+    /// Listens for nodes of the cluster. As yet none is known.
+    ///
+    /// # Errors
+    /// [`io::Error`] when there is no thread for it.
+    pub fn start(
+        listener: TcpListener,
+        me: Identity,
+        cluster: u128,
+        key: ClusterKey,
+        inbox: Arc<dyn Inbox>,
+    ) -> io::Result<Arc<Peers>> {
+        let me = Me {
+            versions: VERSIONS,
+            cluster,
+            identity: me,
+        };
+        let common = Arc::new(Common {
+            key,
+            me,
+            inbox,
+            directory: RwLock::default(),
+            outgoing: RwLock::default(),
+            traffic: Mutex::default(),
+            unknown: Unknown::default(),
+            sessions: Sessions::default(),
+            asks: Asks::default(),
+            complaints: Complaints::default(),
+            refused: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        });
+        let listener = Arc::new(listener);
+        let (listens, shares) = (listener.clone(), common.clone());
+        let thread = std::thread::Builder::new().name("peer-listen".to_owned());
+        let thread = thread.spawn(move || incoming::run(&listens, &shares))?;
+        Ok(Arc::new(Peers {
+            common,
+            listener,
+            threads: Mutex::new(vec![thread]),
+        }))
+    }
+
+    /// These are the nodes, from now on: others are not heard, and those are called where they are.
+    ///
+    /// # Errors
+    /// [`io::Error`] when there is no thread for one of them; saying it again tries again.
+    pub fn know(&self, mut nodes: BTreeMap<NodeId, Peer>) -> io::Result<()> {
+        nodes.remove(&self.common.me.identity.node);
+        let mut outgoing = self.common.outgoing.write();
+        let mut directory = self.common.directory.write();
+        let is_left = |node: &NodeId, peer: Peer| nodes.get(node) != Some(&peer);
+        let left = outgoing.extract_if(.., |node, it| is_left(node, it.peer()));
+        left.for_each(|(_, it)| it.close());
+        for (node, peer) in directory.iter() {
+            if nodes.get(node).map(|it| it.disk) != Some(peer.disk) {
+                self.common.sessions.end(*node);
+            }
+        }
+        *directory = nodes.clone();
+        drop(directory);
+        for (node, peer) in nodes {
+            if let std::collections::btree_map::Entry::Vacant(place) = outgoing.entry(node) {
+                let call = Arc::new(Outgoing::new(node, peer, self.common.traffic(node)));
+                let (calls, shares) = (call.clone(), self.common.clone());
+                let thread = std::thread::Builder::new().name(format!("peer-{node}"));
+                let thread = thread.spawn(move || calls.run(&shares))?;
+                place.insert(call);
+                let mut threads = self.threads.lock();
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what a member says; it may be lost.
+    pub fn send(&self, to: NodeId, envelope: Envelope) {
+        if let Some(outgoing) = self.common.outgoing.read().get(&to) {
+            outgoing.send(Letter::Envelope(envelope));
+        }
+    }
+
+    /// Hands a request to another node; nothing where it certainly did not get it. Where the answer
+    /// fails to come, it may have.
+    pub fn ask(&self, node: NodeId, request: Bytes) -> Option<oneshot::Receiver<Bytes>> {
+        let outgoing = self.common.outgoing(node)?;
+        if !outgoing.is_connected() {
+            return None;
+        }
+        let (number, answer) = self.common.asks.begin(node)?;
+        outgoing
+            .send(Letter::Request(number, request))
+            .then_some(answer)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// [`io::Error`] as the system says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Counters of the traffic with each node that was ever known.
+    pub fn counters(&self) -> BTreeMap<NodeId, PeerCounters> {
+        let is_connected = |node| {
+            self.common
+                .outgoing(node)
+                .is_some_and(|it| it.is_connected())
+        };
+        let traffic = self.common.traffic.lock().clone();
+        let counters = traffic.into_iter();
+        counters
+            .map(|(node, it)| (node, it.counters(is_connected(node))))
+            .collect()
+    }
+
+    /// Connections that were refused.
+    pub fn refused(&self) -> u64 {
+        self.common.refused.load(Ordering::Relaxed)
+    }
+
+    /// Ends all connections and their threads.
+    pub fn close(&self) {
+        self.common.is_closed.store(true, Ordering::Relaxed);
+        let outgoing = std::mem::take(&mut *self.common.outgoing.write());
+        outgoing.values().for_each(|it| it.close());
+        // Wakes the thread that listens; one that does not listen any more needs no waking.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        self.common.unknown.close();
+        self.common.sessions.close();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread between nodes ended by a broken invariant");
+            }
+        }
+    }
+}
+
+impl Outbox for Peers {
+    fn send(&self, to: NodeId, envelope: Envelope) {
+        Peers::send(self, to, envelope);
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The connections that other nodes make to this one.
+//!
+//! Invariants:
+//! - N1 of those that have proved nothing there are few, each for a short time; one more ends the
+//!   oldest, so that nobody keeps members out by keeping connections open.
+//! - N2 of each member there is one: the newest that has proved to have the key.
+//! - N3 nothing is delivered in the name of another node than the one that has the connection.
+
+use std::collections::VecDeque;
+use std::io::BufReader;
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, Envelope, NodeId, Reader};
+use parking_lot::Mutex;
+
+use super::handshake::{Timed, answer};
+use super::outgoing::{KIND_ANSWER, KIND_ENVELOPE, KIND_REQUEST};
+use super::record::Opener;
+use super::refusal::{PeerError, Who};
+use super::traffic::Traffic;
+use super::{Common, Reply};
+
+/// Connections that have proved nothing yet.
+const UNKNOWN_MAX: usize = 16;
+/// How long a connection may say nothing at all.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Bytes read at once.
+const BUFFER: usize = 128 << 10;
+/// How long to wait when the system gives no connection, such as for want of descriptors.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Those that have proved nothing, oldest first.
+#[derive(Default)]
+pub(super) struct Unknown {
+    next: AtomicU64,
+    streams: Mutex<VecDeque<(u64, TcpStream)>>,
+}
+
+impl Unknown {
+    fn enter(&self, stream: &TcpStream) -> std::io::Result<u64> {
+        let serial = self.next.fetch_add(1, Ordering::Relaxed);
+        let stream = stream.try_clone()?;
+        let mut streams = self.streams.lock();
+        streams.push_back((serial, stream));
+        if UNKNOWN_MAX < streams.len()
+            && let Some((_, oldest)) = streams.pop_front()
+        {
+            end(&oldest);
+        }
+        Ok(serial)
+    }
+
+    fn leave(&self, serial: u64) {
+        self.streams.lock().retain(|(other, _)| *other != serial);
+    }
+
+    pub(super) fn close(&self) {
+        self.streams
+            .lock()
+            .iter()
+            .for_each(|(_, stream)| end(stream));
+    }
+}
+
+/// Ends a connection; one that has ended is as good.
+pub(super) fn end(stream: &TcpStream) {
+    drop(stream.shutdown(Shutdown::Both));
+}
+
+/// Takes connections until this node is closed.
+pub(super) fn run(listener: &TcpListener, common: &Common) {
+    std::thread::scope(|scope| {
+        while !common.is_closed() {
+            let (stream, address) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(_) if common.is_closed() => return,
+                Err(error) => {
+                    tracing::warn!(%error, "no connection of a node was taken");
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+            };
+            // Here, so that the oldest is the one that came first.
+            let Ok(serial) = common.unknown.enter(&stream) else {
+                continue;
+            };
+            let serve = move || serve(&stream, serial, address.ip(), common);
+            let thread = std::thread::Builder::new().name("peer-in".to_owned());
+            if let Err(error) = thread.spawn_scoped(scope, serve) {
+                common.unknown.leave(serial);
+                tracing::warn!(%error, "no thread for a connection of a node");
+            }
+        }
+    });
+}
+
+fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
+    let met = meet(stream, common);
+    common.unknown.leave(serial);
+    let (who, error) = match met {
+        Ok((node, opener)) => {
+            common.complaints.forget(Who::Address(address));
+            let error = receive(stream, (node, serial), opener, common);
+            // The answers that it owes would have come this way.
+            common.asks.fail(node);
+            (Who::Node(node), error)
+        }
+        Err(error) => {
+            common.refused.fetch_add(1, Ordering::Relaxed);
+            (Who::Address(address), error)
+        }
+    };
+    if !common.is_closed() {
+        common.complaints.log(who, &error);
+    }
+    end(stream);
+}
+
+/// Who it is, when it has proved it.
+fn meet(stream: &TcpStream, common: &Common) -> Result<(NodeId, Opener), PeerError> {
+    stream.set_nodelay(true)?;
+    let disk = |node| common.directory.read().get(&node).map(|peer| peer.disk);
+    let (met, cipher) = answer(stream, &common.key, common.me(), disk)?;
+    let mut opener = Opener::new(cipher);
+    // H2: only now it is known that this was not said before, by another.
+    let nothing = &mut |_| Err(PeerError::Frame);
+    opener.read(&mut Timed::new(stream), nothing)?;
+    Ok((met.identity.node, opener))
+}
+
+/// Delivers what comes, until the connection ends. Says why it did.
+fn receive(
+    stream: &TcpStream,
+    (node, serial): (NodeId, u64),
+    mut opener: Opener,
+    common: &Common,
+) -> PeerError {
+    if let Err(error) = common.sessions.enter(node, serial, stream, common) {
+        return error;
+    }
+    let error = read(stream, node, &mut opener, common);
+    common.sessions.leave(node, serial);
+    error.err().unwrap_or(PeerError::Ended)
+}
+
+fn read(
+    stream: &TcpStream,
+    node: NodeId,
+    opener: &mut Opener,
+    common: &Common,
+) -> Result<(), PeerError> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    let mut buffered = BufReader::with_capacity(BUFFER, stream);
+    let traffic = common.traffic(node);
+    loop {
+        let take = &mut |body| take(body, node, &traffic, common);
+        let size = opener.read(&mut buffered, take)? as u64;
+        traffic.bytes_received.fetch_add(size, Ordering::Relaxed);
+    }
+}
+
+fn take(
+    body: Bytes,
+    node: NodeId,
+    traffic: &Arc<Traffic>,
+    common: &Common,
+) -> Result<(), PeerError> {
+    traffic.received.fetch_add(1, Ordering::Relaxed);
+    let mut reader = Reader::new(body);
+    match reader.byte()? {
+        KIND_ENVELOPE => {
+            let envelope = Envelope::decode(reader.rest())?;
+            if envelope.from != node {
+                return Err(PeerError::Impostor);
+            }
+            common.inbox.deliver(envelope);
+        }
+        KIND_REQUEST => {
+            let number = reader.varint()?;
+            let outgoing = common.outgoing(node);
+            common
+                .inbox
+                .serve(reader.rest(), Reply::new(number, outgoing));
+        }
+        KIND_ANSWER => {
+            let number = reader.varint()?;
+            common.asks.answer(node, number, reader.rest());
+        }
+        _ => return Err(DecodeError::new("the kind of what is in a frame").into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! One connection to one node, kept up: what is to be sent to it waits here, for a moment.
+//!
+//! A thread of its own encodes, seals and writes, so that whoever sends pays for a place in a queue
+//! and no more; all that has gathered while one write lasts goes with the next.
+//!
+//! Invariants:
+//! - O1 what waits is bounded; what does not fit, or waits when the connection is lost, is lost.
+//! - O2 a request that was taken is answered, or its asker hears that the connection was lost.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fader_chain::{Envelope, Message, NodeId, put_varint};
+use parking_lot::{Condvar, Mutex};
+use rand::RngExt;
+use rustix::net::RecvFlags;
+
+use super::handshake::call;
+use super::record::{Lane, PIECE_MAX, Sealer, put_message};
+use super::refusal::{PeerError, Who};
+use super::traffic::Traffic;
+use super::{Common, Peer};
+
+/// Messages that may wait. Entries in them are those of the log's window: they are not copied.
+const LETTERS_MAX: usize = 4096;
+/// Bytes of long messages that may wait.
+const BULK_BYTES_MAX: usize = 64 << 20;
+/// A message that is longer lets others go before it.
+const LONG: usize = 16 << 10;
+/// What of the bulk lane goes with one write, beside all that is prompt.
+const BULK_WRITE: usize = 4 * PIECE_MAX;
+/// Kept of a buffer that was needed once.
+const BUFFER_KEPT: usize = 1 << 20;
+/// How long a connection may take to come about, before its handshake.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How long one write may take.
+const WRITE: Duration = Duration::from_secs(5);
+/// How often an idle connection says that it is there.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+/// When a lost connection is tried again, at first and at most.
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_millis(500);
+
+pub(super) const KIND_ENVELOPE: u8 = 1;
+pub(super) const KIND_REQUEST: u8 = 2;
+pub(super) const KIND_ANSWER: u8 = 3;
+
+/// What goes to another node.
+pub(super) enum Letter {
+    /// What a member says.
+    Envelope(Envelope),
+    /// What a client asks, under the asker's number.
+    Request(u64, Bytes),
+    /// What comes of it.
+    Answer(u64, Bytes),
+}
+
+/// ```text
+/// body := 1 envelope | 2 number request | 3 number answer
+/// ```
+impl Letter {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, number, bytes) = match self {
+            Letter::Envelope(envelope) => {
+                out.push(KIND_ENVELOPE);
+                return envelope.encode(out);
+            }
+            Letter::Request(number, bytes) => (KIND_REQUEST, number, bytes),
+            Letter::Answer(number, bytes) => (KIND_ANSWER, number, bytes),
+        };
+        out.push(kind);
+        put_varint(out, *number);
+        out.extend_from_slice(bytes);
+    }
+
+    /// Whether it must arrive in its place: an entry that comes before its predecessor is sent
+    /// again.
+    fn keeps_order(&self) -> bool {
+        let Letter::Envelope(envelope) = self else {
+            return false;
+        };
+        matches!(
+            envelope.message,
+            Message::Append { .. } | Message::Hello { .. }
+        )
+    }
+}
+
+/// The way to one node.
+pub(super) struct Outgoing {
+    node: NodeId,
+    peer: Peer,
+    traffic: Arc<Traffic>,
+    queue: Mutex<Queue>,
+    due: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    letters: Vec<Letter>,
+    /// The connection, while there is one.
+    stream: Option<TcpStream>,
+    is_closed: bool,
+}
+
+/// What has been encoded and not written.
+#[derive(Default)]
+struct Lanes {
+    prompt: Vec<u8>,
+    bulk: VecDeque<Bytes>,
+    bulk_bytes: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(node: NodeId, peer: Peer, traffic: Arc<Traffic>) -> Self {
+        Outgoing {
+            node,
+            peer,
+            traffic,
+            queue: Mutex::default(),
+            due: Condvar::new(),
+        }
+    }
+
+    /// Where it goes.
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        self.queue.lock().stream.is_some()
+    }
+
+    /// Queues a letter. Says whether there was room.
+    pub(super) fn send(&self, letter: Letter) -> bool {
+        let mut queue = self.queue.lock();
+        let has_room = queue.letters.len() < LETTERS_MAX && !queue.is_closed;
+        if has_room {
+            queue.letters.push(letter);
+            self.due.notify_one();
+        } else {
+            self.traffic.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    /// Ends the connection, and its thread soon.
+    pub(super) fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
+        if let Some(stream) = queue.stream.take() {
+            // One that is not connected any more is as good.
+            drop(stream.shutdown(std::net::Shutdown::Both));
+        }
+        self.due.notify_one();
+    }
+
+    /// Keeps the connection up until it is closed.
+    pub(super) fn run(&self, common: &Common) {
+        let mut retry = RETRY_MIN;
+        while !self.queue.lock().is_closed {
+            let error = match self.connect(common) {
+                Ok((stream, sealer)) => {
+                    retry = RETRY_MIN;
+                    self.pump(&stream, sealer)
+                }
+                Err(error) => Err(error),
+            };
+            let lost = self.disconnected();
+            self.traffic.lost.fetch_add(lost, Ordering::Relaxed);
+            common.asks.fail(self.node);
+            if let Err(error) = error {
+                common.complaints.log(Who::Node(self.node), &error);
+            }
+            self.pause(retry.mul_f64(rand::rng().random_range(0.5..1.0)));
+            retry = RETRY_MAX.min(2 * retry);
+        }
+    }
+
+    fn connect(&self, common: &Common) -> Result<(TcpStream, Sealer), PeerError> {
+        let Peer { address, disk } = self.peer;
+        let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+        stream.set_nodelay(true)?;
+        let (met, cipher) = call(&stream, &common.key, common.me(), (self.node, disk))?;
+        let mut sealer = Sealer::new(cipher);
+        let mut first = Vec::new();
+        sealer.sign_of_life(&mut first);
+        stream.set_write_timeout(Some(WRITE))?;
+        (&stream).write_all(&first)?;
+        let mut queue = self.queue.lock();
+        if queue.is_closed {
+            return Err(PeerError::Ended);
+        }
+        queue.stream = Some(stream.try_clone()?);
+        drop(queue);
+        self.traffic.connections.fetch_add(1, Ordering::Relaxed);
+        common.complaints.forget(Who::Node(self.node));
+        let (node, version) = (self.node, met.version);
+        tracing::info!(peer = %node, %address, version, "connected to a node");
+        Ok((stream, sealer))
+    }
+
+    /// Writes what there is, until the connection is lost, or closed.
+    fn pump(&self, mut stream: &TcpStream, mut sealer: Sealer) -> Result<(), PeerError> {
+        let mut lanes = Lanes::default();
+        let mut out = Vec::new();
+        loop {
+            let Some(letters) = self.wait(lanes.bulk.is_empty()) else {
+                return Ok(());
+            };
+            for letter in letters {
+                self.encode(&letter, &mut lanes);
+            }
+            out.clear();
+            lanes.seal(&mut sealer, &mut out);
+            if out.is_empty() {
+                sealer.sign_of_life(&mut out);
+            }
+            // Else the first write after its end would be lost, and nobody the wiser.
+            is_silent(stream)?;
+            stream.write_all(&out)?;
+            let written = out.len() as u64;
+            self.traffic
+                .bytes_sent
+                .fetch_add(written, Ordering::Relaxed);
+            out.shrink_to(BUFFER_KEPT);
+        }
+    }
+
+    fn encode(&self, letter: &Letter, lanes: &mut Lanes) {
+        let counter = match lanes.put(letter) {
+            true => &self.traffic.sent,
+            false => &self.traffic.lost,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All that has gathered, waiting for it where nothing else is to be done; `None` at the end.
+    fn wait(&self, waits: bool) -> Option<Vec<Letter>> {
+        let mut queue = self.queue.lock();
+        let end = Instant::now() + SIGN_OF_LIFE;
+        while waits && queue.letters.is_empty() && !queue.is_closed {
+            if self.due.wait_until(&mut queue, end).timed_out() {
+                break;
+            }
+        }
+        (!queue.is_closed).then(|| std::mem::take(&mut queue.letters))
+    }
+
+    /// Forgets the connection and what waited for it. Says how much that was.
+    fn disconnected(&self) -> u64 {
+        let mut queue = self.queue.lock();
+        queue.stream = None;
+        std::mem::take(&mut queue.letters).len() as u64
+    }
+
+    fn pause(&self, time: Duration) {
+        let end = Instant::now() + time;
+        let mut queue = self.queue.lock();
+        while !queue.is_closed && !self.due.wait_until(&mut queue, end).timed_out() {}
+    }
+}
+
+impl Lanes {
+    /// Encodes a letter. Says whether it can be sent.
+    fn put(&mut self, letter: &Letter) -> bool {
+        let start = self.prompt.len();
+        if !put_message(&mut self.prompt, |out| letter.encode(out)) {
+            tracing::error!("a message is too long to be sent");
+            return false;
+        }
+        let size = self.prompt.len() - start;
+        if size <= LONG || letter.keeps_order() {
+            return true;
+        }
+        let long = self.prompt.split_off(start);
+        let has_room = self.bulk_bytes + size <= BULK_BYTES_MAX;
+        if has_room {
+            self.bulk_bytes += size;
+            self.bulk.push_back(long.into());
+        }
+        has_room
+    }
+
+    /// Seals all that is prompt and some of what is not.
+    fn seal(&mut self, sealer: &mut Sealer, out: &mut Vec<u8>) {
+        sealer.frames(Lane::Prompt, &self.prompt, out);
+        self.prompt.clear();
+        self.prompt.shrink_to(BUFFER_KEPT);
+        let mut room = BULK_WRITE;
+        while let Some(long) = self.bulk.front_mut()
+            && room != 0
+        {
+            let piece = long.split_to(room.min(long.len()));
+            if long.is_empty() {
+                self.bulk.pop_front();
+            }
+            room -= piece.len();
+            self.bulk_bytes -= piece.len();
+            sealer.frames(Lane::Bulk, &piece, out);
+        }
+    }
+}
+
+/// Whether the other side of a connection on which it says nothing is still there.
+fn is_silent(stream: &TcpStream) -> Result<(), PeerError> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(stream, &mut [0_u8; 1], flags) {
+        Ok((_, 0)) => Err(PeerError::Ended),
+        Ok(_) => Err(PeerError::Frame),
+        Err(rustix::io::Errno::AGAIN) => Ok(()),
+        Err(error) => Err(PeerError::Io(error.into())),
+    }
+}
