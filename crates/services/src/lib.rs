@@ -7,6 +7,7 @@
 //! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
 
 pub mod catalog;
+pub mod forward;
 mod key;
 pub mod level;
 mod map_view;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use fader_chain::NodeId;
+use fader_services::forward::Told;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -17,18 +17,18 @@ pub(super) struct Asks(Mutex<State>);
 #[derive(Default)]
 struct State {
     next: u64,
-    waiting: BTreeMap<(NodeId, u64), oneshot::Sender<Bytes>>,
+    waiting: BTreeMap<(NodeId, u64), oneshot::Sender<Told>>,
 }
 
 impl Asks {
     /// A number for a request to `node`, and where its answer will come; nothing where it owes too
     /// many.
-    pub(super) fn begin(&self, node: NodeId) -> Option<(u64, oneshot::Receiver<Bytes>)> {
+    pub(super) fn begin(&self, node: NodeId) -> Option<(u64, oneshot::Receiver<Told>)> {
         let mut state = self.0.lock();
         let range = (node, 0)..=(node, u64::MAX);
         if ASKS_MAX <= state.waiting.range(range.clone()).count() {
             // Whoever gave up waits no more.
-            let given_up = |_: &_, sender: &mut oneshot::Sender<Bytes>| sender.is_closed();
+            let given_up = |_: &_, sender: &mut oneshot::Sender<Told>| sender.is_closed();
             state
                 .waiting
                 .extract_if(range.clone(), given_up)
@@ -45,10 +45,10 @@ impl Asks {
     }
 
     /// An answer came. One that nobody waits for any more is nobody's.
-    pub(super) fn answer(&self, node: NodeId, number: u64, answer: Bytes) {
+    pub(super) fn answer(&self, node: NodeId, number: u64, told: Told) {
         let waiting = self.0.lock().waiting.remove(&(node, number));
         if let Some(sender) = waiting {
-            drop(sender.send(answer));
+            drop(sender.send(told));
         }
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Envelope, NodeId, Reader};
+use fader_services::forward::{Asked, Told};
 use parking_lot::Mutex;
 
 use super::handshake::{Timed, answer};
@@ -28,6 +29,8 @@ use super::{Common, Reply};
 const UNKNOWN_MAX: usize = 16;
 /// How long a connection may say nothing at all.
 const SILENCE: Duration = Duration::from_secs(3);
+/// How long another node may want to wait for an answer.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
 /// How long to wait when the system gives no connection, such as for want of descriptors.
@@ -180,15 +183,16 @@ fn take(
             common.inbox.deliver(envelope);
         }
         KIND_REQUEST => {
-            let number = reader.varint()?;
-            let outgoing = common.outgoing(node);
-            common
-                .inbox
-                .serve(reader.rest(), Reply::new(number, outgoing));
+            let (number, patience) = (reader.varint()?, reader.varint()?);
+            let asked = Asked::decode(reader.rest())?;
+            let reply = Reply::new(number, common.outgoing(node));
+            let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
+            common.inbox.serve(asked, patience, reply);
         }
         KIND_ANSWER => {
             let number = reader.varint()?;
-            common.asks.answer(node, number, reader.rest());
+            let told = Told::decode(reader.rest())?;
+            common.asks.answer(node, number, told);
         }
         _ => return Err(DecodeError::new("the kind of what is in a frame").into()),
     }

@@ -29,11 +29,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use bytes::Bytes;
 use fader_chain::{DiskId, Envelope, Identity, NodeId};
+use fader_services::forward::{Asked, Told};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
 
 use asks::Asks;
 use handshake::{Me, VERSIONS};
@@ -57,8 +57,8 @@ pub(crate) trait Outbox: Send + Sync {
 pub trait Inbox: Send + Sync {
     /// What a member says. It may be lost.
     fn deliver(&self, envelope: Envelope);
-    /// A client's request that another node handed on.
-    fn serve(&self, request: Bytes, reply: Reply);
+    /// A client's request that another node handed on, and how long that node waits.
+    fn serve(&self, asked: Asked, patience: Duration, reply: Reply);
 }
 
 /// What the coordinator knows of a node.
@@ -68,6 +68,15 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The disk that its number was given to.
     pub disk: DiskId,
+}
+
+/// Why nothing was heard of a request that was handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unheard {
+    /// The other node did not get it.
+    Untouched,
+    /// It may have got it: the connection was lost, or it did not answer in time.
+    Unknown,
 }
 
 /// The way back to a node that handed on a request.
@@ -82,9 +91,9 @@ impl Reply {
     }
 
     /// Sends the answer. It may be lost: then its asker hears that the connection was.
-    pub fn send(self, answer: Bytes) {
+    pub fn send(self, told: &Told) {
         if let Some(outgoing) = self.outgoing {
-            outgoing.send(Letter::Answer(self.number, answer));
+            outgoing.send(Letter::Answer(self.number, told.encode()));
         }
     }
 }
@@ -212,17 +221,29 @@ impl Peers {
         }
     }
 
-    /// Hands a request to another node; nothing where it certainly did not get it. Where the answer
-    /// fails to come, it may have.
-    pub fn ask(&self, node: NodeId, request: Bytes) -> Option<oneshot::Receiver<Bytes>> {
-        let outgoing = self.common.outgoing(node)?;
+    /// Hands a request to another node, and waits for what comes of it.
+    ///
+    /// # Errors
+    /// [`Unheard`]: whether the other node may have done it.
+    pub async fn forward(
+        &self,
+        node: NodeId,
+        asked: &Asked,
+        patience: Duration,
+    ) -> Result<Told, Unheard> {
+        let outgoing = self.common.outgoing(node).ok_or(Unheard::Untouched)?;
         if !outgoing.is_connected() {
-            return None;
+            return Err(Unheard::Untouched);
         }
-        let (number, answer) = self.common.asks.begin(node)?;
-        outgoing
-            .send(Letter::Request(number, request))
-            .then_some(answer)
+        let (number, told) = self.common.asks.begin(node).ok_or(Unheard::Untouched)?;
+        let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        if !outgoing.send(Letter::Request(number, millis, asked.encode())) {
+            return Err(Unheard::Untouched);
+        }
+        match tokio::time::timeout(patience, told).await {
+            Ok(Ok(told)) => Ok(told),
+            Ok(Err(_)) | Err(_) => Err(Unheard::Unknown),
+        }
     }
 
     /// Where it listens.

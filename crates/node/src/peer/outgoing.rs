@@ -54,28 +54,34 @@ pub(super) const KIND_ANSWER: u8 = 3;
 pub(super) enum Letter {
     /// What a member says.
     Envelope(Envelope),
-    /// What a client asks, under the asker's number.
-    Request(u64, Bytes),
+    /// What a client asks, under the asker's number, and how many milliseconds it waits.
+    Request(u64, u64, Bytes),
     /// What comes of it.
     Answer(u64, Bytes),
 }
 
 /// ```text
-/// body := 1 envelope | 2 number request | 3 number answer
+/// body := 1 envelope | 2 number patience_ms asked | 3 number told
 /// ```
 impl Letter {
     fn encode(&self, out: &mut Vec<u8>) {
-        let (kind, number, bytes) = match self {
+        match self {
             Letter::Envelope(envelope) => {
                 out.push(KIND_ENVELOPE);
-                return envelope.encode(out);
+                envelope.encode(out);
             }
-            Letter::Request(number, bytes) => (KIND_REQUEST, number, bytes),
-            Letter::Answer(number, bytes) => (KIND_ANSWER, number, bytes),
-        };
-        out.push(kind);
-        put_varint(out, *number);
-        out.extend_from_slice(bytes);
+            Letter::Request(number, patience, asked) => {
+                out.push(KIND_REQUEST);
+                put_varint(out, *number);
+                put_varint(out, *patience);
+                out.extend_from_slice(asked);
+            }
+            Letter::Answer(number, told) => {
+                out.push(KIND_ANSWER);
+                put_varint(out, *number);
+                out.extend_from_slice(told);
+            }
+        }
     }
 
     /// Whether it must arrive in its place: an entry that comes before its predecessor is sent

@@ -7,6 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use fader_chain::{EntryId, Incarnation, Message};
+use fader_services::catalog::AccountId;
+use fader_services::level::Demand;
+use fader_services::simpledb::Request;
 
 use super::*;
 
@@ -22,8 +25,7 @@ fn identity(node: u32) -> Identity {
     }
 }
 
-/// Hands on what comes; answers requests with what they say, back to front. One that is empty it
-/// keeps to itself.
+/// Hands on what comes; answers reads with the domain that they name. Writes it keeps to itself.
 struct Heard {
     envelopes: Mutex<Sender<Envelope>>,
     kept: Mutex<Vec<Reply>>,
@@ -34,12 +36,33 @@ impl Inbox for Heard {
         drop(self.envelopes.lock().send(envelope));
     }
 
-    fn serve(&self, request: Bytes, reply: Reply) {
-        if request.is_empty() {
-            return self.kept.lock().push(reply);
+    fn serve(&self, asked: Asked, _: Duration, reply: Reply) {
+        match asked {
+            Asked::Read(_, request, _) => reply.send(&named(request.domain().unwrap())),
+            _ => self.kept.lock().push(reply),
         }
-        reply.send(request.iter().rev().copied().collect());
     }
+}
+
+fn named(domain: &str) -> Told {
+    Told::NotHere(domain.to_owned())
+}
+
+/// A request that names this domain.
+fn asks(domain: &str) -> (AccountId, Request, Demand) {
+    let domain = domain.to_owned();
+    let request = Request::DomainMetadata { domain };
+    (AccountId("1".to_owned()), request, Demand::default())
+}
+
+fn read(domain: &str) -> Asked {
+    let (account, request, demand) = asks(domain);
+    Asked::Read(account, request, demand)
+}
+
+fn write() -> Asked {
+    let (account, request, demand) = asks("d");
+    Asked::Write(account, request, demand)
 }
 
 struct Node {
@@ -231,7 +254,7 @@ fn who_is_no_member_any_more_is_cut_and_refused() {
             .contains(&reason.to_owned())
     });
     assert!(!one.peers.counters()[&NodeId(2)].is_connected);
-    assert!(one.peers.ask(NodeId(2), Bytes::from_static(b"?")).is_none());
+    assert_eq!(forward(&one.peers, &write()), Err(Unheard::Untouched));
     know(&[&one, &two]);
     one.reaches(&two);
     one.peers.send(NodeId(2), confirm(1, 1));
@@ -251,29 +274,56 @@ fn a_node_is_followed_to_another_address() {
     two.hears(&confirm(1, 1));
 }
 
+/// What node 2 tells of what node 1 asks.
+fn forward(one: &Peers, asked: &Asked) -> Result<Told, Unheard> {
+    forward_within(one, asked, PATIENCE)
+}
+
+fn forward_within(one: &Peers, asked: &Asked, patience: Duration) -> Result<Told, Unheard> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(one.forward(NodeId(2), asked, patience))
+}
+
 #[test]
 fn a_request_is_answered() {
     let (_, one, _two) = two();
-    let answers: Vec<_> = (0..100)
-        .map(|number| one.peers.ask(NodeId(2), format!("{number}.").into()))
-        .collect();
-    for (number, answer) in answers.into_iter().enumerate() {
-        let answer = answer.unwrap().blocking_recv().unwrap();
-        let expected: Bytes = format!("{number}.").bytes().rev().collect();
-        assert_eq!(answer, expected);
-    }
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let one = &one.peers;
+            scope.spawn(move || {
+                let domain = format!("domain{number}");
+                assert_eq!(forward(one, &read(&domain)), Ok(named(&domain)));
+            });
+        }
+    });
 }
 
 #[test]
 fn o2_who_asked_hears_of_a_lost_connection() {
     let (_, one, two) = two();
-    let unanswered = one.peers.ask(NodeId(2), Bytes::new()).unwrap();
-    eventually(|| two.peers.counters()[&NodeId(1)].received == 1);
-    two.peers.common.sessions.end(NodeId(1));
-    assert!(unanswered.blocking_recv().is_err());
+    let asker = &one.peers;
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward(asker, &write()));
+        eventually(|| two.peers.counters()[&NodeId(1)].received == 1);
+        two.peers.common.sessions.end(NodeId(1));
+        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+    });
+    eventually(|| forward(&one.peers, &read("d")) == Ok(named("d")));
+    let before = two.peers.counters()[&NodeId(1)].received;
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward(asker, &write()));
+        eventually(|| two.peers.counters()[&NodeId(1)].received > before);
+        two.peers.close();
+        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+    });
+}
 
-    one.reaches(&two);
-    let unanswered = one.peers.ask(NodeId(2), Bytes::new()).unwrap();
-    drop(two);
-    assert!(unanswered.blocking_recv().is_err());
+#[test]
+fn who_asked_waits_no_longer_than_it_said() {
+    let (_, one, _two) = two();
+    let told = forward_within(&one.peers, &write(), Duration::from_millis(1));
+    assert_eq!(told, Err(Unheard::Unknown));
 }

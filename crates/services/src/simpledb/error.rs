@@ -58,6 +58,58 @@ pub enum Code {
     UriTooLong,
 }
 
+/// All codes, in their order.
+const ALL: [Code; 48] = [
+    Code::AccessFailure,
+    Code::AttributeDoesNotExist,
+    Code::AuthFailure,
+    Code::AuthMissingFailure,
+    Code::ConditionalCheckFailed,
+    Code::DuplicateItemName,
+    Code::ExistsAndExpectedValue,
+    Code::FeatureDeprecated,
+    Code::IncompleteExpectedExpression,
+    Code::IncompleteExpectedValues,
+    Code::IncompleteSignature,
+    Code::InternalError,
+    Code::InvalidAction,
+    Code::InvalidClientTokenId,
+    Code::InvalidHttpAuthHeader,
+    Code::InvalidHttpRequest,
+    Code::InvalidNextToken,
+    Code::InvalidNumberPredicates,
+    Code::InvalidNumberValueTests,
+    Code::InvalidParameterCombination,
+    Code::InvalidParameterValue,
+    Code::InvalidQueryExpression,
+    Code::InvalidSortExpression,
+    Code::InvalidUri,
+    Code::MissingAction,
+    Code::MissingParameter,
+    Code::MultiValuedAttribute,
+    Code::MultipleExistsConditions,
+    Code::MultipleExpectedNames,
+    Code::MultipleExpectedValues,
+    Code::NoSuchDomain,
+    Code::NoSuchVersion,
+    Code::NotYetImplemented,
+    Code::NumberDomainAttributesExceeded,
+    Code::NumberDomainBytesExceeded,
+    Code::NumberDomainsExceeded,
+    Code::NumberItemAttributesExceeded,
+    Code::NumberSubmittedAttributesExceeded,
+    Code::NumberSubmittedItemsExceeded,
+    Code::QueryTimeout,
+    Code::RequestExpired,
+    Code::RequestTimeout,
+    Code::ServiceUnavailable,
+    Code::SignatureDoesNotMatch,
+    Code::TentativeValueLost,
+    Code::TooManyRequestedAttributes,
+    Code::UnsupportedHttpVerb,
+    Code::UriTooLong,
+];
+
 /// What a write is refused with because of the state it finds, rather than because of its
 /// parameters: such a refusal is an entry (D12).
 const OF_DECISIONS: [Code; 8] = [
@@ -72,6 +124,11 @@ const OF_DECISIONS: [Code; 8] = [
 ];
 
 impl Code {
+    /// The code with this name on the wire.
+    pub fn named(name: &str) -> Option<Code> {
+        ALL.into_iter().find(|code| code.name() == name)
+    }
+
     /// The code with this name on the wire, if a write may be refused with it because of the state
     /// it finds.
     pub fn of_decision(name: &str) -> Option<Code> {

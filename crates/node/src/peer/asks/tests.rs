@@ -4,15 +4,19 @@ use super::*;
 
 const NODE: NodeId = NodeId(1);
 
+fn told(why: &str) -> Told {
+    Told::NotHere(why.to_owned())
+}
+
 #[test]
 fn an_answer_finds_its_asker_once() {
     let asks = Asks::default();
     let (first, mut one) = asks.begin(NODE).unwrap();
     let (second, mut two) = asks.begin(NODE).unwrap();
-    asks.answer(NodeId(2), first, Bytes::from_static(b"of another node"));
-    asks.answer(NODE, second, Bytes::from_static(b"two"));
-    asks.answer(NODE, second, Bytes::from_static(b"again"));
-    assert_eq!(two.try_recv().unwrap(), "two");
+    asks.answer(NodeId(2), first, told("of another node"));
+    asks.answer(NODE, second, told("two"));
+    asks.answer(NODE, second, told("again"));
+    assert_eq!(two.try_recv().unwrap(), told("two"));
     assert!(one.try_recv().is_err());
     asks.fail(NODE);
     assert!(one.blocking_recv().is_err());

@@ -240,6 +240,9 @@ fn messages_that_are_none_are_refused() {
     victim.refuses_messages(&[&[9]], "malformed bytes: the kind of what is in a frame");
     victim.refuses_messages(&[&[]], "malformed bytes: an early end");
     victim.refuses_messages(&[&[2, 0x80]], "malformed bytes: an early end");
+    let version = "malformed bytes: the version of what is forwarded";
+    victim.refuses_messages(&[&[2, 0, 0, 9]], version);
+    victim.refuses_messages(&[&[3, 0, 1, 9]], "malformed bytes: what is told");
 }
 
 #[test]

@@ -73,3 +73,13 @@ fn a_failure_of_the_store_is_internal_and_free() {
     );
     assert_eq!(error.box_usage, BoxUsage(0));
 }
+
+#[test]
+fn every_code_is_found_by_its_name() {
+    assert_eq!(ALL.len(), Code::UriTooLong as usize + 1);
+    for (at, code) in ALL.into_iter().enumerate() {
+        assert_eq!(code as usize, at);
+        assert_eq!(Code::named(&code.name()), Some(code));
+    }
+    assert_eq!(Code::named("What"), None);
+}

@@ -1,0 +1,421 @@
+//! What is forwarded comes back as it went; its bytes are frozen; what is none of it is refused.
+
+use std::fmt::Debug;
+
+use expect_test::{Expect, expect};
+use fader_chain::{EntryId, RequestId, Stamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::catalog::{AccessKey, KeyStatus};
+use crate::level::{Bound, Cause, Level, Notice, Outcome, Outcomes, Preference};
+use crate::simpledb::{
+    Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Expected, Item,
+    ItemDelete, ItemPut, PageToken, Reply,
+};
+use crate::{Mode, ViewError};
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn token() -> Option<PageToken> {
+    Some(PageToken(Bytes::from_static(b"token")))
+}
+
+fn preference() -> Preference {
+    Preference {
+        level: Level::Eventual {
+            r: 2,
+            w: 3,
+            sloppy: true,
+        },
+        bound: Some(Bound::Millis(500)),
+    }
+}
+
+fn expected() -> Vec<Expected> {
+    vec![Expected {
+        name: text("e"),
+        value: None,
+        exists: Some(false),
+    }]
+}
+
+fn put() -> ItemPut {
+    ItemPut {
+        item: text("i"),
+        attributes: vec![AttributePut {
+            name: text("n"),
+            value: text("v"),
+            replace: true,
+        }],
+    }
+}
+
+fn delete() -> ItemDelete {
+    ItemDelete {
+        item: None,
+        attributes: vec![AttributeDelete {
+            name: text("n"),
+            value: None,
+        }],
+    }
+}
+
+fn writes() -> Vec<Request> {
+    let domain = || "d".to_owned();
+    vec![
+        Request::CreateDomain {
+            domain: domain(),
+            mode: Some(Mode::Mixed),
+            preference: Some(preference()),
+        },
+        Request::DeleteDomain { domain: domain() },
+        Request::PutAttributes {
+            domain: domain(),
+            put: put(),
+            expected: expected(),
+        },
+        Request::BatchPutAttributes {
+            domain: domain(),
+            puts: vec![put(), put()],
+        },
+        Request::DeleteAttributes {
+            domain: domain(),
+            delete: delete(),
+            expected: expected(),
+        },
+        Request::BatchDeleteAttributes {
+            domain: domain(),
+            deletes: vec![delete()],
+        },
+    ]
+}
+
+fn reads() -> Vec<Request> {
+    let domain = || "d".to_owned();
+    vec![
+        Request::ListDomains {
+            max_count: Some(-7),
+            next_token: token(),
+        },
+        Request::DomainMetadata { domain: domain() },
+        Request::GetAttributes {
+            domain: domain(),
+            item: "i".to_owned(),
+            names: vec!["n".to_owned()],
+            consistent: true,
+        },
+        Request::Select {
+            expression: "select * from d".to_owned(),
+            next_token: None,
+            consistent: false,
+        },
+        Request::ExplainSelect {
+            expression: "select * from d".to_owned(),
+        },
+        Request::Query {
+            domain: domain(),
+            expression: text("['a' = 'b']"),
+            max_count: Some(i64::MAX),
+            next_token: token(),
+            attributes: Some(Vec::new()),
+        },
+    ]
+}
+
+fn name() -> RequestId {
+    RequestId {
+        client: 1,
+        seq: 300,
+        part: 0,
+    }
+}
+
+fn demand() -> Demand {
+    Demand {
+        level: Level::Barrier,
+        bound: Some(Bound::Versions(3)),
+        session: Some(Bytes::from_static(b"session")),
+        request: Some(name()),
+        digest: 0x0102,
+        outcome: true,
+        preference: Some(preference()),
+    }
+}
+
+fn access_key() -> AccessKey {
+    AccessKey {
+        id: "AKIA".to_owned(),
+        account: AccountId("1".to_owned()),
+        sealed_secret: Bytes::from_static(b"sealed"),
+        status: KeyStatus::Disabled,
+        created_ms: 5,
+        note: "note".to_owned(),
+        preference: None,
+    }
+}
+
+fn asked() -> Vec<Asked> {
+    let account = || AccountId("1".to_owned());
+    let id = || "AKIA".to_owned();
+    let writes = writes()
+        .into_iter()
+        .map(|it| Asked::Write(account(), it, Demand::default()));
+    let reads = reads()
+        .into_iter()
+        .map(|it| Asked::Read(account(), it, demand()));
+    let commands = [
+        Command::CreateKey(access_key()),
+        Command::SetKeyStatus {
+            id: id(),
+            status: KeyStatus::Active,
+        },
+        Command::SetKeyPreference {
+            id: id(),
+            preference: Some(preference()),
+        },
+        Command::RotateKey {
+            id: id(),
+            replacement: access_key(),
+        },
+    ];
+    let commands = commands.map(Asked::Catalog);
+    writes.chain(reads).chain(commands).collect()
+}
+
+fn replies() -> Vec<Reply> {
+    let bytes = Bytes::from_static;
+    let attribute = || Attribute {
+        name: bytes(b"n"),
+        value: bytes(b"v"),
+    };
+    vec![
+        Reply::Done,
+        Reply::Domains {
+            names: vec!["d".to_owned()],
+            next_token: token(),
+        },
+        Reply::Metadata(DomainMetadata {
+            item_count: 1,
+            timestamp_s: 7,
+            ..DomainMetadata::default()
+        }),
+        Reply::Attributes(vec![attribute()]),
+        Reply::Items {
+            items: vec![Item {
+                name: bytes(b"i"),
+                attributes: vec![attribute()],
+            }],
+            next_token: None,
+        },
+        Reply::ItemNames {
+            names: vec![bytes(b"i")],
+            next_token: token(),
+        },
+        Reply::Plan(vec!["line".to_owned()]),
+    ]
+}
+
+fn receipt() -> Receipt {
+    Receipt {
+        stamp: Some(Stamp::strong(EntryId::new(1, 2))),
+        version: Some(EntryId::new(1, 2)),
+        tentative: true,
+        outcome: Some(Outcomes {
+            common: Outcome::Applied,
+            parts: vec![
+                (1, Outcome::Superseded(None)),
+                (2, Outcome::Superseded(Some(Cause::Gone))),
+                (3, Outcome::Detached),
+            ],
+        }),
+        session: Some(Bytes::from_static(b"next")),
+        settled: vec![Notice {
+            name: name(),
+            outcome: Outcome::Superseded(Some(Cause::Limit(Code::NumberDomainBytesExceeded))),
+        }],
+    }
+}
+
+fn told() -> Vec<Told> {
+    let answered = |reply| Answered {
+        reply,
+        box_usage: BoxUsage(300),
+    };
+    let replies = replies()
+        .into_iter()
+        .map(|it| Told::Request(Ok((answered(it), receipt()))));
+    let others = [
+        Told::NotHere("not the head".to_owned()),
+        Told::Request(Ok((answered(Reply::Done), Receipt::default()))),
+        Told::Request(Err(Error::new(Code::InvalidUri, "message"))),
+        Told::Catalog(Ok(())),
+        Told::Catalog(Err(Refusal::NoSuchKey("id".to_owned()))),
+        Told::Catalog(Err(Refusal::KeyExists("id".to_owned()))),
+        Told::Catalog(Err(Refusal::Invalid("why".to_owned()))),
+        Told::Catalog(Err(Refusal::View(ViewError("why".to_owned())))),
+    ];
+    replies.chain(others).collect()
+}
+
+#[track_caller]
+fn check(all: &[Bytes], frozen: &Expect) {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|it| format!("{it:02x}")).collect() };
+    let lines = all.iter().map(|bytes| {
+        let lines: Vec<_> = bytes.chunks(40).map(hex).collect();
+        lines.join("\n  ") + "\n"
+    });
+    frozen.assert_eq(&lines.collect::<String>());
+}
+
+#[test]
+fn the_bytes_are_frozen() {
+    let asked: Vec<_> = asked().iter().map(Asked::encode).collect();
+    check(
+        &asked,
+        &expect![[r#"
+        01000131000164010201030203010100f40300000000000000000000000000000000000000000000
+        0100013101016400000000000000000000000000000000000000000000
+        010001310401640101690101016e0101760101010165000100000000000000000000000000000000
+          00000000000000
+        01000131050164020101690101016e010176010101690101016e0101760100000000000000000000
+          000000000000000000000000
+        01000131060164000101016e00010101650001000000000000000000000000000000000000000000
+          0000
+        0100013107016401000101016e0000000000000000000000000000000000000000000000
+        0101013102010d0105746f6b656e02010103010773657373696f6e01000000000000000000000000
+          00000001ac0200000000000000000000000000000001020101030203010100f403
+        0101013103016402010103010773657373696f6e0100000000000000000000000000000001ac0200
+          000000000000000000000000000001020101030203010100f403
+        01010131080164016901016e0102010103010773657373696f6e0100000000000000000000000000
+          000001ac0200000000000000000000000000000001020101030203010100f403
+        01010131090f73656c656374202a2066726f6d2064000002010103010773657373696f6e01000000
+          00000000000000000000000001ac0200000000000000000000000000000001020101030203010100
+          f403
+        010101310a0f73656c656374202a2066726f6d206402010103010773657373696f6e010000000000
+          0000000000000000000001ac0200000000000000000000000000000001020101030203010100f403
+        010101310b0164010b5b276127203d202762275d01feffffffffffffffff010105746f6b656e0100
+          02010103010773657373696f6e0100000000000000000000000000000001ac020000000000000000
+          0000000000000001020101030203010100f403
+        01020004414b49410131067365616c65640105046e6f746500
+        01020104414b494100
+        01020204414b494101030203010100f403
+        01020304414b494104414b49410131067365616c65640105046e6f746500
+    "#]],
+    );
+    let told: Vec<_> = told().iter().map(Told::encode).collect();
+    check(
+        &told,
+        &expect![[r#"
+        010100ac02010101020101020101000301010002010101030201046e657874010000000000000000
+          0000000000000001ac0200010100194e756d626572446f6d61696e42797465734578636565646564
+        0101010101640105746f6b656eac02010101020101020101000301010002010101030201046e6578
+          740100000000000000000000000000000001ac0200010100194e756d626572446f6d61696e427974
+          65734578636565646564
+        01010201000000000007ac02010101020101020101000301010002010101030201046e6578740100
+          000000000000000000000000000001ac0200010100194e756d626572446f6d61696e427974657345
+          78636565646564
+        01010301016e0176ac02010101020101020101000301010002010101030201046e65787401000000
+          00000000000000000000000001ac0200010100194e756d626572446f6d61696e4279746573457863
+          6565646564
+        01010401016901016e017600ac02010101020101020101000301010002010101030201046e657874
+          0100000000000000000000000000000001ac0200010100194e756d626572446f6d61696e42797465
+          734578636565646564
+        0101050101690105746f6b656eac02010101020101020101000301010002010101030201046e6578
+          740100000000000000000000000000000001ac0200010100194e756d626572446f6d61696e427974
+          65734578636565646564
+        01010601046c696e65ac02010101020101020101000301010002010101030201046e657874010000
+          0000000000000000000000000001ac0200010100194e756d626572446f6d61696e42797465734578
+          636565646564
+        01000c6e6f74207468652068656164
+        010100ac02000000000000
+        01020a496e76616c6964555249076d65737361676583b60d
+        0103
+        010400026964
+        010401026964
+        01040203776879
+        01040303776879
+    "#]],
+    );
+}
+
+#[track_caller]
+fn comes_back<T: Debug>(it: &T, bytes: &Bytes, decode: impl Fn(Bytes) -> Result<T, DecodeError>) {
+    let decoded = decode(bytes.clone()).unwrap();
+    assert_eq!(format!("{decoded:?}"), format!("{it:?}"));
+    for size in 0..bytes.len() {
+        assert!(decode(bytes.slice(..size)).is_err(), "{size} of {it:?}");
+    }
+    let longer = Bytes::from([&bytes[..], &[0]].concat());
+    assert!(decode(longer).is_err());
+}
+
+#[test]
+fn all_comes_back_and_nothing_else_does() {
+    for it in asked() {
+        comes_back(&it, &it.encode(), Asked::decode);
+    }
+    for it in told() {
+        comes_back(&it, &it.encode(), Told::decode);
+    }
+}
+
+#[test]
+fn what_is_unknown_is_refused_by_name() {
+    let refused = |bytes: &'static [u8]| {
+        let error = Told::decode(Bytes::from_static(bytes)).unwrap_err();
+        error.to_string()
+    };
+    let version = "malformed bytes: the version of what is forwarded";
+    assert_eq!(refused(&[2, 3]), version);
+    assert_eq!(refused(&[1, 5]), "malformed bytes: what is told");
+    assert_eq!(
+        refused(&[1, 4, 4]),
+        "malformed bytes: a refusal of the catalog"
+    );
+    let code = "malformed bytes: the code of an error";
+    assert_eq!(refused(b"\x01\x02\x04What"), code);
+}
+
+proptest! {
+    #[test]
+    fn noise_never_panics(
+        tag in 0_u8..5,
+        kind in 0_u8..13,
+        noise in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let asked = Bytes::from([&[VERSION, tag, 0, kind], &noise[..]].concat());
+        if let Ok(it) = Asked::decode(asked) {
+            let again = Asked::decode(it.encode()).unwrap();
+            prop_assert_eq!(format!("{again:?}"), format!("{it:?}"));
+        }
+        let told = Bytes::from([&[VERSION, tag, kind], &noise[..]].concat());
+        if let Ok(it) = Told::decode(told) {
+            prop_assert_eq!(Told::decode(it.encode()), Ok(it));
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_never_panics(
+        which: prop::sample::Index,
+        at: prop::sample::Index,
+        flip in 1_u8..,
+    ) {
+        let mut all: Vec<_> = asked().iter().map(Asked::encode).collect();
+        all.extend(told().iter().map(Told::encode));
+        let mut bytes = which.get(&all).to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        let bytes = Bytes::from(bytes);
+        drop((Asked::decode(bytes.clone()), Told::decode(bytes)));
+    }
+
+    #[test]
+    fn numbers_with_a_sign_come_back(number: i64) {
+        let mut bytes = Vec::new();
+        number.put(&mut bytes);
+        prop_assert_eq!(i64::read(&mut Reader::new(bytes.into())), Ok(number));
+    }
+}
