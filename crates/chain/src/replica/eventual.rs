@@ -246,7 +246,7 @@ impl Replica {
 
     /// The engine has more than it had, and the log knows it.
     pub(super) fn on_applied_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        self.answer_barriers(step);
+        self.answer_barriers(step)?;
         self.retry_eventual_reads(step)
     }
 

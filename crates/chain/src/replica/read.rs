@@ -84,7 +84,10 @@ impl Replica {
                 let what = (waiting.scope, waiting.session);
                 self.begin_eventual_read(token, what, (r, sloppy), step)
             }
-            Level::Barrier => self.begin_barrier_read(token, waiting.scope, step),
+            Level::Barrier => {
+                let what = (waiting.scope, waiting.session);
+                self.begin_barrier_read(token, what, step)
+            }
             Level::Strong | Level::BoundVersions(_) | Level::BoundMillis(_) => {
                 let number = self.reads.next;
                 self.reads.next += 1;

@@ -11,7 +11,7 @@ use crate::guard::Guard;
 use crate::host::{Refusal, Token};
 use crate::message::{Message, Scope};
 use crate::operation::Operation;
-use crate::replica::{Replica, Reply, Step};
+use crate::replica::{Level, Replica, Reply, Session, Step};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::ViewError;
 
@@ -28,6 +28,8 @@ pub(super) struct Barrier {
     pub(super) token: Token,
     act: Act,
     scope: Scope,
+    /// Of a read: what its session has seen.
+    session: Session,
     asked_at: u64,
     /// Who has answered in this epoch.
     answered: BTreeSet<NodeId>,
@@ -54,14 +56,15 @@ impl Replica {
         keys: Vec<Bytes>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        self.gather(token, Act::Decide(request), Scope::Keys(keys), step)
+        let what = (Scope::Keys(keys), Session::default());
+        self.gather(token, Act::Decide(request), what, step)
     }
 
     /// BR-1, for a read.
     pub(in crate::replica) fn begin_barrier_read(
         &mut self,
         token: Token,
-        scope: Scope,
+        (scope, session): (Scope, Session),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         if !self.is_ready() || !self.is_head() {
@@ -72,14 +75,14 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
-        self.gather(token, Act::Read, scope, step)
+        self.gather(token, Act::Read, (scope, session), step)
     }
 
     fn gather(
         &mut self,
         token: Token,
         act: Act,
-        scope: Scope,
+        (scope, session): (Scope, Session),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let number = self.eventual.next_number();
@@ -87,6 +90,7 @@ impl Replica {
             token,
             act,
             scope,
+            session,
             asked_at: step.now.monotonic,
             answered: BTreeSet::new(),
             named: BTreeMap::new(),
@@ -165,25 +169,32 @@ impl Replica {
                 if let Some(barrier) = self.eventual.barriers.get_mut(&number) {
                     barrier.shows = Some(last);
                 }
-                self.answer_barriers(step);
-                Ok(())
+                self.answer_barriers(step)
             }
         }
     }
 
-    /// Reads behind a barrier whose last entry is in the engine.
-    pub(super) fn answer_barriers(&mut self, step: &mut Step<'_>) {
+    /// Reads behind a barrier whose last entry is in the engine. What their session has seen is
+    /// settled by then, or some of it was lost.
+    pub(super) fn answer_barriers(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let at = self.log.applied();
-        let is_due = |barrier: &Barrier| barrier.shows.is_some_and(|shows| shows <= at);
-        let mut due = Vec::new();
-        self.eventual.barriers.retain(|_, barrier| {
-            let is_due = is_due(barrier);
-            due.extend(is_due.then_some(barrier.token));
-            !is_due
-        });
-        for token in due {
-            step.reply(token, Reply::Show { at });
+        let is_due =
+            |_: &u64, barrier: &mut Barrier| barrier.shows.is_some_and(|shows| shows <= at);
+        let due: Vec<_> = self.eventual.barriers.extract_if(.., is_due).collect();
+        for (_, barrier) in due {
+            let Barrier {
+                token,
+                scope,
+                session,
+                ..
+            } = barrier;
+            if session == Session::default() {
+                step.reply(token, Reply::Show { at });
+            } else {
+                self.on_read(token, scope, Level::Strong, session, step)?;
+            }
         }
+        Ok(())
     }
 
     /// A new epoch: its head asks anew; another member has done nothing yet.

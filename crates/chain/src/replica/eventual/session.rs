@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Fate, Receipt};
+use super::{Fate, Receipt, Written};
 use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::message::{Message, Scope};
@@ -17,6 +17,8 @@ use crate::view::{View, ViewError};
 
 /// Tentative operations that a token names at most.
 const TENTATIVE_MAX: usize = 32;
+/// Bytes of their registers' keys at most: a token fits a header.
+const TENTATIVE_BYTES_MAX: usize = 8 << 10;
 /// An operation this much older than the clock is settled or lost for certain.
 const FORGOTTEN_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -47,11 +49,14 @@ pub(super) struct Probe {
 }
 
 impl Session {
-    /// How many operations a write of `count` registers leaves no room for: the oldest.
-    pub(super) fn crowded_out_by(&self, count: usize) -> Vec<RequestId> {
-        let over = (self.tentative.len() + count).saturating_sub(TENTATIVE_MAX);
-        let oldest = self.tentative.iter().take(over);
-        oldest.map(|(_, _, name)| *name).collect()
+    /// What the next token has no room for beside what is newer, of what this one names and of
+    /// these writes: the oldest.
+    pub(super) fn crowded_out_by(&self, writes: &[Written]) -> Vec<RequestId> {
+        let known = self.tentative.iter().map(|(key, _, name)| (key, *name));
+        let written = writes.iter().map(|written| (&written.key, written.name));
+        let all: Vec<(&Bytes, RequestId)> = known.chain(written).collect();
+        let over = all.len() - room_for(all.iter().rev().map(|(key, _)| *key));
+        all[..over].iter().map(|(_, name)| *name).collect()
     }
 
     fn saw_committed(&mut self, id: EntryId) {
@@ -85,6 +90,16 @@ impl Session {
                 Scope::All => true,
             })
     }
+}
+
+/// How many operations on these registers, from the first, a token has room for.
+fn room_for<'a>(keys: impl Iterator<Item = &'a Bytes>) -> usize {
+    let mut bytes = 0;
+    let fits = |key: &&Bytes| {
+        bytes += key.len();
+        bytes <= TENTATIVE_BYTES_MAX
+    };
+    keys.take(TENTATIVE_MAX).take_while(fits).count()
 }
 
 impl Replica {
@@ -130,7 +145,13 @@ impl Replica {
                 session.saw_committed(shown.commit);
                 session.saw_operations(shown.operations.iter());
             }
-            Reply::Held(receipt) => session.saw_receipt(receipt),
+            Reply::Held(receipt) => {
+                session.saw_receipt(receipt);
+                // Whatever has no room was waited for.
+                let newest = session.tentative.iter().rev().map(|(key, _, _)| key);
+                let over = session.tentative.len() - room_for(newest);
+                session.tentative.drain(..over);
+            }
             Reply::Outcomes(outcomes) => {
                 outcomes
                     .iter()
@@ -139,8 +160,9 @@ impl Replica {
             Reply::Lost(lost) => session.tentative.retain(|(_, _, name)| name != lost),
             Reply::Decided { id: None } | Reply::Refused(_) | Reply::Unknown => {}
         }
-        // Writes made room for themselves; a query may show more than there is room for.
-        session.tentative.truncate(TENTATIVE_MAX);
+        // A query may show more than there is room for.
+        let room = room_for(session.tentative.iter().map(|(key, _, _)| key));
+        session.tentative.truncate(room);
         Ok((session, told))
     }
 
@@ -311,3 +333,6 @@ impl Replica {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,7 +77,7 @@ impl Replica {
             w,
             sloppy,
             detached: !self.is_attached(step.now),
-            crowded_out: session.crowded_out_by(writes.len()),
+            crowded_out: session.crowded_out_by(&writes),
             writes,
         };
         self.eventual.requests.insert(number, request);
@@ -302,6 +302,18 @@ impl Replica {
                 .eventual
                 .exchange
                 .is_joint(adopted, self.me.node, held, w)
+    }
+
+    /// What is known of a write that waits for W members: it may take effect though its time is
+    /// over, and its session is to know. Nothing of one that has no room in the next token.
+    pub fn held_so_far(&self, token: Token) -> Option<Receipt> {
+        let mut requests = self.eventual.requests.values();
+        let request = requests.find(|request| request.token == token)?;
+        let receipt = Receipt {
+            writes: request.writes.clone(),
+            detached: request.detached,
+        };
+        request.crowded_out.is_empty().then_some(receipt)
     }
 
     /// Writes that wait for some of these, or for what their session has no room for.
