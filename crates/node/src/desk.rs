@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View};
@@ -105,6 +105,14 @@ impl Desk {
         let works = self.works.borrow();
         let given_up = works.iter().filter(|(_, work)| work.is_given_up());
         given_up.map(|(token, _)| *token).collect()
+    }
+
+    /// Eventual writes of sessions whose time is over.
+    pub(crate) fn overdue(&self) -> Vec<Token> {
+        let works = self.works.borrow();
+        let now = Instant::now();
+        let overdue = works.iter().filter(|(_, work)| work.is_overdue(now));
+        overdue.map(|(token, _)| *token).collect()
     }
 
     /// Takes a request.

@@ -133,9 +133,12 @@ impl Work {
                 Ask::Hold(self.name(), *quorum, session)
             }
             Work::SimpleDb {
-                stage: Stage::Held(_, names),
+                stage: Stage::Held(_, held),
                 ..
-            } => Ask::Outcome(names.clone()),
+            } => {
+                let names = held.writes.iter().map(|written| written.name);
+                Ask::Outcome(names.collect())
+            }
             Work::SimpleDb {
                 request, demand, ..
             } if demand.level == Level::Barrier && is_conditional(request) => {
@@ -154,8 +157,7 @@ impl Work {
         let told = receipt(held);
         match &mut *self {
             Work::SimpleDb { demand, stage, .. } if demand.outcome && !held.detached => {
-                let names = held.writes.iter().map(|written| written.name);
-                *stage = Stage::Held(Box::new(told), names.collect());
+                *stage = Stage::Held(Box::new(told), Box::new(held.clone()));
                 Some(self)
             }
             _ => {
@@ -379,8 +381,23 @@ impl ChainThread {
         });
     }
 
-    /// Forgets what nobody waits for any more.
+    /// Forgets what nobody waits for any more, and what is waited for too long.
     pub(super) fn give_up(&mut self) {
+        for token in self.desk.overdue() {
+            let so_far = self.replica.held_so_far(token);
+            let work = self.desk.take(token);
+            let held = match &*work {
+                Work::SimpleDb {
+                    stage: Stage::Held(_, held),
+                    ..
+                } => Some(fader_chain::Receipt::clone(held)),
+                _ => so_far,
+            };
+            let followed = held.map(|held| self.follow(&work, &Reply::Held(held)));
+            // What cannot be read is not known: the session stays where it was.
+            work.miss(followed.and_then(|followed| followed.ok().flatten()));
+            self.step(Input::Abandon(token));
+        }
         for token in self.desk.given_up() {
             self.showing.retain(|(_, other)| *other != token);
             drop(self.desk.take(token));

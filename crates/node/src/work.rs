@@ -1,5 +1,7 @@
 //! A request on the chain thread's desk: how far it has come, and how it is answered.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use fader_chain::{DecodeError, EntryId, Refusal, RequestId, Session};
 use fader_services::catalog::{self, AccountId};
@@ -7,10 +9,17 @@ use fader_services::level::{self, Demand, Outcomes, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request};
 use tokio::sync::oneshot;
 
+use crate::chain_thread::unknown;
 use crate::desk::{another_request, catalog_unavailable, unavailable};
 use crate::eventual::Quorum;
 use crate::following::{Followed, Following, Told};
 use crate::showing::Showing;
+
+/// How long a request may take altogether.
+pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+/// How long an eventual write of a session may wait for its W, or its end, so that there is time
+/// to say what is known of it.
+const HOLD: Duration = Duration::from_secs(5);
 
 /// What comes back to whoever asked: what the service says, or that nothing was done here.
 pub(crate) type Answer<T> = Result<T, Refusal>;
@@ -31,7 +40,7 @@ pub(crate) enum Stage {
     /// It is accepted where it arrives.
     Eventual(Quorum),
     /// It is held by as many as were asked; how its parts end is still to be told.
-    Held(Box<Receipt>, Vec<RequestId>),
+    Held(Box<Receipt>, Box<fader_chain::Receipt>),
 }
 
 /// A request on the desk.
@@ -43,6 +52,8 @@ pub(crate) enum Work {
         demand: Demand,
         session: Following,
         stage: Stage,
+        /// When an eventual write of a session is not waited for any more.
+        until: Option<Instant>,
         outcome: Option<Result<Answered, Error>>,
         reply: oneshot::Sender<SimpleDbAnswer>,
     },
@@ -77,8 +88,9 @@ impl Work {
             account,
             request,
             demand,
-            session,
+            until: session.is_some().then(|| Instant::now() + HOLD),
             stage: quorum.map_or(Stage::Strong, Stage::Eventual),
+            session,
             outcome: None,
             reply,
         })
@@ -159,6 +171,24 @@ impl Work {
             Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
             Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
             Work::Sweep => {}
+        }
+    }
+
+    /// Whether it is an eventual write of a session whose time is over.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        match self {
+            Work::SimpleDb { until, .. } => {
+                self.is_eventual() && until.is_some_and(|until| until <= now)
+            }
+            _ => false,
+        }
+    }
+
+    /// It has not come as far as was asked; what its session has seen of it goes with that.
+    pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
+        if let Work::SimpleDb { reply, .. } = self {
+            let error = unavailable(&unknown("too few members confirmed it in time"));
+            drop(reply.send(Ok(Told::of(Err(error), followed))));
         }
     }
 

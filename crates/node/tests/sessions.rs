@@ -320,6 +320,40 @@ async fn a_session_is_told_that_what_it_wrote_is_gone() {
     node.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_missed_its_quorum_is_named_by_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let sides = [
+        vec!["n1".to_owned(), "n2".to_owned()],
+        vec!["n3".to_owned()],
+    ];
+    for attempt in 0.. {
+        let item = format!("the item of attempt {attempt}");
+        let mut session = Session::begin(&node);
+        // The token of a session that has seen something, and nothing unsettled.
+        session.values("carts", &item, strong()).await;
+        let before = session.token.len();
+        node.cluster().unwrap().partition(&sides).unwrap();
+        let (missed, _) = session.ask(put("carts", &item, "1"), eventual(1, 3)).await;
+        // Unless all three had it before they were apart.
+        if let Err(error) = missed {
+            assert_eq!(error.code, Code::ServiceUnavailable);
+        }
+        node.cluster().unwrap().heal();
+        whole(&node).await;
+        // The one that is cut off says nothing any more.
+        if before + item.len() < session.token.len() {
+            assert_eq!(session.values("carts", &item, strong()).await, ["1"]);
+            break;
+        }
+        assert!(attempt < 20, "the token never names the write");
+    }
+    node.close().await;
+}
+
 /// Read your writes, through the death of each member in turn.
 async fn follows_through_deaths(wiring: Wiring) {
     let folder = tempfile::tempdir().unwrap();

@@ -20,10 +20,8 @@ use crate::desk::{NOBODY, catalog_unavailable, reads_keys, refused, unavailable}
 use crate::following::{Following, Told};
 use crate::member::{Member, STOPPED};
 use crate::showing::{READ, answer, ask};
-use crate::work::{Answer, Work};
+use crate::work::{Answer, REQUEST, Work};
 
-/// How long a request may take altogether.
-const REQUEST: Duration = Duration::from_secs(10);
 /// How long the first one that is asked may take to catch up with a session.
 const FOLLOW: Duration = Duration::from_millis(100);
 /// How long to wait before asking again, where nobody can answer.
