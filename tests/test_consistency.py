@@ -199,6 +199,11 @@ def test_a_write_tells_its_place(client, domain):
         )
         places.append(tuple(map(int, told(reply)["x-fader-version"].split("."))))
         assert "x-fader-tentative" not in told(reply)
+        for level in ["strong", "eventual; bound=0v", "eventual", "barrier"]:
+            reader = client({"x-fader-consistency": level})
+            read = told(reader.get_attributes(DomainName=domain, ItemName="i"))
+            place = told(reply)["x-fader-version"]
+            assert read == {"x-fader-version": place, "x-fader-stamp": place}
     assert places == sorted(set(places)), "versions rise"
 
 

@@ -360,22 +360,18 @@ async fn read_eventually(
     request: Request,
     (demand, session): (Demand, &Following),
 ) -> Result<Told, Error> {
-    let level = match member.shows(account, &request, &demand)? {
-        Some(level) => level,
-        None if session.is_some() => fader_chain::Level::Strong,
-        None => {
-            let answered = read(member, scans, account, request, demand).await?;
-            return Ok(Told::of(Ok((answered, Receipt::default())), None));
-        }
-    };
+    let level = member.shows(account, &request, &demand)?;
     let _permit = match reads_keys(&request) {
         true => None,
         false => Some(scans.acquire().await.map_err(|_| unavailable(STOPPED))?),
     };
-    let shown = match session.is_none() && member.shared().is_settled() {
+    // All that is committed is applied before anyone hears of it.
+    let is_here = level.is_none() || member.shared().is_settled();
+    let shown = match session.is_none() && is_here {
         true => Some((Showing::Snapshot(member.snapshot()), None)),
         false => {
             let asked = (&request, &demand, session);
+            let level = level.unwrap_or(fader_chain::Level::Strong);
             ask(member, account, asked, (level, READ)).await
         }
     };

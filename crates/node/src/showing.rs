@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{Level, Operation, Register, View};
-use fader_services::catalog::AccountId;
-use fader_services::level::{Demand, Receipt};
+use fader_services::catalog::{self, AccountId};
+use fader_services::level::{self, Demand, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
 use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
 use tokio::sync::oneshot;
@@ -64,6 +64,24 @@ impl Item {
 }
 
 impl Showing {
+    /// What a read is answered from that asked to be told its place: of one item, as an item.
+    pub(crate) fn committed(
+        snapshot: Snapshot,
+        account: &AccountId,
+        request: &Request,
+    ) -> Result<Showing, ViewError> {
+        let Request::GetAttributes { domain, item, .. } = request else {
+            return Ok(Showing::Snapshot(snapshot));
+        };
+        let Some(entry) = catalog::domain(&*snapshot, account, domain)? else {
+            return Ok(Showing::Snapshot(snapshot));
+        };
+        let committed = register(&*snapshot, &item_key(entry.collection, item.as_bytes()))?;
+        let shown = committed.clone();
+        let item = Item { committed, shown };
+        Ok(Showing::Item(snapshot, Box::new(item)))
+    }
+
     /// What an eventual read of one member is answered from: `operations` gives those that are not
     /// settled of the registers from one key to another.
     pub(crate) fn eventual(
@@ -133,6 +151,12 @@ pub(crate) async fn answer(
     request: &Request,
     demand: &Demand,
 ) -> Result<(Answered, Receipt), Error> {
+    let showing = match showing {
+        Showing::Snapshot(snapshot) if demand.level != level::Level::Default => {
+            Showing::committed(snapshot, account, request)?
+        }
+        other => other,
+    };
     if reads_keys(request) || matches!(showing, Showing::Answered(_)) {
         return member.answer_from(showing, account, request, demand);
     }
