@@ -158,7 +158,7 @@ fn token(out: &mut Vec<u8>, token: Option<&PageToken>) {
 fn element(out: &mut Vec<u8>, name: &str, text: &[u8]) {
     push(out, &["<", name]);
     match std::str::from_utf8(text) {
-        Ok(text) if text.bytes().all(is_plain) => push(out, &[">", text]),
+        Ok(text) if is_plain(text) => push(out, &[">", text]),
         Ok(text) if text.chars().all(is_carried) => {
             push(out, &[">"]);
             escape(out, text);
@@ -193,9 +193,11 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Whether the byte is printable ASCII that needs no thought.
-fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>')
+/// Whether all of it is printable ASCII that needs no thought. Without an early end, so that many
+/// bytes are compared at once.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>');
+    text.bytes().fold(true, |all, byte| all & is_plain(byte))
 }
 
 /// Whether XML carries the character: neither among XML 1.1's restricted ones, which confuse

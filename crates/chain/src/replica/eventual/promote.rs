@@ -227,12 +227,10 @@ impl Replica {
                         .flat_map(|it| it.wanted.iter().copied()),
                 );
             }
-            touched.extend(entry.changes.iter().map(Change::key));
+            let keys = entry.changes.iter().map(Change::key);
+            touched.extend(keys.filter(|key| eventual.overlay.on(key).next().is_some()));
         }
         for key in touched {
-            if self.eventual.overlay.on(key).next().is_none() {
-                continue;
-            }
             let committed = committed_register(step.host.committed(), key)?;
             self.eventual.overlay.prune(key, &committed);
             if !self.guards.has(Guard::SettleByName) {
