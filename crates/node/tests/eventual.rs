@@ -63,13 +63,6 @@ async fn an_eventual_read_shows_what_is_not_settled() {
     node.close().await;
 }
 
-fn barrier() -> Demand {
-    Demand {
-        level: Level::Barrier,
-        ..Demand::default()
-    }
-}
-
 /// What was acknowledged before decides reads and conditions with a barrier (G8).
 async fn a_barrier_takes_note(node: &Node, w: u8) {
     create_domain(node, "carts", Mode::Mixed).await;

@@ -4,11 +4,13 @@
 
 mod client;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fader_node::{Node, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
-use fader_services::level::{Cause, Demand, Level, Outcome, Receipt};
+use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
 
 use client::*;
@@ -326,17 +328,13 @@ async fn a_write_that_missed_its_quorum_is_named_by_the_token() {
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
-    let sides = [
-        vec!["n1".to_owned(), "n2".to_owned()],
-        vec!["n3".to_owned()],
-    ];
     for attempt in 0.. {
         let item = format!("the item of attempt {attempt}");
         let mut session = Session::begin(&node);
         // The token of a session that has seen something, and nothing unsettled.
         session.values("carts", &item, strong()).await;
         let before = session.token.len();
-        node.cluster().unwrap().partition(&sides).unwrap();
+        cut_off_n3(&node);
         let (missed, _) = session.ask(put("carts", &item, "1"), eventual(1, 3)).await;
         // Unless all three had it before they were apart.
         if let Err(error) = missed {
@@ -351,6 +349,159 @@ async fn a_write_that_missed_its_quorum_is_named_by_the_token() {
         }
         assert!(attempt < 20, "the token never names the write");
     }
+    node.close().await;
+}
+
+/// A put that leaves no other value of its attribute.
+fn replace(item: &str, value: &str) -> Request {
+    let mut request = put("carts", item, value);
+    if let Request::PutAttributes { put, .. } = &mut request {
+        put.attributes[0].replace = true;
+    }
+    request
+}
+
+fn cut_off_n3(node: &Node) {
+    let sides = [
+        vec!["n1".to_owned(), "n2".to_owned()],
+        vec!["n3".to_owned()],
+    ];
+    node.cluster().unwrap().partition(&sides).unwrap();
+}
+
+/// The head alone knows of a strong write, and so of the version that a first write there is based
+/// on. `follows` is of the same session, or of one that has read the first; it is taken elsewhere.
+async fn is_above_what_was_seen_elsewhere(is_written: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    for attempt in 0..60 {
+        let before = epoch(&node);
+        let item = format!("i{attempt}");
+        let (mut one, mut other) = (Session::begin(&node), Session::begin(&node));
+        part(&node);
+        let mut unknown = Box::pin(write(&node, replace(&item, "0"), strong()));
+        // It is in the head's queue now, and cannot be confirmed.
+        let pending = tokio::time::timeout(Duration::ZERO, &mut unknown).await;
+        assert!(pending.is_err());
+        let (_, first) = one.ask(replace(&item, "1"), eventual(1, 1)).await;
+        let is_at_head = first.stamp.is_some_and(|stamp| stamp.node == 1);
+        let mut second = None;
+        if is_at_head {
+            let session = if is_written { &mut one } else { &mut other };
+            for _member in 0..3 {
+                let read = session.try_values("carts", &item, eventual(1, 1)).await.0;
+                if is_written || read.is_ok_and(|values| values == ["1"]) {
+                    break;
+                }
+            }
+            let told = session.ask(replace(&item, "2"), eventual(1, 1)).await.1;
+            second = told.stamp;
+        }
+        let is_elsewhere = second.is_some_and(|stamp| stamp.node != 1);
+        let is_one_epoch = epoch(&node) == before;
+        node.cluster().unwrap().heal();
+        drop(unknown.await);
+        whole(&node).await;
+        if is_elsewhere && is_one_epoch {
+            assert!(first.stamp < second);
+            for session in [&mut one, &mut other] {
+                assert_eq!(session.values("carts", &item, barrier()).await, ["2"]);
+            }
+            return node.close().await;
+        }
+    }
+    panic!("the two writes are never taken by the members that are meant");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_writes_above_what_it_wrote_elsewhere() {
+    is_above_what_was_seen_elsewhere(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_writes_above_what_it_read_elsewhere() {
+    is_above_what_was_seen_elsewhere(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_late_is_told_that_another_write_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let mut seq = 0;
+    let (mut late, item) = loop {
+        seq += 1;
+        assert!(seq < 50, "the one that is cut off never takes a write");
+        let item = format!("i{seq}");
+        let mut late = Session::begin(&node);
+        cut_off_n3(&node);
+        let demand = named(seq, eventual(1, 1));
+        let (_, told) = late.ask(replace(&item, "late"), demand).await;
+        if told.stamp.is_some_and(|stamp| stamp.node == 3) {
+            break (late, item);
+        }
+        node.cluster().unwrap().heal();
+        whole(&node).await;
+    };
+    // It is settled when the one that is cut off is given up.
+    let stands = write(&node, replace(&item, "stands"), settled(eventual(1, 1)));
+    let stands = stands.await.unwrap();
+    assert_eq!(stands.outcome, Some(Outcomes::single(Outcome::Applied)));
+    node.cluster().unwrap().heal();
+    whole(&node).await;
+    let (values, told) = late.try_values("carts", &item, strong()).await;
+    assert_eq!(values.unwrap(), ["stands"]);
+    let [notice] = told.settled[..] else {
+        panic!("one write is told of: {told:?}");
+    };
+    assert_eq!(Some(notice.name), named(seq, strong()).request);
+    assert_eq!(notice.outcome, Outcome::Superseded(None));
+    // Under its name, too.
+    let again = named(seq, settled(eventual(1, 1)));
+    let again = write(&node, replace(&item, "late"), again).await.unwrap();
+    let superseded = Outcomes::single(Outcome::Superseded(None));
+    assert_eq!(again.outcome, Some(superseded));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sloppy_write_without_a_lease_is_detached() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let sloppy = Demand {
+        level: Level::Eventual {
+            r: 1,
+            w: 1,
+            sloppy: true,
+        },
+        ..Demand::default()
+    };
+    let mut item = 0;
+    let detached = 'told: loop {
+        let before = epoch(&node);
+        cut_off_n3(&node);
+        // Its lease ends before it is given up.
+        while epoch(&node) == before {
+            item += 1;
+            let told = write(&node, replace(&format!("i{item}"), "1"), sloppy.clone()).await;
+            if let Ok(told) = told
+                && told.outcome.is_some()
+            {
+                break 'told told;
+            }
+            tokio::task::yield_now().await;
+        }
+        node.cluster().unwrap().heal();
+        whole(&node).await;
+    };
+    let outcome = Outcomes::single(Outcome::Detached);
+    assert_eq!(detached.outcome, Some(outcome));
+    assert_eq!(detached.stamp.unwrap().node, 3);
     node.close().await;
 }
 

@@ -127,6 +127,13 @@ pub(crate) fn eventual(r: u8, w: u8) -> Demand {
     }
 }
 
+pub(crate) fn barrier() -> Demand {
+    Demand {
+        level: Level::Barrier,
+        ..Demand::default()
+    }
+}
+
 /// The reply waits until the write is settled.
 pub(crate) fn settled(demand: Demand) -> Demand {
     Demand {
