@@ -6,7 +6,7 @@ mod client;
 
 use fader_node::{Node, Wiring};
 use fader_services::Mode;
-use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes};
+use fader_services::level::{Bound, Cause, Demand, Outcome, Outcomes};
 use fader_services::simpledb::{Code, Expected, Limits, Request};
 
 use client::*;
@@ -291,5 +291,56 @@ async fn what_two_members_hold_is_not_lost_with_one() {
         cluster.restart(victim).unwrap();
         whole(&node).await;
     }
+    node.close().await;
+}
+
+fn bounded(bound: Bound) -> Demand {
+    Demand {
+        bound: Some(bound),
+        ..eventual(1, 1)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_is_proven_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "orders", Mode::Strong).await;
+    write(&node, put("orders", "i", "1"), strong())
+        .await
+        .unwrap();
+    // What was acknowledged is shown by each member, whatever it knows of the commit.
+    for bound in [Bound::Versions(0), Bound::Millis(0)] {
+        for _member in 0..3 {
+            let (values, told) = get(&node, "orders", "i", bounded(bound)).await;
+            assert_eq!(values, ["1"]);
+            assert!(told.version.is_some() && !told.tentative);
+        }
+    }
+    // Without the coordinator there are no leases: what was not behind then is as old as that.
+    let away = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
+    let cluster = node.cluster().unwrap();
+    cluster.partition(&[Vec::new(), away]).unwrap();
+    let request = Request::GetAttributes {
+        domain: "orders".to_owned(),
+        item: "i".to_owned(),
+        names: Vec::new(),
+        consistent: false,
+    };
+    let refused = loop {
+        let demand = bounded(Bound::Versions(0));
+        if let Err(error) = write(&node, request.clone(), demand).await {
+            break error;
+        }
+    };
+    assert_eq!(refused.code, Code::ServiceUnavailable);
+    assert!(refused.message.contains("can prove"), "{refused}");
+    let hour = bounded(Bound::Millis(3_600_000));
+    assert_eq!(values(&node, "orders", "i", hour).await, ["1"]);
+    cluster.heal();
+    whole(&node).await;
+    let now = bounded(Bound::Versions(0));
+    assert_eq!(values(&node, "orders", "i", now).await, ["1"]);
     node.close().await;
 }

@@ -24,6 +24,9 @@ use crate::work::{Answer, REQUEST, Work};
 
 /// How long the first one that is asked may take to catch up with a session.
 const FOLLOW: Duration = Duration::from_millis(100);
+/// How long a bounded read looks for a member that can prove its bound: a member that is gone is
+/// given up meanwhile.
+const BOUNDED: Duration = Duration::from_secs(3);
 /// How long to wait before asking again, where nobody can answer.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -154,7 +157,8 @@ impl Cluster {
             None => None,
         };
         let level = shows.unwrap_or(Level::Strong);
-        let end = Instant::now() + REQUEST;
+        let is_bounded = matches!(level, Level::BoundVersions(_) | Level::BoundMillis(_));
+        let end = Instant::now() + if is_bounded { BOUNDED } else { REQUEST };
         // Another member may have what a session has seen: not long is waited for one, at first.
         let mut time = match session {
             Some(_) => FOLLOW,
@@ -182,10 +186,7 @@ impl Cluster {
             time = READ;
             tokio::time::sleep(AGAIN).await;
         }
-        Err(unavailable(match level {
-            Level::BoundVersions(_) | Level::BoundMillis(_) => NOT_PROVEN,
-            _ => NOBODY,
-        }))
+        Err(unavailable(if is_bounded { NOT_PROVEN } else { NOBODY }))
     }
 
     /// The member that catalogs are read at: the head, as long as there is one.
