@@ -64,6 +64,8 @@ pub struct Seat {
 pub struct Away {
     /// Whose it is.
     pub node: NodeId,
+    /// In which life it had the seat: that one gets no other.
+    pub incarnation: Incarnation,
     /// The disk.
     pub disk: DiskId,
     /// The epoch after the last one in which it had a seat; of a syncing member, the current one.

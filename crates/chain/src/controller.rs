@@ -15,7 +15,7 @@
 //!   has adopted that, or its session is over (FN-2).
 //! - K5 whoever had a seat is serving or away (MD-4).
 //!
-//! Deliberately absent: sessions and their clocks, how facts travel, budgets of slow members.
+//! Deliberately absent: sessions and their clocks, how facts travel, who is slow.
 
 use std::collections::BTreeMap;
 
@@ -63,6 +63,10 @@ struct Reported {
     is_synced: bool,
     /// Who differs from the others, it says (I21).
     differs: Option<NodeId>,
+    /// The joining member whose confirmations it hears, it says.
+    heard: Option<NodeId>,
+    /// For whom the chain waits, it says (SL-1).
+    slow: Option<NodeId>,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
 }
@@ -74,6 +78,8 @@ impl Reports {
             Report::Adopted { epoch } => epoch,
             Report::SyncDone { epoch, .. }
             | Report::Floor { epoch, .. }
+            | Report::Slow { epoch, .. }
+            | Report::Heard { epoch, .. }
             | Report::Differs { epoch, .. } => epoch,
         };
         let reported = self.0.entry(node).or_default();
@@ -90,6 +96,8 @@ impl Reports {
             Report::Adopted { .. } => reported.is_adopted = true,
             Report::SyncDone { .. } => reported.is_synced = true,
             Report::Differs { node, .. } => reported.differs = Some(node),
+            Report::Heard { node, .. } => reported.heard = Some(node),
+            Report::Slow { node, .. } => reported.slow = Some(node),
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);
@@ -101,6 +109,11 @@ impl Reports {
     pub fn differs(&self, epoch: u64) -> Option<NodeId> {
         let reported = self.0.values().filter(|reported| reported.epoch == epoch);
         reported.filter_map(|reported| reported.differs).next()
+    }
+
+    /// For whom the chain of `current` waits, as its head says.
+    pub fn slow(&self, current: &Configuration) -> Option<NodeId> {
+        self.of(current.head(), current.epoch)?.slow
     }
 
     /// Whether `node` has adopted `epoch`.
@@ -152,10 +165,16 @@ pub fn next_guarded(
     if let Some(node) = facts.reports.differs(current.epoch) {
         demote(&mut draft, node, current, facts, guards);
     }
+    if let Some(node) = facts.reports.slow(current) {
+        demote(&mut draft, node, current, facts, guards);
+        if current.syncing() == Some(node) {
+            leave(&mut draft, node, current, facts, guards);
+        }
+    }
     if let Some(wanted) = facts.shift {
         shift(&mut draft, wanted, facts);
     }
-    join(&mut draft, facts);
+    join(&mut draft, current, facts);
     draft.wiring = facts.wiring;
     if facts.raise_floor {
         raise_floor(&mut draft, current, facts);
@@ -184,19 +203,22 @@ fn seat(member: Identity, role: Role) -> Seat {
 }
 
 fn is_live(seat: &Seat, facts: &Facts) -> bool {
-    let identity = Identity {
-        node: seat.node,
-        incarnation: seat.incarnation,
-        disk: seat.disk,
-    };
-    facts.sessions.contains(&identity)
+    facts.sessions.iter().any(|member| is_of(seat, member))
 }
 
-/// JN-6: the syncing member has said, in the current epoch, that it holds everything.
+fn is_of(seat: &Seat, member: &Identity) -> bool {
+    (seat.node, seat.incarnation, seat.disk) == (member.node, member.incarnation, member.disk)
+}
+
+/// JN-6: the syncing member has said, in the current epoch, that it holds everything, and the
+/// commit point that it hears it.
 fn serve(draft: &mut Configuration, epoch: u64, facts: &Facts) {
+    let point = facts.reports.of(draft.commit_point(), epoch);
+    let heard = point.and_then(|point| point.heard);
     for seat in &mut draft.seats {
         let reported = facts.reports.of(seat.node, epoch);
-        if reported.is_some_and(|reported| reported.is_synced) && is_live(seat, facts) {
+        let is_synced = reported.is_some_and(|reported| reported.is_synced);
+        if is_synced && heard == Some(seat.node) && is_live(seat, facts) {
             seat.role = Role::Serving;
         }
     }
@@ -250,8 +272,8 @@ fn shift(draft: &mut Configuration, wanted: Shift, facts: &Facts) {
     }
 }
 
-/// I21: the member goes on as a joining one, if somebody else serves alive. Who joins now leaves,
-/// and comes back.
+/// I21, SL-3: the member goes on as a joining one, if somebody else serves alive. Who joins now
+/// leaves, and comes back.
 fn demote(
     draft: &mut Configuration,
     node: NodeId,
@@ -299,17 +321,20 @@ fn leave(
     true
 }
 
-/// JN-1: one at a time; a node whose earlier life still has a seat waits for the end of that.
-fn join(draft: &mut Configuration, facts: &Facts) {
+/// JN-1: one at a time; a node whose earlier life still has a seat waits for the end of that, and a
+/// life that lost its seat gets no other (I24).
+fn join(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
     let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
     let has_place = draft.seats.len() < facts.size && draft.syncing().is_none();
     if !has_place || !draft.seats.iter().any(serves) {
         return;
     }
-    let newcomer = facts
-        .sessions
-        .iter()
-        .find(|member| draft.seat(member.node).is_none());
+    let newcomer = facts.sessions.iter().find(|member| {
+        let has_left =
+            |away: &Away| (away.node, away.incarnation) == (member.node, member.incarnation);
+        let had_seat = current.seats.iter().any(|seat| is_of(seat, member));
+        draft.seat(member.node).is_none() && !had_seat && !draft.away.iter().any(has_left)
+    });
     if let Some(member) = newcomer {
         draft.seats.push(seat(*member, Role::Syncing));
     }
@@ -339,6 +364,7 @@ fn note_away(draft: &mut Configuration, current: &Configuration) {
         .filter(|seat| !serving.contains(&seat.disk));
     draft.away.extend(left.map(|seat| Away {
         node: seat.node,
+        incarnation: seat.incarnation,
         disk: seat.disk,
         left: draft.epoch,
     }));

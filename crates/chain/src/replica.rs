@@ -26,6 +26,7 @@ mod interface;
 mod joining;
 mod read;
 mod send;
+mod slow;
 mod write;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
 pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
 use joining::Joining;
 use read::Reads;
+use slow::Slowness;
 use write::Writes;
 pub use write::compute;
 
@@ -108,6 +110,7 @@ pub struct Replica {
     joining: Joining,
     collect: Collect,
     digests: Digests,
+    slowness: Slowness,
     eventual: Eventual,
 }
 
@@ -133,6 +136,7 @@ impl Replica {
             joining: Joining::default(),
             collect: Collect::default(),
             digests: Digests::default(),
+            slowness: Slowness::default(),
             eventual: Eventual::default(),
         }
     }
@@ -331,6 +335,8 @@ impl Replica {
             self.tick_joining(step)?;
             self.tick_collect(step)?;
             self.tick_digest(step)?;
+            self.tick_slowness(step);
+            self.tick_heard(step);
             self.tick_eventual(step)?;
         }
         Ok(())

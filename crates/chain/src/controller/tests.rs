@@ -124,6 +124,9 @@ fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
         facts
             .reports
             .note(NodeId(2), Report::SyncDone { epoch, last });
+        assert_eq!(after(&chain(7, "1 2s"), &facts), "-", "nobody hears it");
+        let node = NodeId(2);
+        facts.reports.note(NodeId(1), Report::Heard { epoch, node });
         assert_eq!(after(&chain(7, "1 2s"), &facts), expected);
     }
     // Synced and alone: as if two epochs had followed each other.
@@ -131,6 +134,8 @@ fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
     facts
         .reports
         .note(NodeId(2), Report::SyncDone { epoch: 7, last });
+    let (epoch, node) = (7, NodeId(2));
+    facts.reports.note(NodeId(1), Report::Heard { epoch, node });
     assert_eq!(after(&chain(7, "1 2s"), &facts), "2");
 }
 
@@ -218,6 +223,10 @@ fn who_had_a_seat_is_away_until_it_serves_again() {
     living
         .reports
         .note(NodeId(1), Report::SyncDone { epoch, last });
+    let node = NodeId(1);
+    living
+        .reports
+        .note(moved.head(), Report::Heard { epoch, node });
     let whole = step(&moved, &living);
     assert_eq!(
         (seats_of(&whole), away_of(&whole)),
@@ -272,4 +281,40 @@ fn a_member_without_a_session_takes_nobodys_place() {
     let report = Report::Differs { epoch: 7, id, node };
     facts.reports.note(NodeId(2), report);
     assert_eq!(after(&chain(7, "1 2"), &facts), "1");
+}
+
+#[test]
+fn who_is_slow_goes_behind_the_others_and_then_out() {
+    // Who is slow, who has adopted the epoch, and what follows.
+    let cases: [(&str, u32, &[u32], &str); 6] = [
+        ("1 2 3", 2, &[], "1 3 2s"),
+        ("1 2 3", 1, &[], "2 3 1s"),
+        ("1 3 2s", 2, &[], "-"),
+        ("1 3 2s", 2, &[2], "1 3"),
+        ("1 3 2s", 3, &[2], "1 3s"),
+        // The life that was left out joins no more, here and later: somebody else does.
+        ("1 2s", 2, &[2], "1 3s"),
+    ];
+    for (seats, slow, adopted, expected) in cases {
+        let current = chain(7, seats);
+        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+        for node in adopted {
+            let report = Report::Adopted { epoch: 7 };
+            facts.reports.note(NodeId(*node), report);
+        }
+        let (epoch, node) = (7, NodeId(slow));
+        let report = Report::Slow { epoch, node };
+        facts.reports.note(NodeId(3), report);
+        assert_eq!(after(&current, &facts), "-", "not the head says so");
+        facts.reports.note(current.head(), report);
+        assert_eq!(after(&current, &facts), expected, "{seats}, n{slow}");
+    }
+    let mut facts = facts(&[(1, 1), (2, 1)]);
+    facts.reports.note(NodeId(2), Report::Adopted { epoch: 7 });
+    let (epoch, node) = (7, NodeId(2));
+    facts.reports.note(NodeId(1), Report::Slow { epoch, node });
+    let left = next(&chain(7, "1 2s"), &facts).unwrap();
+    assert_eq!(after(&left, &facts), "-");
+    facts.sessions[1] = member(2, 2);
+    assert_eq!(after(&left, &facts), "1 2s", "another life");
 }

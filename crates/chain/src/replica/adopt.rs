@@ -88,6 +88,17 @@ impl Replica {
         if self.digests.on_epoch(role) && self.guards.has(Guard::DiffersFills) {
             self.joining.refill();
         }
+        let seat = self
+            .configuration
+            .as_ref()
+            .and_then(|c| c.seat(self.me.node));
+        let served = seat.is_some_and(|seat| {
+            seat.role == Role::Serving && seat.incarnation == self.me.incarnation
+        });
+        if served && role == Some(Role::Syncing) {
+            let until = step.now.monotonic + self.tuning.probation_ms;
+            self.joining.rest_until(until);
+        }
         self.collect.on_epoch();
         self.eventual.on_epoch(self.configuration.as_deref(), &next);
         self.configuration = Some(next);
@@ -116,6 +127,7 @@ impl Replica {
     fn become_ready(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         self.phase = Phase::Ready;
         self.inherited = self.log.last();
+        self.slowness.on_ready(step.now.monotonic);
         let adopted = self.configuration.clone().expect("it was adopted");
         self.writes
             .greet(adopted.followers(self.me.node), self.commit);

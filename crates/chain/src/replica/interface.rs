@@ -37,6 +37,13 @@ pub struct Tuning {
     pub append_entries_max: usize,
     /// Milliseconds after which something unanswered is said again.
     pub retry_ms: u64,
+    /// SL-1: milliseconds that a member may take to confirm, whatever the others do.
+    pub slow_ms: u64,
+    /// SL-1: and how many times as long as the median of the chain's members.
+    pub slow_times: u64,
+    /// SL-1: milliseconds for which a member that was made syncing has to keep its budget before
+    /// it says that it holds everything.
+    pub probation_ms: u64,
     /// Milliseconds between two pieces of the commit point's digest.
     pub digest_ms: u64,
     /// Milliseconds by which a clock may differ from its peers' before its member stops stamping.
@@ -57,6 +64,9 @@ impl Default for Tuning {
             uncommitted_max: 4_096,
             append_entries_max: 512,
             retry_ms: 200,
+            slow_ms: 1_000,
+            slow_times: 10,
+            probation_ms: 5_000,
             digest_ms: 1_000,
             max_drift_ms: 500,
             promote_after_ms: 20,
@@ -258,6 +268,21 @@ pub enum Report {
         /// The commit id at which they were compared.
         id: EntryId,
         /// The member; the commit point itself, if most others differ from it.
+        node: NodeId,
+    },
+    /// The commit point hears the syncing member's confirmations (JN-6).
+    Heard {
+        /// In this epoch.
+        epoch: u64,
+        /// The syncing member.
+        node: NodeId,
+    },
+    /// The chain waits for a member longer than its budget (SL-1), as the head measured: for the
+    /// head itself, if most others are late.
+    Slow {
+        /// In this epoch.
+        epoch: u64,
+        /// The member.
         node: NodeId,
     },
     /// For the floor (GC-1).

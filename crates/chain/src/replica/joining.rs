@@ -72,6 +72,9 @@ pub(super) struct Joining {
     /// Whether the engine differs from the others' (I21): a gap is to be opened whatever the log
     /// holds.
     is_wrong: bool,
+    /// Until when it does not say that it holds everything, as it was made syncing while it served
+    /// (SL-1).
+    rests_until: u64,
     /// Steps of filling that the engine has not taken yet.
     untaken: usize,
     /// Greeter: whether the host keeps a state for the joining member of this epoch.
@@ -87,6 +90,11 @@ impl Joining {
     /// The engine is to be compared with the greeter's, all of it.
     pub(super) fn refill(&mut self) {
         self.is_wrong = true;
+    }
+
+    /// It served in the epoch before, and is to show that it keeps its budget.
+    pub(super) fn rest_until(&mut self, until: u64) {
+        self.rests_until = until;
     }
 
     pub(super) fn recover(&mut self, filling: bool) {
@@ -276,7 +284,8 @@ impl Replica {
         };
         let is_done = (is_closed || !self.guards.has(Guard::FillDoneLast))
             && greeting.commit <= self.commit
-            && greeting.last <= self.persisted;
+            && greeting.last <= self.persisted
+            && self.joining.rests_until <= step.now.monotonic;
         if !is_done || greeting.done_at.is_some_and(is_fresh) {
             return;
         }

@@ -91,6 +91,12 @@ impl Replica {
 
     /// Star: every member confirms to the head. Chain: the syncing member to the tail.
     fn flush_confirm(&mut self, adopted: &Configuration, step: &mut Step<'_>) {
+        let is_told = adopted.wiring == Wiring::Star || self.is_head();
+        if std::mem::take(&mut self.writes.tells_head) && !is_told {
+            // SL-1: commits tell the head that all have confirmed, and this who has not.
+            let id = self.persisted;
+            self.send(adopted.head(), Message::Confirm { id }, step);
+        }
         let to = match adopted.wiring {
             Wiring::Star => Some(adopted.head()),
             Wiring::Chain => (adopted.syncing() == Some(self.me.node)).then(|| adopted.tail()),
@@ -131,6 +137,7 @@ impl Replica {
             self.writes.confirm_sent = None;
             self.writes.told_upstream = EntryId::ZERO;
             self.writes.resend_due = true;
+            self.writes.tells_head = true;
             // Chain wiring: commits come from the successor, who says them again when it is sent
             // again what it has.
             for follower in self.writes.followers.values_mut() {

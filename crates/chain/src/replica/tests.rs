@@ -68,6 +68,9 @@ scripts! {
     an_operation_is_judged_by_ids
     what_a_member_held_is_handed_on
     a_rotten_row_is_told
+    who_does_not_confirm_is_slow
+    a_head_whom_nobody_confirms_is_slow
+    the_first_of_a_chain_that_does_not_confirm_is_slow
     a_commit_point_from_which_most_differ_is_wrong
     a_member_joins_by_entries
     marks_are_collected_by_entries_of_the_head

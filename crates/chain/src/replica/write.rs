@@ -56,6 +56,8 @@ pub(super) struct Writes {
     pub(super) confirm_sent: Option<EntryId>,
     /// The commit id that the predecessor was told (chain wiring).
     pub(super) told_upstream: EntryId,
+    /// Whether the head is to be told what is persisted here, as the chain waits for somebody.
+    pub(super) tells_head: bool,
     /// Whether the source is to be asked for what follows the last entry.
     pub(super) resend_due: bool,
     /// When the commit id last grew, or something last waited to be committed.
@@ -117,7 +119,7 @@ impl Writes {
     }
 
     /// What `node` has confirmed in this epoch.
-    fn confirmed_by(&self, node: NodeId) -> EntryId {
+    pub(super) fn confirmed_by(&self, node: NodeId) -> EntryId {
         self.confirmed.get(&node).copied().unwrap_or_default()
     }
 
@@ -371,7 +373,11 @@ impl Replica {
             return Ok(());
         }
         let confirmed = self.writes.confirmed.entry(from).or_default();
-        *confirmed = id.max(*confirmed);
+        if *confirmed < id {
+            *confirmed = id;
+            self.note_delay(from, id, step.now.monotonic);
+        }
+        self.tick_heard(step);
         // One that has not answered its greeting is still to be greeted again, after a while.
         if let Some(follower) = self.writes.followers.get_mut(&from)
             && let Some(sent) = follower.sent

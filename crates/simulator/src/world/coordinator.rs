@@ -140,6 +140,11 @@ impl Coordinator {
         Some(next)
     }
 
+    /// A life is over by its own word.
+    pub(crate) fn close(&mut self, life: Incarnation) {
+        self.sessions.insert(life, None);
+    }
+
     /// It was down: no session may end for what was not heard meanwhile.
     pub(crate) fn restart(&mut self, now: u64) {
         for session in self.sessions.values_mut().flatten() {

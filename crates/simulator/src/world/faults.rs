@@ -63,6 +63,7 @@ impl World {
             Fault::Rewire => self.coordinator.rewire(),
             Fault::Collect => self.coordinator.raise_floor(),
             Fault::Spoil(machine) => self.spoil(machine % count),
+            Fault::Full(machine, time) => self.stop(machine % count, time),
         }
     }
 
@@ -90,6 +91,17 @@ impl World {
 
     fn shift(&mut self, machine: usize, shift: fn(NodeId) -> Shift) {
         self.coordinator.shift(shift(self.machines[machine].node));
+    }
+
+    /// A process stops for a time, and ends its session: nobody is to wait for it (I23).
+    fn stop(&mut self, machine: usize, time: Micros) {
+        let Some(process) = &self.machines[machine].process else {
+            return;
+        };
+        if self.coordinator_down_until <= self.now {
+            self.coordinator.close(process.me.incarnation);
+        }
+        self.crash(machine, time);
     }
 
     /// A disk is gone, if others that may restart the chain alone (AL-1) are there to stay.

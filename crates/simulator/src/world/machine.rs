@@ -26,6 +26,8 @@ pub(crate) struct Machine {
     pub(crate) fails_sync: bool,
     /// Whether its disk was found damaged: it goes when nobody counts on it.
     pub(crate) is_spoilt: bool,
+    /// How often it was left out as a joining member since it served: each time it waits longer.
+    pub(crate) left_out: u32,
 }
 
 /// A process.
@@ -89,6 +91,7 @@ impl Machine {
             slow_until: 0,
             fails_sync: false,
             is_spoilt: false,
+            left_out: 0,
         }
     }
 }
@@ -137,6 +140,9 @@ pub(crate) fn tuning() -> Tuning {
         uncommitted_max: 64,
         append_entries_max: 4,
         retry_ms: 50,
+        slow_ms: 250,
+        slow_times: 10,
+        probation_ms: 400,
         digest_ms: 100,
         max_drift_ms: 500,
         promote_after_ms: 5,

@@ -125,6 +125,8 @@ pub enum Fault {
     Collect,
     /// A checksum says that a member's log or engine is damaged: what is there is worth nothing.
     Spoil(usize),
+    /// A member's disk has no room for its log: it stops and says so, until there is room again.
+    Full(usize, Micros),
 }
 
 /// One thing that a client does, and does again under the same name until it knows what came of it.
@@ -211,7 +213,12 @@ fn more_faults(plan: &mut Plan) {
     for _ in 0..random.between(1, 3) {
         let at = random.between(100_000, plan.calm_at);
         let machine = random.below(plan.members as usize);
-        plan.faults.push((at, Fault::Spoil(machine)));
+        let long = random.skewed(50_000, 1_500_000);
+        let fault = match random.chance(500) {
+            true => Fault::Spoil(machine),
+            false => Fault::Full(machine, long),
+        };
+        plan.faults.push((at, fault));
     }
     plan.faults.sort_by_key(|(at, _)| *at);
 }

@@ -170,10 +170,19 @@ impl World {
         let is_out = adopted.is_some_and(|adopted| {
             adopted.epoch < news.epoch && has_seat(adopted) && !has_seat(&news)
         });
+        let was_joining = adopted.is_some_and(|adopted| adopted.syncing() == Some(me.node));
         self.input(machine, Input::Configuration(news));
         if is_out {
-            // I24: it is over for this life.
-            self.crash(machine, 1_000);
+            // I24: it is over for this life. One that was joining made others wait (SL-1).
+            let here = &mut self.machines[machine];
+            if was_joining {
+                here.left_out = (here.left_out + 1).min(6);
+            }
+            let wait = match was_joining {
+                true => 50_000 << here.left_out,
+                false => 1_000,
+            };
+            self.crash(machine, wait);
         }
     }
 
@@ -403,6 +412,7 @@ impl World {
                 .and_then(|adopted| adopted.seat(node));
             let last = replica.last();
             if seat.is_some_and(|seat| seat.role == Role::Serving) {
+                self.machines[machine].left_out = 0;
                 self.note(Fact::Ready { node, epoch, last });
             }
         }

@@ -161,3 +161,56 @@ fn a_dirty_read_takes_one_question_at_most() {
     }
     assert!(0 < asked, "some reads met a dirty register");
 }
+
+/// Whether writes are served, from some time on, while these faults last, and all is right.
+fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) {
+    const BEGIN: u64 = 300_000;
+    let order = (Target::Head, Level::Strong, put("x"));
+    let mut plan = physics(wiring, &vec![order; 300]);
+    plan.members = members;
+    plan.weather.delay_min = 500;
+    plan.weather.delay_max = 500;
+    for order in &mut plan.clients[0][1..] {
+        (order.pause, order.retries) = (20_000, 50);
+    }
+    plan.calm_at = BEGIN + LONG;
+    plan.faults = faults.iter().map(|fault| (BEGIN, *fault)).collect();
+    let found = run(&plan, &Guards::default(), false);
+    assert_eq!(found.failure, None, "{wiring:?} {faults:?}");
+    let calls = found.history.calls.iter();
+    let served = calls
+        .filter(|call| BEGIN + 100_000 < call.invoked.micros && !call.request.is_read())
+        .filter(|call| call.done().is_some());
+    assert!(20 < served.count(), "{wiring:?} {faults:?}");
+}
+
+/// Longer than a budget, a second one, and a session.
+const LONG: u64 = 3_000_000;
+
+#[test]
+fn a_chain_does_not_wait_for_whom_the_head_does_not_reach() {
+    let cut = |from, to| Fault::Cut(from, to, LONG);
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        // Whoever of them is the head.
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            serves_during(wiring, 3, &[cut(one, other), cut(other, one)]);
+            serves_during(wiring, 3, &[cut(one, other)]);
+            serves_during(wiring, 3, &[cut(other, one)]);
+        }
+        for machine in 0..3 {
+            serves_during(wiring, 3, &[Fault::Isolate(machine, LONG)]);
+        }
+        serves_during(wiring, 2, &[cut(0, 1), cut(1, 0)]);
+        serves_during(wiring, 4, &[cut(1, 2)]);
+    }
+}
+
+#[test]
+fn a_chain_does_not_wait_for_a_disk_without_room_or_a_slow_one() {
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        for machine in 0..3 {
+            serves_during(wiring, 3, &[Fault::Full(machine, LONG)]);
+            serves_during(wiring, 3, &[Fault::Slow(machine, LONG)]);
+        }
+    }
+}

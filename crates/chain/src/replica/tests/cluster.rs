@@ -215,7 +215,8 @@ impl Cluster {
             }
             Effect::Coordinator(report) => {
                 self.reports.note(NodeId(node), report);
-                if !matches!(report, Report::Floor { .. }) || self.shows_floors {
+                let is_usual = matches!(report, Report::Floor { .. } | Report::Heard { .. });
+                if !is_usual || self.shows_floors {
                     self.events.push(format!("n{node} reports {report:?}"));
                 }
             }
