@@ -83,6 +83,8 @@ pub(crate) enum Notice {
     Report(Report),
     /// This life is over, and the disk takes writes: another may begin.
     LifeOver,
+    /// This life is over: others went on without waiting for its confirmations any longer (SL-1).
+    LeftOut,
     /// The member takes nothing more and answers nobody: the others are not to wait for it (I23).
     Stopped,
 }

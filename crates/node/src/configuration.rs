@@ -3,7 +3,7 @@
 //! ```text
 //! configuration := 2  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
 //! seat          := node  incarnation:u128be  disk:u128be  role:u8
-//! away          := node  disk:u128be  left
+//! away          := node  incarnation:u128be  disk:u128be  left
 //! ```
 //!
 //! Numbers without a size are varints. Format 1 ends with the floor: nobody was away.
@@ -45,6 +45,7 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
     put_varint(out, configuration.away.len() as u64);
     for away in &configuration.away {
         put_varint(out, u64::from(away.node.0));
+        out.extend_from_slice(&away.incarnation.0.to_be_bytes());
         out.extend_from_slice(&away.disk.0.to_be_bytes());
         put_varint(out, away.left);
     }
@@ -112,6 +113,7 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
 fn decode_away(reader: &mut Reader) -> Result<Away, DecodeError> {
     Ok(Away {
         node: decode_node(reader)?,
+        incarnation: Incarnation(decode_u128(reader)?),
         disk: DiskId(decode_u128(reader)?),
         left: reader.varint()?,
     })

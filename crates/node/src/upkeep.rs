@@ -77,13 +77,20 @@ impl ChainThread {
             .is_some_and(|adopted| seat(adopted));
         let is_newer = self.replica.epoch() < configuration.epoch;
         let is_out = was_in && is_newer && !seat(&configuration);
+        let was_joining = self
+            .replica
+            .configuration()
+            .is_some_and(|adopted| adopted.syncing() == Some(me.node));
         self.step(Input::Configuration(configuration));
         if let Some(adopted) = self.replica.configuration() {
             self.desk.on_size(adopted.size());
             self.shared.on_size(adopted.size());
         }
         if is_out {
-            self.notify(Notice::LifeOver);
+            self.notify(match was_joining {
+                true => Notice::LeftOut,
+                false => Notice::LifeOver,
+            });
         }
     }
 

@@ -219,6 +219,7 @@ fn in_words(event: &Event) -> String {
             "{name} joins with an empty folder; what was damaged is in {}",
             aside.display()
         ),
+        Event::Slow(name) => format!("{name} does not confirm in time: the others do not wait"),
         Event::Differs(name) => {
             format!("{name} differs from the others: it is filled anew")
         }

@@ -34,6 +34,8 @@ pub enum Event {
     Replaced(String, PathBuf),
     /// The state of a member is not that of the others: it is filled anew (I21).
     Differs(String),
+    /// The chain does not wait any longer for a member's confirmations (SL-1).
+    Slow(String),
     /// A partition was ended.
     Healed,
     /// A configuration was published.
@@ -53,13 +55,13 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name("controller".to_owned());
     builder.spawn(move || {
         let mut told = None;
-        let mut differed = None;
+        let mut troubled = None;
         let mut raised = Instant::now();
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
             }
-            tell_differing(&cluster, &mut differed);
+            tell_trouble(&cluster, &mut troubled);
             control(&cluster, &mut raised);
             cluster.mend();
             if let Some(newest) = cluster.configuration()
@@ -75,18 +77,27 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     })
 }
 
-/// Tells who differs from the others, once for each epoch in which one is found to.
-fn tell_differing(cluster: &Cluster, told: &mut Option<u64>) {
+/// Tells who differs from the others, or for whom the chain waits, once for each epoch.
+fn tell_trouble(cluster: &Cluster, told: &mut Option<u64>) {
     let Some(newest) = cluster.configuration() else {
         return;
     };
-    if let Some(node) = cluster.coordinator.reports().differs(newest.epoch)
-        && told.replace(newest.epoch) != Some(newest.epoch)
-    {
-        let name = cluster.name(node);
-        tracing::error!(name, "the state of a member is not that of the others");
-        (cluster.tell)(Event::Differs(name));
+    let reports = cluster.coordinator.reports();
+    let differs = reports.differs(newest.epoch);
+    let Some(node) = differs.or_else(|| reports.slow(&newest)) else {
+        return;
+    };
+    if told.replace(newest.epoch) == Some(newest.epoch) {
+        return;
     }
+    let name = cluster.name(node);
+    (cluster.tell)(match differs {
+        Some(_) => {
+            tracing::error!(name, "the state of a member is not that of the others");
+            Event::Differs(name)
+        }
+        None => Event::Slow(name),
+    });
 }
 
 /// Publishes what the facts ask for. That another controller was first is no matter.

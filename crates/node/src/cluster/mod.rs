@@ -410,6 +410,8 @@ impl Cluster {
             reports: VecDeque::new(),
             is_over: false,
             has_stopped: false,
+            left_out: 0,
+            again_at: None,
         };
         let builder = std::thread::Builder::new().name(format!("session-{}", me.node));
         let session = builder.spawn(move || session.run()).map_err(failed)?;

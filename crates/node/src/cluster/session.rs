@@ -23,6 +23,9 @@ use crate::member::{Shared, random_incarnation};
 const PINGS: u32 = 10;
 /// How often it looks at the configuration, and whether it is to end.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long a member waits that was left out for the first time, and how often that doubles.
+const LEFT_OUT: Duration = Duration::from_secs(1);
+const LEFT_OUT_MAX: u32 = 6;
 /// Reports kept while the coordinator cannot be reached; the newest say all.
 const REPORTS_MAX: usize = 16;
 
@@ -42,6 +45,9 @@ pub(super) struct Session {
     pub(super) is_over: bool,
     /// Whether the member takes nothing: no other life is to begin before it says so.
     pub(super) has_stopped: bool,
+    /// How often it was left out since it served, and when it may join again.
+    pub(super) left_out: u32,
+    pub(super) again_at: Option<Instant>,
 }
 
 impl Session {
@@ -58,6 +64,7 @@ impl Session {
                     }
                 }
                 Ok(Notice::LifeOver) => (self.is_over, self.has_stopped) = (true, false),
+                Ok(Notice::LeftOut) => self.wait_longer(),
                 Ok(Notice::Stopped) => {
                     self.coordinator.close(self.me);
                     self.has_stopped = true;
@@ -72,6 +79,7 @@ impl Session {
             if ping_at <= Instant::now() {
                 ping_at = Instant::now() + self.coordinator.session() / PINGS;
                 match self.is_over {
+                    true if self.again_at.is_some_and(|at| Instant::now() < at) => {}
                     true => self.live_again(),
                     false => self.ping(),
                 }
@@ -97,6 +105,14 @@ impl Session {
         }
     }
 
+    /// SL-1: whoever made others wait comes back, each time after twice as long, until it serves.
+    fn wait_longer(&mut self) {
+        self.coordinator.close(self.me);
+        self.is_over = true;
+        self.again_at = Some(Instant::now() + LEFT_OUT * 2_u32.pow(self.left_out));
+        self.left_out = (self.left_out + 1).min(LEFT_OUT_MAX);
+    }
+
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
         for report in self.reports.drain(..) {
@@ -106,6 +122,9 @@ impl Session {
             && self.told < newest.epoch
         {
             self.told = newest.epoch;
+            if newest.serving().any(|node| node == self.me.node) {
+                self.left_out = 0;
+            }
             self.send(Job::Configuration(newest));
         }
     }

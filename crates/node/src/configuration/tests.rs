@@ -23,6 +23,7 @@ fn it_comes_back_and_nothing_shorter_does() {
         last_serving: vec![(NodeId(1), DiskId(5)), (NodeId(2), DiskId(6))],
         away: vec![Away {
             node: NodeId(3),
+            incarnation: Incarnation(6),
             disk: DiskId(7),
             left: 299,
         }],

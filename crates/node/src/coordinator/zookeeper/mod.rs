@@ -427,6 +427,8 @@ fn epoch(report: &Report) -> u64 {
         Report::Adopted { epoch }
         | Report::SyncDone { epoch, .. }
         | Report::Differs { epoch, .. }
+        | Report::Slow { epoch, .. }
+        | Report::Heard { epoch, .. }
         | Report::Floor { epoch, .. } => epoch,
     }
 }

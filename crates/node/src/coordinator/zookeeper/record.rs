@@ -269,6 +269,8 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::SyncDone { epoch, last } => (1, epoch, Some(last)),
         Report::Differs { epoch, id, .. } => (2, epoch, Some(id)),
         Report::Floor { epoch, applied, .. } => (3, epoch, Some(applied)),
+        Report::Slow { epoch, .. } => (4, epoch, None),
+        Report::Heard { epoch, .. } => (5, epoch, None),
     };
     out.push(kind);
     put_varint(out, epoch);
@@ -278,7 +280,9 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
     }
     match report {
         Report::Floor { gap, .. } => out.push(u8::from(*gap)),
-        Report::Differs { node, .. } => put_varint(out, u64::from(node.0)),
+        Report::Differs { node, .. } | Report::Slow { node, .. } | Report::Heard { node, .. } => {
+            put_varint(out, u64::from(node.0))
+        }
         Report::Adopted { .. } | Report::SyncDone { .. } => {}
     }
 }
@@ -306,6 +310,14 @@ fn read_report(reader: &mut Reader) -> Result<Report, DecodeError> {
                 1 => true,
                 _ => return Err(DecodeError::new("whether a gap is open")),
             },
+        },
+        4 => Report::Slow {
+            epoch,
+            node: NodeId(reader.varint_u32()?),
+        },
+        5 => Report::Heard {
+            epoch,
+            node: NodeId(reader.varint_u32()?),
         },
         _ => return Err(DecodeError::new("the kind of a report")),
     })
