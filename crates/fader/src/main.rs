@@ -14,6 +14,7 @@ mod config;
 mod credentials;
 mod dev;
 mod endpoint;
+mod founding;
 mod keys;
 mod measure;
 mod output;
@@ -46,6 +47,9 @@ enum Command {
     Serve(Box<serve::Options>),
     /// Serves a whole cluster in one process, to see what it does when members fail.
     Dev(Box<dev::Options>),
+    /// Makes a cluster of processes, and says how it stands.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Creates, lists, disables, enables and rotates access keys.
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
@@ -56,6 +60,14 @@ enum Command {
     /// Shows the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+}
+
+#[derive(Subcommand)]
+enum ClusterCommand {
+    /// Makes a cluster in ZooKeeper, once, and its key.
+    Init(Box<founding::InitOptions>),
+    /// Prints who decides, who serves, who joins, and where members listen for each other.
+    Status(founding::StatusOptions),
 }
 
 #[derive(Subcommand)]
@@ -95,6 +107,8 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
     let code = match command {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
+        Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
+        Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),

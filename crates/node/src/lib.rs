@@ -30,7 +30,9 @@ mod sweep;
 mod upkeep;
 mod work;
 
-pub use cluster::{Cluster, ClusterError, ClusterSettings, Event, MemberStatus};
+pub use cluster::{
+    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, ProcessSettings, new_cluster,
+};
 pub use fader_chain::Wiring;
 pub use node::Node;
 pub use seal::{OpenKey, Secret};

@@ -1,16 +1,19 @@
 //! The handle of a node: writes go to the chain thread, reads are answered where they are asked.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use fader_chain::{Identity, NodeId};
 use fader_services::ViewError;
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
+use fader_services::forward::{self, Asked};
 use fader_services::level::{Demand, Level, Preference, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
-use crate::cluster::{Cluster, ClusterSettings, Event};
+use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, process};
 use crate::desk::{NOBODY, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
@@ -56,6 +59,9 @@ impl Node {
     /// # Errors
     /// [`OpenError`]: locked by another process, damaged, or refused by the operating system.
     pub fn open(settings: Settings) -> Result<(Node, Recovery), OpenError> {
+        if settings.data.join(process::FOLDER).exists() {
+            return Err(in_company(&settings.data));
+        }
         Self::assemble(Folder::open(settings)?, &RealDisk)
     }
 
@@ -74,10 +80,7 @@ impl Node {
 
     fn assemble(folder: Folder, disk: &dyn Disk) -> Result<(Node, Recovery), OpenError> {
         if !folder.is_alone() {
-            return Err(OpenError::InCompany(format!(
-                "{} is the folder of a member of a chain of several: start it with `fader dev`",
-                folder.data().display()
-            )));
+            return Err(in_company(folder.data()));
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
         let incarnation = random_incarnation().map_err(|error| OpenError::Io {
@@ -113,6 +116,57 @@ impl Node {
         })
     }
 
+    /// Joins a cluster of processes, creating the data folder if absent, and waits for its
+    /// coordinator if need be. Requests of other processes are carried out on `runtime`; `tell`
+    /// hears of what happens.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn join(
+        settings: ProcessSettings,
+        runtime: Handle,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Node, OpenError> {
+        let (seal, cluster) = Cluster::join(settings, runtime, tell)?;
+        let doors = Doors::Many(cluster.clone());
+        let node = Node {
+            inner: Arc::new(Inner { doors, seal }),
+        };
+        let inner = Arc::downgrade(&node.inner);
+        cluster.serve_others(Box::new(move |asked| {
+            let inner = inner.clone();
+            Box::pin(async move {
+                match inner.upgrade() {
+                    Some(inner) => Node { inner }.carry_out_for(asked).await,
+                    None => forward::Told::NotHere(STOPPED.to_owned()),
+                }
+            })
+        }));
+        Ok(node)
+    }
+
+    /// Carries out what another process was asked, if the head is here.
+    async fn carry_out_for(&self, asked: Asked) -> forward::Told {
+        if !self.decides() {
+            return forward::Told::NotHere("the head is elsewhere".to_owned());
+        }
+        match asked {
+            Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
+                let (outcome, receipt) = self.carry_out_here(&account, request, demand).await;
+                forward::Told::Request(outcome.map(|answered| (answered, receipt)))
+            }
+            Asked::Catalog(command) => forward::Told::Catalog(self.catalog_here(command).await),
+        }
+    }
+
+    /// Whether writes are decided by a member of this process.
+    pub fn decides(&self) -> bool {
+        match &self.inner.doors {
+            Doors::One(..) => true,
+            Doors::Many(cluster) => cluster.decides(),
+        }
+    }
+
     /// Waits until requests are answered: a chain whose members all were down first finds itself.
     ///
     /// # Errors
@@ -120,15 +174,24 @@ impl Node {
     pub async fn ready(&self) -> Result<(), Error> {
         match &self.inner.doors {
             Doors::One(..) => Ok(()),
+            Doors::Many(cluster) if cluster.is_spread() => {
+                // Others may be started much later.
+                while cluster.ready().await.is_err() {
+                    tracing::warn!("waiting: this member does not serve yet");
+                }
+                Ok(())
+            }
             Doors::Many(cluster) => cluster.ready().await,
         }
     }
 
-    /// The cluster, if it is one.
+    /// The cluster, if it is one of members of this process.
     pub fn cluster(&self) -> Option<&Cluster> {
         match &self.inner.doors {
             Doors::One(..) => None,
-            Doors::Many(cluster) => Some(cluster),
+            Doors::Many(cluster) => Some(cluster)
+                .filter(|cluster| !cluster.is_spread())
+                .map(|it| &**it),
         }
     }
 
@@ -136,6 +199,35 @@ impl Node {
     /// never took effect; `ServiceUnavailable` or `InternalError` on a write means unknown. What is
     /// told beside goes with a refusal too: it may be that a session has seen more.
     pub async fn simpledb(
+        &self,
+        account: &AccountId,
+        request: Request,
+        demand: Demand,
+    ) -> (Result<Answered, Error>, Receipt) {
+        let cluster = match &self.inner.doors {
+            Doors::Many(cluster) if cluster.is_elsewhere(account, &request, &demand) => cluster,
+            _ => return self.carry_out_here(account, request, demand).await,
+        };
+        let asked = match request.is_write() {
+            true => Asked::Write(account.clone(), request, demand),
+            false => Asked::Read(account.clone(), request, demand),
+        };
+        let failed = |why: &str| (Err(unavailable(why)), Receipt::default());
+        match (cluster.hand_on(&asked).await, asked) {
+            (Ok(Some(forward::Told::Request(Ok((answered, receipt))))), _) => {
+                (Ok(answered), receipt)
+            }
+            (Ok(Some(forward::Told::Request(Err(error)))), _) => (Err(error), Receipt::default()),
+            // The head has come here meanwhile.
+            (Ok(None), Asked::Write(_, request, demand) | Asked::Read(_, request, demand)) => {
+                self.carry_out_here(account, request, demand).await
+            }
+            (Ok(_), _) => failed(NOBODY),
+            (Err(why), _) => failed(&why),
+        }
+    }
+
+    async fn carry_out_here(
         &self,
         account: &AccountId,
         request: Request,
@@ -182,6 +274,20 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
+        if let Doors::Many(cluster) = &self.inner.doors
+            && !cluster.decides()
+        {
+            match cluster.hand_on(&Asked::Catalog(command.clone())).await {
+                Ok(Some(forward::Told::Catalog(told))) => return told,
+                Ok(None) => {}
+                Ok(_) => return Err(catalog_unavailable(NOBODY)),
+                Err(why) => return Err(catalog_unavailable(&why)),
+            }
+        }
+        self.catalog_here(command).await
+    }
+
+    async fn catalog_here(&self, command: catalog::Command) -> Result<(), Refusal> {
         let member = match &self.inner.doors {
             Doors::Many(cluster) => return cluster.catalog(&command).await,
             Doors::One(member, _) => member,
@@ -299,6 +405,13 @@ impl Node {
             tracing::error!("closing the node failed");
         }
     }
+}
+
+fn in_company(folder: &Path) -> OpenError {
+    OpenError::InCompany(format!(
+        "{} is the folder of a member of a cluster: start it as such",
+        folder.display()
+    ))
 }
 
 async fn write(

@@ -5,7 +5,8 @@
 //! sealed := version:u8=1 nonce[24] ciphertext tag[16]      XChaCha20-Poly1305, random nonce
 //! ```
 //!
-//! A copy of the log or the engine alone opens nothing; a copy of the whole folder does.
+//! A copy of the log or the engine alone opens nothing; a copy of the whole folder does. In a
+//! cluster of processes that key is derived from the cluster's, which is no part of the folder.
 //!
 //! Deliberately absent: key rotation, key services.
 
@@ -20,9 +21,11 @@ use fader_chain::Session;
 use fader_services::catalog::{AccessKey, AccountId};
 use rand::TryRng;
 use rand::rngs::SysRng;
+use ring::hmac;
 use zeroize::Zeroizing;
 
 use crate::disk::{self, Disk, SyncSite};
+use crate::peer::ClusterKey;
 use crate::status::OpenError;
 
 const VERSION: u8 = 1;
@@ -113,6 +116,14 @@ impl Seal {
         })
     }
 
+    /// The seal of a cluster: all nodes seal and open with a key that comes from the cluster's.
+    pub(crate) fn of_cluster(key: &ClusterKey, cluster: u128) -> Self {
+        let key = Zeroizing::new(derive(key, b"fader seal 1", cluster));
+        Seal {
+            cipher: XChaCha20Poly1305::new(&Key::from(*key)),
+        }
+    }
+
     /// Seals the secret of the access key `id`.
     pub(crate) fn seal(&self, id: &str, secret: &Secret) -> Result<Bytes, SealError> {
         let sealed = self.encrypt(id.as_bytes(), secret.reveal().as_bytes())?;
@@ -178,6 +189,17 @@ impl Seal {
         let nonce = XNonce::try_from(nonce).ok()?;
         self.cipher.decrypt(&nonce, payload).ok()
     }
+}
+
+/// What the cluster's key comes to, for one purpose in one cluster; it does not lead back.
+pub(crate) fn derive(key: &ClusterKey, purpose: &[u8], cluster: u128) -> [u8; KEY_SIZE] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.reveal());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(purpose);
+    context.update(&cluster.to_be_bytes());
+    let mut derived = [0; KEY_SIZE];
+    derived.copy_from_slice(context.sign().as_ref());
+    derived
 }
 
 /// What a session is bound to. No id of an access key begins so: none is anything but UTF-8.

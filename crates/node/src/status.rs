@@ -28,12 +28,13 @@ pub enum OpenError {
     /// The data is damaged; the message says which file and where.
     #[error("{0}")]
     Damaged(String),
-    /// The folder is an older copy of a member's (C5).
-    #[error("{0}")]
-    OldCopy(String),
     /// The folder belongs to a member of a chain of several.
     #[error("{0}")]
     InCompany(String),
+    /// The folder is an older copy of a member's, or another's; or the key or the name is none of
+    /// this cluster's (C5).
+    #[error("{0}")]
+    Refused(String),
     /// The operating system refused.
     #[error("{context}: {source}")]
     Io {

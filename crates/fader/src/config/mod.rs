@@ -17,9 +17,11 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use fader_node::Secret;
 use fader_services::simpledb::Limits;
+use membership::Membership;
 use serde::{Deserialize, Deserializer};
 
 mod limits;
+pub(crate) mod membership;
 #[cfg(test)]
 mod tests;
 
@@ -109,6 +111,30 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
 
+    /// Name of this member of a cluster, one of those that `fader cluster init` was given.
+    #[arg(long, env = "FADER_NODE", value_name = "NAME")]
+    node: Option<String>,
+
+    /// Address and port on which other members call this one.
+    #[arg(long, env = "FADER_PEER_LISTEN", value_name = "ADDRESS:PORT")]
+    peer_listen: Option<SocketAddr>,
+
+    /// Servers of ZooKeeper, in which the cluster is kept.
+    #[arg(long, env = "FADER_ZOOKEEPER", value_name = "HOST:PORT,…")]
+    zookeeper: Option<String>,
+
+    /// Where in ZooKeeper. [default: /fader]
+    #[arg(long, env = "FADER_ZOOKEEPER_PATH", value_name = "PATH")]
+    zookeeper_path: Option<String>,
+
+    /// File with user:password for ZooKeeper; the cluster is then open to nobody else.
+    #[arg(long, env = "FADER_ZOOKEEPER_CREDENTIALS", value_name = "FILE")]
+    zookeeper_credentials: Option<PathBuf>,
+
+    /// File with the cluster's key, by which members know each other.
+    #[arg(long, env = "FADER_CLUSTER_KEY", value_name = "FILE")]
+    cluster_key: Option<PathBuf>,
+
     #[arg(skip)]
     root: RootValues,
 
@@ -176,6 +202,7 @@ pub(crate) struct Config {
     pub(crate) connections_max: Setting<usize>,
     pub(crate) log_format: Setting<LogFormat>,
     pub(crate) log_level: Setting<String>,
+    pub(crate) membership: Membership,
     /// The key that exists from the start: id and secret.
     pub(crate) root: Setting<Option<(String, Secret)>>,
     pub(crate) limits: Limits,
@@ -230,6 +257,7 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
         choice.pick(id, given.map(Some), filed.map(Some), None)
     };
     let config = Config {
+        membership: Membership::choose(&choice, &given, &filed),
         listen: choice.pick(
             "listen",
             given.listen,
@@ -359,6 +387,7 @@ fn check(mut config: Config) -> Result<Config> {
     if config.connections_max.value == 0 {
         bail!("connections-max must be at least 1");
     }
+    config.membership.member()?;
     if !is_loopback && !has_tls {
         config.warnings.push(format!(
             "{} is reachable from other machines without TLS: data travels in the clear. Set \
@@ -437,6 +466,9 @@ impl Config {
             self.log_level.value.clone(),
             &self.log_level.origin,
         );
+        for (name, value, origin) in self.membership.rows() {
+            row(name, value, origin);
+        }
         let (id, secret) = match &self.root.value {
             Some((id, _)) => (id.as_str(), "(hidden)"),
             None => ("-", "-"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, Subcommand, ValueEnum};
 use fader_client::{ClusterStatus, Control};
-use fader_node::{ClusterSettings, Event, Node, Wiring};
+use fader_node::{ClusterSettings, Event, Node};
 
 use crate::keys::SOCKET;
 use crate::output;
@@ -19,6 +19,7 @@ use crate::serve;
 
 mod plan;
 
+pub(crate) use plan::time;
 use plan::{At, Deed, Name, Sides, Step};
 
 /// The folder of a cluster, unless another is named.
@@ -91,8 +92,9 @@ pub(crate) struct Options {
     serve: serve::Options,
 }
 
+/// How writes travel.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum WiringName {
+pub(crate) enum WiringName {
     /// The head sends to all and commits: two delays a write.
     Star,
     /// Each sends to the next, the last commits: the head sends each write once.
@@ -156,13 +158,13 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let plan = options.plan();
     let (size, wiring) = (usize::from(options.nodes), options.wiring);
     let config = options.serve.with_data(DATA).config(matches)?;
+    if config.membership.member()?.is_some() {
+        bail!("`fader dev` is a whole cluster: a member of one is started with `fader serve`");
+    }
     let open = move |member| {
         let settings = ClusterSettings {
             size,
-            wiring: match wiring {
-                WiringName::Star => Wiring::Star,
-                WiringName::Chain => Wiring::Chain,
-            },
+            wiring: wiring.into(),
             member,
         };
         Node::open_cluster(settings, move |event| tell(start, &in_words(&event)))
@@ -205,7 +207,8 @@ fn tell(start: Instant, text: &str) {
     let _ = writeln!(std::io::stderr(), "[{seconds:6.1}s] {text}");
 }
 
-fn in_words(event: &Event) -> String {
+/// What happened, in one line.
+pub(crate) fn in_words(event: &Event) -> String {
     match event {
         Event::Killed(name) => format!("{name} is killed"),
         Event::Started(name) => format!("{name} starts again"),

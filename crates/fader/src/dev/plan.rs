@@ -80,7 +80,7 @@ impl FromStr for Sides {
 }
 
 /// Reads a time: 500ms, 5s, 2m.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1), ("s", 1000), ("m", 60_000)];
     let parsed = units.into_iter().find_map(|(unit, ms)| {
         let number: u64 = text.strip_suffix(unit)?.parse().ok()?;

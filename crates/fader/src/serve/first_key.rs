@@ -10,6 +10,9 @@ use tracing::{info, warn};
 use crate::config::{Config, Origin};
 use crate::keys::FIRST_ACCOUNT;
 
+/// How often a member looks whether another one made the key.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Sees to it that there is a key to begin with.
 pub(super) async fn ensure(
     node: &Node,
@@ -17,6 +20,10 @@ pub(super) async fn ensure(
     address: &SocketAddr,
     has_tls: bool,
 ) -> Result<()> {
+    // Where another member decides, that one makes the key, and it comes here with all else.
+    while !node.decides() && is_absent(node, config)? {
+        tokio::time::sleep(LOOK).await;
+    }
     let account = AccountId(FIRST_ACCOUNT.to_owned());
     let Some((id, secret)) = &config.root.value else {
         if node.keys()?.is_empty() {
@@ -53,6 +60,13 @@ pub(super) async fn ensure(
         Some(_) => {}
     }
     Ok(())
+}
+
+fn is_absent(node: &Node, config: &Config) -> Result<bool> {
+    Ok(match &config.root.value {
+        None => node.keys()?.is_empty(),
+        Some((id, _)) => node.open_key(id)?.is_none(),
+    })
 }
 
 /// Prints how to use a new key. Directly, so that the secret is in no log.

@@ -34,6 +34,7 @@ use crate::output;
 
 mod control;
 mod first_key;
+mod member;
 
 /// How often the store is asked whether it still works.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
@@ -41,7 +42,8 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// The exit code when the store failed (BSD's EX_SOFTWARE).
 const EXIT_STORE_FAILED: u8 = 70;
 
-/// The exit code when a second signal did not let the server end in order (128 + SIGINT).
+/// The exit code when a second signal, or one before it served, did not let the server end in order
+/// (128 + SIGINT).
 const EXIT_INTERRUPTED: i32 = 130;
 
 const EXAMPLES: &str = "\
@@ -55,9 +57,11 @@ Examples:
   fader serve --listen 127.0.0.1:0 --anonymous        a free port and no keys: for tests
   fader serve --listen 0.0.0.0:443 --tls-certificate chain.pem --tls-key key.pem
   fader serve --config fader.toml --durability os     the file, but one thing otherwise
+  fader serve --node n1 --peer-listen 10.0.0.1:4570 --zookeeper zk1,zk2,zk3 --cluster-key key
+                                                      a member of a cluster (fader cluster init)
 
 A first interrupt (Ctrl-C, SIGTERM) lets running requests end, a second ends at once.
-Exit codes: 0 ended in order, 1 could not start, 70 the store failed, 130 second interrupt.";
+Exit codes: 0 ended in order, 1 could not start, 70 the store failed, 130 interrupted at once.";
 
 /// The flags of `fader serve`.
 #[derive(Args)]
@@ -88,6 +92,9 @@ impl Options {
 /// Serves one node until a signal or a failure.
 pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitCode> {
     let config = options.config(matches)?;
+    if let Some(member) = config.membership.member()? {
+        return serve(&config, member::opener(member)?, drop).await;
+    }
     let open = |settings| {
         let (node, recovery) = Node::open(settings)?;
         report(&recovery);
@@ -116,14 +123,25 @@ pub(crate) async fn serve(
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
-    let node = open_with(config, open).await?;
-    first_key::ensure(&node, config, &listener.local_addr()?, tls.is_some()).await?;
+    let address = listener.local_addr()?;
+    let opening = async {
+        let node = open_with(config, open).await?;
+        first_key::ensure(&node, config, &address, tls.is_some()).await?;
+        anyhow::Ok(node)
+    };
+    let node = tokio::select! {
+        node = opening => node?,
+        // Nothing was acknowledged: as if killed, which every start must bear.
+        name = signals.next() => {
+            info!(signal = name, "ended before it served");
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+    };
     let socket = control::listen(&config.data.value)?;
 
     let (stop, stopped) = watch::channel(false);
     let gateway = Gateway::new(node.clone(), gateway_settings(config));
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let address = listener.local_addr()?;
     let mut doors = pin!(async {
         let administrators = async {
             match socket {

@@ -61,6 +61,9 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
             }
+            if let Some(process) = &cluster.process {
+                process.look();
+            }
             tell_trouble(&cluster, &mut troubled);
             control(&cluster, &mut raised);
             cluster.mend();
@@ -117,10 +120,10 @@ fn control(cluster: &Cluster, raised: &mut Instant) {
     };
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),
-        None if facts.sessions.len() == facts.size => {
-            (0, Some(first(&facts.sessions, facts.wiring)))
+        None => {
+            let members = cluster.first_members(&facts.sessions);
+            (0, members.map(|members| first(&members, facts.wiring)))
         }
-        None => (0, None),
     };
     if facts.raise_floor {
         *raised = Instant::now();

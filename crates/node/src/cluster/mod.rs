@@ -13,11 +13,14 @@
 //! Each member has its own folder, lock, engine, log and threads; killed, it forgets what a process
 //! that is killed forgets.
 //!
-//! Deliberately absent: sockets; members of other processes.
+//! A member of a cluster of processes is such a cluster too, of which one member is here
+//! (`process.rs`).
 
 mod controller;
 mod damage;
+mod forward;
 mod links;
+pub(crate) mod process;
 mod route;
 mod session;
 
@@ -38,13 +41,16 @@ use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, SESSIO
 use crate::disk::{Disk, RealDisk};
 use crate::lock::FolderLock;
 use crate::member::{Folder, Member, random_incarnation};
+use crate::peer::Outbox;
 use crate::seal::Seal;
 use crate::settings::Settings;
 use crate::status::{Health, OpenError};
 
 pub use controller::Event;
 use links::Links;
+pub use process::{ProcessSettings, new_cluster};
 
+use process::Process;
 use session::Session;
 
 /// Scans answered at once; more wait.
@@ -97,7 +103,18 @@ struct Running {
     node: NodeId,
     member: Arc<Member>,
     is_ending: Arc<AtomicBool>,
-    session: JoinHandle<()>,
+    session: JoinHandle<Identity>,
+}
+
+/// What a cluster is made of.
+struct Parts {
+    settings: ClusterSettings,
+    coordinator: Arc<dyn Coordinator>,
+    links: Arc<Links>,
+    outbox: Arc<dyn Outbox>,
+    /// Those of the members that are here.
+    folders: Vec<PathBuf>,
+    process: Option<Process>,
 }
 
 /// The cluster.
@@ -105,7 +122,10 @@ pub struct Cluster {
     settings: ClusterSettings,
     coordinator: Arc<dyn Coordinator>,
     links: Arc<Links>,
+    /// The way to all members.
+    outbox: Arc<dyn Outbox>,
     slots: Vec<Slot>,
+    process: Option<Process>,
     /// Who answers the next read.
     next: AtomicUsize,
     scans: Semaphore,
@@ -142,24 +162,17 @@ impl Cluster {
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
         let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, SESSION)?;
-        let slots = (1..=settings.size).map(|number| Slot {
-            folder: data.join(format!("n{number}")),
-            running: RwLock::new(None),
-            node: Mutex::new(None),
-            is_unreadable: AtomicBool::new(false),
-        });
-        let cluster = Arc::new(Cluster {
-            slots: slots.collect(),
+        let links = Arc::new(Links::default());
+        let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
+        let parts = Parts {
+            folders: folders.collect(),
             settings,
             coordinator: Arc::new(coordinator),
-            links: Arc::new(Links::default()),
-            next: AtomicUsize::new(0),
-            scans: Semaphore::new(SCANS_MAX),
-            is_closing: AtomicBool::new(false),
-            controller: Mutex::new(None),
-            tell: Box::new(tell),
-            _lock: lock,
-        });
+            outbox: links.clone(),
+            links,
+            process: None,
+        };
+        let cluster = Self::assemble(parts, lock, tell);
         let mut damage = None;
         for slot in &cluster.slots {
             match cluster.start(slot) {
@@ -175,9 +188,45 @@ impl Cluster {
         if let Some(reason) = damage.filter(|_| !goes_on) {
             return Err(OpenError::Damaged(reason));
         }
-        let controller = controller::start(&cluster).map_err(creating)?;
-        *cluster.controller.lock() = Some(controller);
+        cluster.control()?;
         Ok((seal, cluster))
+    }
+
+    fn assemble(
+        parts: Parts,
+        lock: FolderLock,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let slots = parts.folders.into_iter().map(|folder| Slot {
+            folder,
+            running: RwLock::new(None),
+            node: Mutex::new(None),
+            is_unreadable: AtomicBool::new(false),
+        });
+        Arc::new(Cluster {
+            slots: slots.collect(),
+            settings: parts.settings,
+            coordinator: parts.coordinator,
+            links: parts.links,
+            outbox: parts.outbox,
+            process: parts.process,
+            next: AtomicUsize::new(0),
+            scans: Semaphore::new(SCANS_MAX),
+            is_closing: AtomicBool::new(false),
+            controller: Mutex::new(None),
+            tell: Box::new(tell),
+            _lock: lock,
+        })
+    }
+
+    /// Begins to act as controller.
+    fn control(self: &Arc<Self>) -> Result<(), OpenError> {
+        let controller = controller::start(self).map_err(|source| OpenError::Io {
+            context: "starting the controller".to_owned(),
+            source,
+        })?;
+        *self.controller.lock() = Some(controller);
+        Ok(())
     }
 
     /// Ends all members in order, and the controller.
@@ -189,7 +238,13 @@ impl Cluster {
             tracing::error!("the controller ended by a broken invariant");
         }
         for slot in &self.slots {
-            self.stop(slot, Member::close);
+            // After its member, which has a lease as long as it lives.
+            if let Some(life) = self.stop(slot, Member::close) {
+                self.coordinator.close(life);
+            }
+        }
+        if let Some(process) = &self.process {
+            process.close();
         }
     }
 
@@ -198,7 +253,7 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`] when there is no such member, or it does not run.
     pub fn kill(&self, name: &str) -> Result<(), ClusterError> {
-        if !self.stop(self.slot(name)?, Member::kill) {
+        if self.stop(self.slot(name)?, Member::kill).is_none() {
             return Err(ClusterError(format!("{name} does not run")));
         }
         (self.tell)(Event::Killed(name.to_owned()));
@@ -314,8 +369,30 @@ impl Cluster {
         running.next()
     }
 
+    /// The members to begin with, when all are there.
+    fn first_members(&self, sessions: &[Identity]) -> Option<Vec<Identity>> {
+        match &self.process {
+            Some(process) => process.first_members(),
+            None => (sessions.len() == self.settings.size).then(|| sessions.to_vec()),
+        }
+    }
+
+    /// Whether members of other processes belong to it.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether the head is here.
+    pub(crate) fn decides(&self) -> bool {
+        let head = self.configuration().map(|newest| newest.head());
+        head.is_some_and(|head| self.member(head).is_some())
+    }
+
     /// The name of the member with this number.
     fn name(&self, node: NodeId) -> String {
+        if let Some(process) = &self.process {
+            return process.name(node);
+        }
         let at = self
             .slots
             .iter()
@@ -373,7 +450,7 @@ impl Cluster {
             .coordinator
             .open(folder.disk(), incarnation, folder.epoch())
             .map_err(|error| match error {
-                CoordinatorError::Refused(reason) => OpenError::OldCopy(reason),
+                CoordinatorError::Refused(reason) => OpenError::Refused(reason),
                 other => failed(std::io::Error::other(other)),
             })?;
         *running = Some(self.live(folder, me, &failed)?);
@@ -389,7 +466,7 @@ impl Cluster {
     ) -> Result<Running, OpenError> {
         let (sender, notices) = mpsc::channel();
         let company = Company {
-            outbox: self.links.clone(),
+            outbox: self.outbox.clone(),
             notices: sender,
         };
         let (member, recovery) = folder.live(me, Some(company))?;
@@ -423,18 +500,17 @@ impl Cluster {
         })
     }
 
-    /// Ends a member that runs. Says whether it did.
-    fn stop(&self, slot: &Slot, end: fn(&Member)) -> bool {
-        let Some(running) = slot.running.write().take() else {
-            return false;
-        };
+    /// Ends a member that runs; whose life that was.
+    fn stop(&self, slot: &Slot, end: fn(&Member)) -> Option<Identity> {
+        let running = slot.running.write().take()?;
         self.links.disconnect(running.node);
         running.is_ending.store(true, Ordering::Relaxed);
         end(&running.member);
-        if running.session.join().is_err() {
+        let ended = running.session.join();
+        if ended.is_err() {
             tracing::error!("a session ended by a broken invariant");
         }
-        true
+        ended.ok()
     }
 }
 

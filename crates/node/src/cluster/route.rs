@@ -28,7 +28,7 @@ const FOLLOW: Duration = Duration::from_millis(100);
 /// given up meanwhile.
 const BOUNDED: Duration = Duration::from_secs(3);
 /// How long to wait before asking again, where nobody can answer.
-const AGAIN: Duration = Duration::from_millis(10);
+pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
@@ -37,8 +37,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const NOT_PROVEN: &str = "no member can prove now that what it has is so fresh";
 
 /// What is said where no answer came.
-const LOST: &str = "the member ended or did not answer; it is not known whether the write took \
-                    effect";
+pub(super) const LOST: &str = "the member ended or did not answer; it is not known whether the \
+                               write took effect";
 
 impl Cluster {
     /// Waits until a strong read of everything is answered.

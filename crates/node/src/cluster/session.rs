@@ -51,8 +51,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Keeps the session until the member ends.
-    pub(super) fn run(mut self) {
+    /// Keeps the session until the member ends. Which life is the last one.
+    pub(super) fn run(mut self) -> Identity {
         let mut ping_at = Instant::now();
         while !self.is_ending.load(Ordering::Relaxed) {
             self.shared.gate.pass();
@@ -70,7 +70,7 @@ impl Session {
                     self.has_stopped = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             // The coordinator is on side 0.
             if self.has_stopped || self.links.side(self.me.node) != 0 {
@@ -88,6 +88,7 @@ impl Session {
                 self.tell();
             }
         }
+        self.me
     }
 
     fn ping(&mut self) {

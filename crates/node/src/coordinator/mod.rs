@@ -17,7 +17,7 @@ use fader_chain::controller::Reports;
 use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report};
 
 pub use local::LocalCoordinator;
-pub use zookeeper::{ClusterRecord, Present, ZooKeeperCoordinator, ZooKeeperSettings};
+pub use zookeeper::{ClusterRecord, Present, Standing, ZooKeeperCoordinator, ZooKeeperSettings};
 
 /// S: how long after its last ping a session is over (FN-2), where nothing else is said.
 pub const SESSION: Duration = Duration::from_secs(2);

@@ -90,7 +90,7 @@ impl ClusterKey {
     }
 
     /// The key itself.
-    pub(super) fn reveal(&self) -> &[u8; KEY_SIZE] {
+    pub(crate) fn reveal(&self) -> &[u8; KEY_SIZE] {
         &self.0
     }
 }

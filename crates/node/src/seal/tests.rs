@@ -6,8 +6,9 @@ use fader_chain::{EntryId, Session};
 use fader_services::catalog::AccountId;
 use proptest::prelude::*;
 
-use super::{Seal, Secret, TOKEN_BYTES_MAX, random_id, random_secret};
+use super::{Seal, Secret, TOKEN_BYTES_MAX, derive, random_id, random_secret};
 use crate::disk::{Disk, SimulatedDisk};
+use crate::peer::ClusterKey;
 use crate::status::OpenError;
 
 fn disk() -> SimulatedDisk {
@@ -134,4 +135,29 @@ proptest! {
         prop_assert_eq!(seal.open_session(&own, shorter), None);
         prop_assert_eq!(seal.open_session(&own, &vec![1; TOKEN_BYTES_MAX + 1]), None);
     }
+}
+
+#[test]
+fn a_clusters_seal_is_that_of_all_who_have_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = ClusterKey::create(&folder.path().join("key")).unwrap();
+    let copied = ClusterKey::load(&folder.path().join("key")).unwrap();
+    let other = ClusterKey::create(&folder.path().join("other")).unwrap();
+    let secret = Secret::new("secret".to_owned());
+    let sealed = Seal::of_cluster(&made, 1).seal("id", &secret).unwrap();
+    let opened = Seal::of_cluster(&copied, 1).open("id", &sealed).unwrap();
+    assert_eq!(opened.reveal(), "secret");
+    for seal in [Seal::of_cluster(&made, 2), Seal::of_cluster(&other, 1)] {
+        assert!(seal.open("id", &sealed).is_err());
+    }
+}
+
+#[test]
+fn purposes_and_clusters_derive_keys_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = ClusterKey::create(&folder.path().join("key")).unwrap();
+    let derived = [(b"a", 1), (b"b", 1), (b"a", 2)].map(|(purpose, id)| derive(&key, purpose, id));
+    assert_ne!(derived[0], derived[1]);
+    assert_ne!(derived[0], derived[2]);
+    assert_eq!(derived[0], derive(&key, b"a", 1));
 }

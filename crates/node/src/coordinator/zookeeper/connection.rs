@@ -80,6 +80,8 @@ impl std::fmt::Display for Failure {
 pub(super) struct Znode {
     pub(super) data: Vec<u8>,
     pub(super) version: i32,
+    /// When it was made, in the order of all changes.
+    pub(super) created: i64,
 }
 
 /// What became of a conditional change.
@@ -331,9 +333,12 @@ impl Asker {
             other => other?,
         };
         let mut reply = In::new(&reply);
+        let data = reply.buffer()?.to_vec();
+        let (created, version) = reply.stat()?;
         Ok(Some(Znode {
-            data: reply.buffer()?.to_vec(),
-            version: reply.version()?,
+            data,
+            version,
+            created,
         }))
     }
 

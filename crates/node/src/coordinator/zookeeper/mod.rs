@@ -70,6 +70,27 @@ pub struct Present {
     pub address: String,
 }
 
+impl Present {
+    fn of(session: &SessionRecord) -> Self {
+        Present {
+            identity: session.identity,
+            name: session.name.clone(),
+            address: session.address.clone(),
+        }
+    }
+}
+
+/// How a cluster stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it was made with.
+    pub cluster: ClusterRecord,
+    /// The newest configuration; none before the first.
+    pub configuration: Option<Configuration>,
+    /// The nodes whose sessions nobody has ended yet.
+    pub present: Vec<Present>,
+}
+
 /// A life that this process keeps.
 struct Life {
     record: SessionRecord,
@@ -126,15 +147,8 @@ impl ZooKeeperCoordinator {
         address: &str,
     ) -> Result<Self, CoordinatorError> {
         let root = &settings.root;
-        check_root(root)?;
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        asker.sync(root)?;
-        let record = asker.get(root, false)?.ok_or_else(|| {
-            CoordinatorError::Refused(format!(
-                "there is no cluster at {root}: make one with `fader cluster init`"
-            ))
-        })?;
-        let cluster: ClusterRecord = read(root, &record)?;
+        let cluster = cluster_at(root, &mut asker)?;
         if !cluster.members.iter().any(|member| member == name) {
             return Err(CoordinatorError::Refused(format!(
                 "{name:?} is none of the cluster's members, which are {}",
@@ -165,15 +179,40 @@ impl ZooKeeperCoordinator {
         &self.shared.cluster
     }
 
-    /// The nodes whose sessions are not over.
+    /// The nodes whose sessions are not over, in the order in which they began.
     pub fn present(&self) -> Vec<Present> {
         let view = self.shared.view();
-        let present = view.sessions.iter().map(|session| Present {
-            identity: session.identity,
-            name: session.name.clone(),
-            address: session.address.clone(),
-        });
-        present.collect()
+        view.sessions.iter().map(Present::of).collect()
+    }
+
+    /// How a cluster stands, for whoever is no member of it.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` when there is no cluster.
+    pub fn look(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let root = &settings.root;
+        let cluster = cluster_at(root, &mut asker)?;
+        let chain = format!("{root}/chains/0");
+        let configuration = match asker.get(&chain, false)? {
+            Some(znode) => Some(read(&chain, &znode)?),
+            None => None,
+        };
+        let folder = format!("{root}/sessions");
+        let mut present = Vec::new();
+        if asker.get(&folder, false)?.is_some() {
+            for name in asker.children(&folder, false)? {
+                let path = format!("{folder}/{name}");
+                if let Some(znode) = asker.get(&path, false)? {
+                    present.push(Present::of(&read(&path, &znode)?));
+                }
+            }
+        }
+        Ok(Standing {
+            cluster,
+            configuration,
+            present,
+        })
     }
 
     /// Whether the coordinator answered when it was asked last.
@@ -431,6 +470,18 @@ fn epoch(report: &Report) -> u64 {
         | Report::Heard { epoch, .. }
         | Report::Floor { epoch, .. } => epoch,
     }
+}
+
+/// What the cluster was made with.
+fn cluster_at(root: &str, asker: &mut Asker) -> Result<ClusterRecord, CoordinatorError> {
+    check_root(root)?;
+    asker.sync(root)?;
+    let record = asker.get(root, false)?.ok_or_else(|| {
+        CoordinatorError::Refused(format!(
+            "there is no cluster at {root}: make one with `fader cluster init`"
+        ))
+    })?;
+    read(root, &record)
 }
 
 /// What a znode says.

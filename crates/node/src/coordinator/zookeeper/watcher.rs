@@ -225,7 +225,7 @@ impl Watcher {
         Ok(configuration)
     }
 
-    /// The lives whose sessions are not over.
+    /// The lives whose sessions are not over, in the order in which they began.
     fn sessions(&mut self, session: Duration) -> Result<Vec<SessionRecord>, Trouble> {
         let folder = format!("{}/sessions", self.shared.root);
         let mut names = self.asker.children(&folder, true)?;
@@ -249,9 +249,10 @@ impl Watcher {
             {
                 continue;
             }
-            sessions.push(decode(&path, &znode.data)?);
+            sessions.push((znode.created, decode(&path, &znode.data)?));
         }
-        Ok(sessions)
+        sessions.sort_by_key(|(created, _)| *created);
+        Ok(sessions.into_iter().map(|(_, session)| session).collect())
     }
 }
 

@@ -123,13 +123,14 @@ impl<'a> In<'a> {
         std::str::from_utf8(self.buffer()?).map_err(|_| Malformed)
     }
 
-    /// The version of a znode's data, out of what is told about it: czxid, mzxid, ctime, mtime,
-    /// version, and more.
-    pub(super) fn version(&mut self) -> Result<i32, Malformed> {
-        for _ in 0..4 {
+    /// When a znode was made, in the order of all changes, and the version of its data, out of what
+    /// is told about it: czxid, mzxid, ctime, mtime, version, and more.
+    pub(super) fn stat(&mut self) -> Result<(i64, i32), Malformed> {
+        let created = self.long()?;
+        for _ in 0..3 {
             self.long()?;
         }
-        self.int()
+        Ok((created, self.int()?))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {

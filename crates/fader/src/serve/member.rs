@@ -1,0 +1,33 @@
+//! Opens this process's member of a cluster.
+
+use anyhow::Result;
+use fader_node::peer::ClusterKey;
+use fader_node::{Node, OpenError, ProcessSettings, Settings};
+use tokio::runtime::Handle;
+use tracing::info;
+
+use crate::config::membership::Member;
+use crate::dev;
+
+/// What opens the member, given the numbers of its store.
+///
+/// # Errors
+/// When its key cannot be read.
+pub(super) fn opener(
+    member: Member,
+) -> Result<impl FnOnce(Settings) -> Result<Node, OpenError> + Send + 'static> {
+    let key = ClusterKey::load(&member.key)?;
+    let runtime = Handle::current();
+    Ok(move |settings| {
+        let settings = ProcessSettings {
+            name: member.name,
+            peer_listen: member.peer_listen,
+            key,
+            zookeeper: member.zookeeper,
+            member: settings,
+        };
+        Node::join(settings, runtime, |event| {
+            info!("{}", dev::in_words(&event))
+        })
+    })
+}

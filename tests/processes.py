@@ -1,0 +1,160 @@
+"""A cluster of processes: ZooKeeper, and members to be started, killed, stopped and continued."""
+
+import contextlib
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+import server as servers
+
+LAUNCHER = pathlib.Path(__file__).resolve().parent / "zookeeper" / "serve.py"
+START_SECONDS_MAX = 120
+
+
+class ZooKeeper:
+    """A server on a port that stays its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.port = 0
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, LAUNCHER, self.folder, str(self.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        watchdog = threading.Timer(START_SECONDS_MAX, self.process.kill)
+        watchdog.start()
+        line = self.process.stdout.readline()
+        watchdog.cancel()
+        assert line.startswith("listening on "), "no ZooKeeper server: see what it says above"
+        self.port = int(line.rsplit(":", 1)[1])
+
+    @property
+    def hosts(self):
+        return f"127.0.0.1:{self.port}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def free_address():
+    """An address that nobody listens on now. Members bind it themselves, again after a restart."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+class Member(servers.Server):
+    """A running `fader serve` that is a member of a cluster."""
+
+    def __init__(self, cluster, name, wait=True):
+        folder = cluster.folder / name
+        folder.mkdir(exist_ok=True)
+        super().__init__(folder, *cluster.flags(name), wait=wait)
+
+    def await_listening(self):
+        self._await_listening()
+        return self
+
+    def stop_for_now(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Processes:
+    """A cluster with all its processes."""
+
+    def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s"):
+        self.folder = folder
+        self.names = names
+        self.key = folder / "cluster.key"
+        self.zookeeper = ZooKeeper(folder / "zookeeper")
+        self.addresses = {name: free_address() for name in names}
+        self.init("--wiring", wiring, "--lease", lease)
+        self.members = {name: Member(self, name, wait=False) for name in names}
+        for member in self.members.values():
+            member.await_listening()
+
+    def init(self, *flags, **more):
+        place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
+        members = ["--members", ",".join(self.names)]
+        return servers.fader("cluster", "init", *place, *members, *flags, home=self.folder, **more)
+
+    def flags(self, name):
+        place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
+        return ["--node", name, "--peer-listen", self.addresses[name], *place]
+
+    def roles(self):
+        """The epoch, and each member's place."""
+        done = servers.fader(
+            "cluster", "status", "--zookeeper", self.zookeeper.hosts, home=self.folder
+        )
+        lines = done.stdout.splitlines()
+        epoch = int(lines[0].split()[1].rstrip(","))
+        return epoch, {line.split()[0]: line.split()[1] for line in lines[1:]}
+
+    def head(self):
+        _, roles = self.roles()
+        return next(name for name, role in roles.items() if role == "head")
+
+    def await_roles(self, is_reached):
+        """Waits until the places of the members are as wanted."""
+        end = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < end:
+            _, roles = self.roles()
+            if is_reached(roles):
+                return roles
+            time.sleep(0.05)
+        raise RuntimeError(f"not reached: {self.roles()}\n{self.log()}")
+
+    def await_whole(self):
+        whole = ["head"] + ["serving"] * (len(self.names) - 1)
+        return self.await_roles(lambda roles: sorted(roles.values()) == whole)
+
+    def start(self, name):
+        self.members[name] = Member(self, name)
+
+    def kill(self, name):
+        self.members[name].kill()
+
+    def log(self):
+        return "\n".join(f"{name}:\n{member.log()}" for name, member in self.members.items())
+
+    def clients(self, **settings):
+        settings.setdefault("read_timeout", 30)
+        return [member.client(**settings) for member in self.members.values()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for member in self.members.values():
+            member.__exit__()
+        self.zookeeper.kill()
+
+
+def at_any(clients, call, seconds=60):
+    """What the first of the members says that can, asked in turn until the time is over."""
+    end = time.monotonic() + seconds
+    while True:
+        for client in clients:
+            with contextlib.suppress(BotoCoreError, ClientError):
+                return call(client)
+        if end < time.monotonic():
+            raise RuntimeError("no member answers")
+        time.sleep(0.02)

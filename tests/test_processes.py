@@ -1,0 +1,191 @@
+"""Three processes and ZooKeeper: what was acknowledged outlives any, and service returns."""
+
+import contextlib
+import shutil
+import threading
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+import server as servers
+from processes import Member, Processes, at_any
+from sdb_calls import get, put, select
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with Processes(tmp_path) as running:
+        yield running
+
+
+class Load:
+    """A writer that notes what was acknowledged, whichever member took it."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.acknowledged = {}
+        self.changed = threading.Condition()
+        self.is_ending = False
+        self.writer = threading.Thread(target=self.write)
+
+    def write(self):
+        serial = 0
+        while not self.is_ending:
+            clients = self.cluster.clients(read_timeout=5)
+            for client in clients * 20:
+                serial += 1
+                item = f"item-{serial}"
+                with contextlib.suppress(BotoCoreError, ClientError):
+                    put(client, "domain", item, n=str(serial))
+                    with self.changed:
+                        self.acknowledged[item] = str(serial)
+                        self.changed.notify_all()
+                if self.is_ending:
+                    return
+
+    def await_more(self, count=20):
+        with self.changed:
+            goal = len(self.acknowledged) + count
+            assert self.changed.wait_for(lambda: goal <= len(self.acknowledged), timeout=120)
+
+    def __enter__(self):
+        at_any(self.cluster.clients(), lambda sdb: sdb.create_domain(DomainName="domain"))
+        self.writer.start()
+        self.await_more()
+        return self
+
+    def __exit__(self, *_):
+        self.is_ending = True
+        self.writer.join()
+
+    def check(self):
+        """All that was acknowledged is there, at each member."""
+        with self.changed:
+            acknowledged = dict(self.acknowledged)
+        for client in self.cluster.clients():
+            found = select(client, "select * from domain limit 2500")
+            for item, value in acknowledged.items():
+                assert found[item] == {"n": [value]}
+
+
+def test_any_member_takes_everything(cluster):
+    assert sorted(cluster.await_whole().values()) == ["head", "serving", "serving"]
+    clients = cluster.clients()
+    for number, writer in enumerate(clients * 3):
+        domain = f"domain-{number}"
+        writer.create_domain(DomainName=domain)
+        put(writer, domain, "item", n=str(number))
+        for client in clients:
+            assert get(client, domain, "item") == {"n": [str(number)]}
+        with pytest.raises(ClientError) as refused:
+            put(writer, domain, "item", n="x", replace=True,
+                expected={"Name": "n", "Value": "never"})
+        assert refused.value.response["Error"]["Code"] == "ConditionalCheckFailed"
+    # A key that one member made is known to all, and so is its secret.
+    for member in cluster.members.values():
+        servers.fader("keys", "create", "--data", member.data, home=cluster.folder)
+    for name, member in cluster.members.items():
+        assert member.stop() == 0, member.log()
+        # Who ends in order is out at once, and the others go on.
+        if name != "n3":
+            cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+
+
+def test_a_killed_head_loses_nothing_and_comes_back(cluster):
+    cluster.await_whole()
+    with Load(cluster) as load:
+        head = cluster.head()
+        cluster.kill(head)
+        cluster.await_roles(lambda roles: roles[head] == "out" and "head" in roles.values())
+        load.await_more()
+        cluster.start(head)
+        cluster.await_whole()
+        load.await_more()
+    load.check()
+
+
+def test_a_stopped_head_is_replaced_and_comes_back(cluster):
+    cluster.await_whole()
+    with Load(cluster) as load:
+        head = cluster.head()
+        cluster.members[head].stop_for_now()
+        cluster.await_roles(lambda roles: roles[head] == "out" and "head" in roles.values())
+        load.await_more()
+        cluster.members[head].go_on()
+        cluster.await_whole()
+        load.await_more()
+    load.check()
+
+
+def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
+    cluster.await_whole()
+    with Load(cluster) as load:
+        sdb = cluster.clients()[0]
+        cluster.zookeeper.kill()
+        await_refused(sdb)
+        cluster.zookeeper.start()
+        load.await_more()
+        cluster.await_whole()
+    load.check()
+
+
+def await_refused(sdb):
+    """Waits until the lease is over: a strong read is refused then."""
+    while True:
+        try:
+            get(sdb, "domain", "item-1")
+        except ClientError as error:
+            assert error.response["Error"]["Code"] == "ServiceUnavailable"
+            return
+
+
+def test_who_is_no_member_is_told(cluster):
+    cluster.await_whole()
+    for why, flags in [
+        ("none of the cluster's members", {"--node": "n9"}),
+        ("the cluster key is not", {"--cluster-key": other_key(cluster)}),
+        ("that of n1, not of n2", {"--node": "n2"}),
+        ("set all, or none", {"--zookeeper": None}),
+        ("no cluster at /elsewhere", {"--zookeeper-path": "/elsewhere"}),
+    ]:
+        given = cluster.flags("n1")
+        given = dict(zip(given[::2], given[1::2], strict=True)) | flags
+        given["--peer-listen"] = "127.0.0.1:0"
+        shutil.rmtree(cluster.folder / "copy", ignore_errors=True)
+        folder = cluster.folder / "n1" / "data" / "member"
+        shutil.copytree(folder, cluster.folder / "copy" / "member")
+        refused = servers.fader(
+            "serve", "--listen", "127.0.0.1:0", "--data", cluster.folder / "copy",
+            *[text for pair in given.items() if pair[1] is not None for text in pair],
+            home=cluster.folder, check=False,
+        )
+        assert refused.returncode == 1 and why in refused.stderr, (why, refused.stderr)
+    again = cluster.init(check=False)
+    assert again.returncode == 1 and "already" in again.stderr
+
+
+def other_key(cluster):
+    path = cluster.folder / "other.key"
+    path.write_bytes(b"k" * 32)
+    path.chmod(0o600)
+    return path
+
+
+def test_an_old_copy_of_a_members_folder_is_told(cluster):
+    cluster.await_whole()
+    cluster.kill("n3")
+    data = cluster.folder / "n3" / "data"
+    shutil.copytree(data, cluster.folder / "old", ignore=shutil.ignore_patterns("*.sock"))
+    cluster.start("n3")
+    cluster.await_whole()
+    cluster.kill("n3")
+    cluster.await_roles(lambda roles: roles["n3"] == "out")
+    shutil.rmtree(data)
+    (cluster.folder / "old").rename(data)
+    member = Member(cluster, "n3", wait=False)
+    assert member.process.wait(60) == 1
+    assert "an old copy" in member.log()
+    # With an empty folder it is a new disk, and welcome.
+    shutil.rmtree(data)
+    cluster.start("n3")
+    cluster.await_whole()
