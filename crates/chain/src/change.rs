@@ -250,6 +250,16 @@ impl Change {
         }
     }
 
+    /// The bytes of the keys, values and names in it.
+    pub(crate) fn content_bytes(&self) -> usize {
+        let rest = match self {
+            Change::Merge { ops, .. } => ops.iter().map(ElementOp::content_bytes).sum(),
+            Change::Put { value, .. } => value.len(),
+            Change::Remove { .. } | Change::Collect { .. } => 0,
+        };
+        self.key().len() + rest
+    }
+
     /// Appends the encoding of the change.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -315,6 +325,16 @@ impl Change {
 }
 
 impl ElementOp {
+    fn content_bytes(&self) -> usize {
+        match self {
+            ElementOp::ClearAll => 0,
+            ElementOp::Clear { group } => group.len(),
+            ElementOp::Add { group, value } | ElementOp::Remove { group, value } => {
+                group.len() + value.len()
+            }
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             ElementOp::ClearAll => out.push(TAG_CLEAR_ALL),

@@ -92,6 +92,12 @@ impl Entry {
         }
     }
 
+    /// The bytes of the keys, values and names in it.
+    pub(crate) fn content_bytes(&self) -> usize {
+        let changes = self.changes.iter().map(Change::content_bytes);
+        self.result.len() + changes.sum::<usize>()
+    }
+
     /// Appends the encoding of the entry.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);

@@ -81,6 +81,12 @@ fn the_bytes_are_frozen() {
 }
 
 #[test]
+fn its_content_is_its_keys_values_and_names() {
+    let names = "ok".len() + "key".len() + "g".len() + "gv".len() + "other".len();
+    assert_eq!(entry().content_bytes(), names);
+}
+
+#[test]
 fn what_is_cut_short_or_too_long_is_refused() {
     let bytes = encoded(&entry());
     for size in 0..bytes.len() {

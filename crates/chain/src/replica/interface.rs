@@ -35,6 +35,9 @@ pub struct Tuning {
     pub uncommitted_max: usize,
     /// Entries in one `Append`.
     pub append_entries_max: usize,
+    /// Bytes of the entries in one `Append`, beyond which no further entry is taken: with the
+    /// largest entry it is a message that can be sent.
+    pub append_bytes_max: usize,
     /// Milliseconds after which something unanswered is said again.
     pub retry_ms: u64,
     /// SL-1: milliseconds that a member may take to confirm, whatever the others do.
@@ -63,6 +66,7 @@ impl Default for Tuning {
             window_entries: 8_192,
             uncommitted_max: 4_096,
             append_entries_max: 512,
+            append_bytes_max: 1 << 20,
             retry_ms: 200,
             slow_ms: 1_000,
             slow_times: 10,

@@ -3,8 +3,11 @@
 //! Everything here is cumulative: one `Append`, `Confirm` or `Commit` says what several inputs gave
 //! rise to, which is what makes batches of what is queued.
 
+use std::sync::Arc;
+
 use super::{Phase, Replica, Step};
 use crate::config::{Configuration, NodeId, Wiring};
+use crate::entry::Entry;
 use crate::guard::Guard;
 use crate::message::Message;
 use crate::stamp::EntryId;
@@ -61,9 +64,16 @@ impl Replica {
                     .log
                     .above(sent)
                     .take_while(|slot| slot.entry.id <= last);
+                let mut bytes = 0;
+                let has_room = |entry: &Arc<Entry>| {
+                    let before = bytes;
+                    bytes += entry.content_bytes();
+                    before < self.tuning.append_bytes_max
+                };
                 let entries: Vec<_> = entries
                     .take(self.tuning.append_entries_max)
                     .map(|slot| slot.entry.clone())
+                    .take_while(has_room)
                     .collect();
                 let (after, commit) = (sent, self.commit);
                 sent = entries.last().map_or(last, |entry| entry.id);

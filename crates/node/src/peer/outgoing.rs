@@ -4,7 +4,7 @@
 //! and no more; all that has gathered while one write lasts goes with the next.
 //!
 //! Invariants:
-//! - O1 what waits is bounded; what does not fit, or waits when the connection is lost, is lost.
+//! - O1 what waits is bounded; what does not fit, or finds no connection when one is due, is lost.
 //! - O2 a request that was taken is answered, or its asker hears that the connection was lost.
 
 use std::collections::VecDeque;
@@ -171,17 +171,20 @@ impl Outgoing {
     pub(super) fn run(&self, common: &Common) {
         let mut retry = RETRY_MIN;
         while !self.queue.lock().is_closed {
-            let error = match self.connect(common) {
+            let ended = match self.connect(common) {
                 Ok((stream, sealer)) => {
                     retry = RETRY_MIN;
-                    self.pump(&stream, sealer)
+                    let ended = self.pump(&stream, sealer);
+                    self.queue.lock().stream = None;
+                    ended
                 }
-                Err(error) => Err(error),
+                Err(error) => {
+                    self.lose_all();
+                    Err(error)
+                }
             };
-            let lost = self.disconnected();
-            self.traffic.lost.fetch_add(lost, Ordering::Relaxed);
             common.asks.fail(self.node);
-            if let Err(error) = error {
+            if let Err(error) = ended {
                 common.complaints.log(Who::Node(self.node), &error);
             }
             self.pause(retry.mul_f64(rand::rng().random_range(0.5..1.0)));
@@ -217,7 +220,12 @@ impl Outgoing {
         let mut lanes = Lanes::default();
         let mut out = Vec::new();
         loop {
-            let Some(letters) = self.wait(lanes.bulk.is_empty()) else {
+            if lanes.bulk.is_empty() {
+                self.wait();
+            }
+            // Else the first write after its end would be lost, and nobody the wiser.
+            is_silent(stream)?;
+            let Some(letters) = self.take() else {
                 return Ok(());
             };
             for letter in letters {
@@ -228,8 +236,6 @@ impl Outgoing {
             if out.is_empty() {
                 sealer.sign_of_life(&mut out);
             }
-            // Else the first write after its end would be lost, and nobody the wiser.
-            is_silent(stream)?;
             stream.write_all(&out)?;
             let written = out.len() as u64;
             self.traffic
@@ -247,23 +253,28 @@ impl Outgoing {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All that has gathered, waiting for it where nothing else is to be done; `None` at the end.
-    fn wait(&self, waits: bool) -> Option<Vec<Letter>> {
+    /// Waits for something to do: at the latest it is to say that it is there.
+    fn wait(&self) {
         let mut queue = self.queue.lock();
         let end = Instant::now() + SIGN_OF_LIFE;
-        while waits && queue.letters.is_empty() && !queue.is_closed {
+        while queue.letters.is_empty() && !queue.is_closed {
             if self.due.wait_until(&mut queue, end).timed_out() {
-                break;
+                return;
             }
         }
+    }
+
+    /// All that has gathered; `None` at the end.
+    fn take(&self) -> Option<Vec<Letter>> {
+        let mut queue = self.queue.lock();
         (!queue.is_closed).then(|| std::mem::take(&mut queue.letters))
     }
 
-    /// Forgets the connection and what waited for it. Says how much that was.
-    fn disconnected(&self) -> u64 {
-        let mut queue = self.queue.lock();
-        queue.stream = None;
-        std::mem::take(&mut queue.letters).len() as u64
+    /// Forgets what waited.
+    fn lose_all(&self) {
+        let letters = std::mem::take(&mut self.queue.lock().letters);
+        let lost = letters.len() as u64;
+        self.traffic.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
     fn pause(&self, time: Duration) {

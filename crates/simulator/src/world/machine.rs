@@ -139,6 +139,7 @@ pub(crate) fn tuning() -> Tuning {
         window_entries: 16,
         uncommitted_max: 64,
         append_entries_max: 4,
+        append_bytes_max: 1 << 20,
         retry_ms: 50,
         slow_ms: 250,
         slow_times: 10,

@@ -1,0 +1,291 @@
+//! Three members over real connections come to one state, while connections are cut; what an old
+//! epoch says changes nothing.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use bytes::Bytes;
+use fader_chain::{Change, Configuration, Direction, Entry, EntryId, Role, Seat, Stamp, Wiring};
+use fader_services::simpledb::{AttributePut, ItemPut, Request};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::chain_thread::{Company, Job, Notice};
+use crate::clock::monotonic_ms;
+use crate::disk::{Disk, SimulatedDisk};
+use crate::engine::MemoryEngine;
+use crate::member::{Folder, Member, random_incarnation};
+use crate::settings::Settings;
+use crate::work::Work;
+
+/// Hands what comes to the member, as soon as there is one.
+#[derive(Default)]
+struct Jobs(Mutex<Option<SyncSender<Job>>>);
+
+impl Inbox for Jobs {
+    fn deliver(&self, envelope: Envelope) {
+        if let Some(jobs) = &*self.0.lock() {
+            drop(jobs.try_send(Job::Message(envelope)));
+        }
+    }
+
+    fn serve(&self, _: Asked, _: Duration, _: Reply) {}
+}
+
+struct Replica {
+    me: Identity,
+    peers: Arc<Peers>,
+    member: Member,
+    _notices: Mutex<Receiver<Notice>>,
+}
+
+fn replica(number: u32, key: &ClusterKey) -> Replica {
+    let simulated = SimulatedDisk::new();
+    let engine = Arc::new(MemoryEngine::new(simulated.clone()));
+    let disk: Arc<dyn Disk> = Arc::new(simulated);
+    let settings = Settings {
+        // A sync of the simulated disk copies the file.
+        segment_bytes: 64 << 10,
+        ..Settings::new(PathBuf::from("/data"))
+    };
+    let folder = Folder::open_with(settings, &disk, engine).unwrap();
+    let me = Identity {
+        node: NodeId(number),
+        incarnation: random_incarnation().unwrap(),
+        disk: folder.disk(),
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let inbox = Arc::new(Jobs::default());
+    let peers = Peers::start(listener, me, CLUSTER, key.clone(), inbox.clone()).unwrap();
+    let (sender, notices) = channel();
+    let company = Company {
+        outbox: peers.clone(),
+        notices: sender,
+    };
+    let (member, _) = folder.live(me, Some(company)).unwrap();
+    *inbox.0.lock() = Some(member.jobs());
+    Replica {
+        me,
+        peers,
+        member,
+        _notices: Mutex::new(notices),
+    }
+}
+
+struct Chain {
+    replicas: Vec<Replica>,
+}
+
+impl Chain {
+    /// Three members that know each other, and have leases for ever.
+    fn new(wiring: Wiring) -> Self {
+        let key = ClusterKey::random().unwrap();
+        let replicas: Vec<_> = (1..4).map(|number| replica(number, &key)).collect();
+        let nodes = replicas.iter().map(|it| {
+            let (address, disk) = (it.peers.address().unwrap(), it.me.disk);
+            (it.me.node, Peer { address, disk })
+        });
+        let nodes: BTreeMap<_, _> = nodes.collect();
+        let chain = Chain { replicas };
+        for replica in &chain.replicas {
+            replica.peers.know(nodes.clone()).unwrap();
+            let until = monotonic_ms() + 3_600_000;
+            replica.member.jobs().send(Job::Lease(until)).unwrap();
+        }
+        chain.configure(1, wiring);
+        chain
+    }
+
+    fn configure(&self, epoch: u64, wiring: Wiring) {
+        let seats = self.replicas.iter().map(|it| Seat {
+            node: it.me.node,
+            incarnation: it.me.incarnation,
+            disk: it.me.disk,
+            role: Role::Serving,
+        });
+        let seats: Vec<_> = seats.collect();
+        let configuration = Arc::new(Configuration {
+            epoch,
+            wiring,
+            last_serving: seats.iter().map(|it| (it.node, it.disk)).collect(),
+            seats,
+            away: Vec::new(),
+            floor: EntryId::ZERO,
+        });
+        for replica in &self.replicas {
+            let job = Job::Configuration(configuration.clone());
+            replica.member.jobs().send(job).unwrap();
+        }
+    }
+
+    /// Cuts one of the six ways.
+    fn cut(&self, number: usize) {
+        let (host, caller) = (number % 3, (number + 1 + number / 3 % 2) % 3);
+        let caller = self.replicas[caller].me.node;
+        self.replicas[host].peers.common.sessions.end(caller);
+    }
+
+    /// Writes at the head, until it says that it is done.
+    fn write(&self, request: &Request) {
+        let account = AccountId("1".to_owned());
+        let end = std::time::Instant::now() + PATIENCE;
+        loop {
+            assert!(std::time::Instant::now() < end, "it is never written");
+            let (reply, told) = oneshot::channel();
+            let asked = (Demand::default(), None);
+            let work = Work::simpledb(account.clone(), request.clone(), asked, None, reply);
+            self.replicas[0].member.enqueue(Job::Submit(work)).unwrap();
+            match told.blocking_recv().unwrap() {
+                Ok(told) => return drop(told.outcome.unwrap()),
+                // As long as it has not adopted the configuration.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// All that a member has.
+    fn state(&self, at: usize) -> Vec<(Bytes, Bytes)> {
+        let snapshot = self.replicas[at].member.snapshot();
+        let all = snapshot.scan(&[], &[0xff; 32], Direction::Forward);
+        all.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Waits until all have the state of the head.
+    fn agrees(&self) -> Vec<(Bytes, Bytes)> {
+        let state = self.state(0);
+        assert!(!state.is_empty());
+        eventually(|| (1..3).all(|at| self.state(at) == state));
+        state
+    }
+
+    fn close(&self) {
+        self.replicas.iter().for_each(|it| it.member.close());
+        self.replicas.iter().for_each(|it| it.peers.close());
+    }
+}
+
+fn create() -> Request {
+    Request::CreateDomain {
+        domain: "carts".to_owned(),
+        mode: None,
+        preference: None,
+    }
+}
+
+fn put(item: &str) -> Request {
+    let attribute = AttributePut {
+        name: Some("a".to_owned()),
+        value: Some("v".repeat(500)),
+        replace: false,
+    };
+    Request::PutAttributes {
+        domain: "carts".to_owned(),
+        put: ItemPut {
+            item: Some(item.to_owned()),
+            attributes: vec![attribute],
+        },
+        expected: Vec::new(),
+    }
+}
+
+fn has(state: &[(Bytes, Bytes)], item: &str) -> bool {
+    let ends =
+        |(key, _): &(Bytes, Bytes)| key.windows(item.len()).any(|part| part == item.as_bytes());
+    state.iter().any(ends)
+}
+
+const WRITERS: usize = 4;
+const WRITES: usize = 300;
+
+fn agree_while_cut(wiring: Wiring) {
+    let chain = Chain::new(wiring);
+    chain.write(&create());
+    let written = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (chain, written) = (&chain, &written);
+            scope.spawn(move || {
+                for number in 0..WRITES {
+                    chain.write(&put(&format!("item-{writer}-{number:03}")));
+                    let written = written.fetch_add(1, Ordering::Relaxed);
+                    if written.is_multiple_of(16) {
+                        chain.cut(written / 16);
+                    }
+                }
+            });
+        }
+    });
+    let state = chain.agrees();
+    for writer in 0..WRITERS {
+        for number in 0..WRITES {
+            let item = format!("item-{writer}-{number:03}");
+            assert!(has(&state, &item), "{item} was acknowledged");
+        }
+    }
+    let connections = |it: &Replica| {
+        let counters = it.peers.counters();
+        counters.values().map(|it| it.connections).sum::<u64>()
+    };
+    let connections: u64 = chain.replicas.iter().map(connections).sum();
+    assert!(connections > 6, "some were cut: {connections}");
+    chain.close();
+}
+
+#[test]
+fn members_of_a_star_agree_while_connections_are_cut() {
+    agree_while_cut(Wiring::Star);
+}
+
+#[test]
+fn members_of_a_chain_agree_while_connections_are_cut() {
+    agree_while_cut(Wiring::Chain);
+}
+
+#[test]
+fn what_an_old_epoch_or_life_says_changes_nothing() {
+    let chain = Chain::new(Wiring::Star);
+    chain.write(&create());
+    chain.write(&put("old"));
+    chain.configure(2, Wiring::Star);
+    chain.write(&put("new"));
+    chain.agrees();
+    let head = &chain.replicas[0];
+    let follower = head.member.counters();
+    let last = EntryId::new(follower.epoch, follower.commit_index);
+    let id = EntryId::new(last.epoch, last.index + 1);
+    let forged = Entry {
+        id,
+        prev: last,
+        floor: EntryId::ZERO,
+        stamp: Stamp::strong(id),
+        request: None,
+        result: Bytes::new(),
+        changes: vec![Change::Put {
+            key: Bytes::from_static(b"forged"),
+            value: Bytes::from_static(b"forged"),
+        }],
+    };
+    let message = Message::Append {
+        after: last,
+        entries: vec![Arc::new(forged)],
+        commit: id,
+    };
+    let (epoch, incarnation) = (2, head.me.incarnation);
+    for (epoch, incarnation) in [(epoch - 1, incarnation), (epoch, Incarnation(1))] {
+        let envelope = Envelope {
+            epoch,
+            from: head.me.node,
+            incarnation,
+            message: message.clone(),
+        };
+        for to in [2, 3] {
+            head.peers.send(NodeId(to), envelope.clone());
+        }
+    }
+    // What comes after it is taken.
+    chain.write(&put("newer"));
+    let state = chain.agrees();
+    assert!(has(&state, "newer") && !has(&state, "forged"));
+    chain.close();
+}
