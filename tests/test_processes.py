@@ -9,12 +9,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import server as servers
 from processes import Member, Processes, at_any
-from sdb_calls import get, put, select
+from sdb_calls import asking, get, put, select
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    with Processes(tmp_path) as running:
+def cluster(request, tmp_path):
+    with Processes(tmp_path, wiring=getattr(request, "param", "star")) as running:
         yield running
 
 
@@ -91,6 +91,7 @@ def test_any_member_takes_everything(cluster):
             cluster.await_roles(lambda roles, name=name: roles[name] == "out")
 
 
+@pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_a_killed_head_loses_nothing_and_comes_back(cluster):
     cluster.await_whole()
     with Load(cluster) as load:
@@ -119,21 +120,32 @@ def test_a_stopped_head_is_replaced_and_comes_back(cluster):
 
 def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
     cluster.await_whole()
+    mixed = asking(cluster.clients()[0], {"x-fader-collection-mode": "mixed"})
+    mixed.create_domain(DomainName="mixed")
+    sdb, sloppy, attached, eventual = (
+        asking(cluster.clients()[0], {"x-fader-consistency": level} if level else {})
+        for level in [None, "eventual; sloppy", "eventual", "eventual"]
+    )
     with Load(cluster) as load:
-        sdb = cluster.clients()[0]
         cluster.zookeeper.kill()
-        await_refused(sdb)
+        await_refused(lambda: get(sdb, "domain", "item-1"))
+        put(sloppy, "mixed", "item", a="1")
+        assert get(eventual, "mixed", "item", consistent=False) == {"a": ["1"]}
+        await_refused(lambda: put(attached, "mixed", "item", a="2"))
         cluster.zookeeper.start()
         load.await_more()
+        # What was detached is settled.
+        while get(sdb, "mixed", "item") != {"a": ["1"]}:
+            load.await_more()
         cluster.await_whole()
     load.check()
 
 
-def await_refused(sdb):
-    """Waits until the lease is over: a strong read is refused then."""
+def await_refused(call):
+    """Waits until the lease is over: what needs one is refused then."""
     while True:
         try:
-            get(sdb, "domain", "item-1")
+            call()
         except ClientError as error:
             assert error.response["Error"]["Code"] == "ServiceUnavailable"
             return
