@@ -83,7 +83,9 @@ pub(crate) fn recover(
         replay.take_through(log.kept_mut(), newest)?;
     }
     replay.commit()?;
-    if check_order && replayed.last < newest {
+    // A log that begins anew has nothing yet; an engine that is being filled stands for nothing.
+    let begins_anew = !check_order && replayed.last == EntryId::ZERO;
+    if !is_filling && !begins_anew && replayed.last < newest {
         return Err(OpenError::Damaged(format!(
             "the log ends at entry {}, but the engine holds entries up to {newest}: acknowledged \
              writes may be lost. Restore the data folder from a copy",

@@ -119,6 +119,7 @@ impl Log {
         replayed.last = self.segments[first].prev;
         self.kept.before = replayed.last;
         for at in first..self.segments.len() {
+            self.check_sequence(first, at)?;
             self.replay_segment(at, &mut replayed, &mut take)?;
         }
         self.last = replayed.last;
@@ -158,6 +159,15 @@ impl Log {
             at -= 1;
         }
         Ok(at)
+    }
+
+    /// No segment is missing between two that are read.
+    fn check_sequence(&self, first: usize, at: usize) -> Result<(), OpenError> {
+        let expected = self.segments[first].sequence + (at - first) as u64;
+        match self.segments[at].sequence == expected {
+            true => Ok(()),
+            false => Err(damaged(&self.path(expected), 0, "the segment is missing")),
+        }
     }
 
     fn replay_segment(
@@ -252,15 +262,19 @@ impl End {
     }
 }
 
-/// Format 1 holds the entries of one epoch without a gap.
+/// An entry follows the one before; only a log that begins anew, behind a gap, begins anywhere.
+/// Format 1 holds the entries of one epoch.
 fn check_follows(before: Before, last: EntryId, record: &Record) -> Result<(), &'static str> {
-    match (before, record) {
-        (Before::Entry { epoch }, Record::Entry(entry))
-            if entry.prev != last || entry.id.epoch != epoch =>
-        {
-            Err("the entry does not follow the one before")
-        }
-        _ => Ok(()),
+    let Record::Entry(entry) = record else {
+        return Ok(());
+    };
+    let is_follower = match before {
+        Before::Entry { epoch } => entry.prev == last && entry.id.epoch == epoch,
+        Before::Offset { .. } => entry.prev == last || last == EntryId::ZERO,
+    };
+    match is_follower {
+        true => Ok(()),
+        false => Err("the entry does not follow the one before"),
     }
 }
 

@@ -556,3 +556,46 @@ proptest! {
         prop_assert!(sure <= entries.len());
     }
 }
+
+#[test]
+fn an_entry_follows_the_one_before() {
+    let at = |index| EntryId::new(1, index);
+    let written = |records: &[Record]| {
+        let mut writer = Writer::new(Durability::Disk);
+        writer.append(&[1, 2]);
+        writer.log.append(records).unwrap();
+        read(&writer.disk)
+    };
+    let after = |index| Record::Entry(Arc::new(entry(1, at(index), 3)));
+    let cut = |index| Record::Cut { after: at(index) };
+    for lacking in [vec![after(3)], vec![after(1)], vec![cut(1), after(2)]] {
+        let error = written(&lacking).unwrap_err().to_string();
+        assert!(error.contains("does not follow"), "{lacking:?}: {error}");
+        assert!(error.contains("Restore the data folder"), "{error}");
+    }
+    let anew = Record::Cut {
+        after: EntryId::ZERO,
+    };
+    for whole in [
+        vec![after(2)],
+        vec![cut(1), after(1)],
+        vec![anew, after(7), Record::Filled { at: at(9) }, after(9)],
+    ] {
+        assert!(written(&whole).is_ok(), "{whole:?}");
+    }
+}
+
+#[test]
+fn a_segment_without_entries_is_missed_too() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[1]);
+    let old = writer.files();
+    writer.log.begin(false).unwrap();
+    let named = |path: &PathBuf| !old.contains(path);
+    let empty = writer.files().into_iter().find(named).unwrap();
+    writer.log.begin(false).unwrap();
+    writer.append(&[2]);
+    writer.disk.remove(&empty).unwrap();
+    let error = read(&writer.disk).unwrap_err().to_string();
+    assert!(error.contains("the segment is missing"), "{error}");
+}
