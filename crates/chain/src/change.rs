@@ -7,8 +7,9 @@
 //! (for SimpleDB: an item) is changed by merging element operations; everything derived from
 //! registers (indexes, counters, names) is put and removed whole, in the same entry.
 //!
-//! Applying looks at nothing but the change, what is stored, and the entry: no configuration, no
-//! mode. What depends on those the head writes into the entry ([`Marks`], the floor).
+//! Applying looks at nothing but the change, what is stored under its key, and the entry: no
+//! configuration, no mode. What depends on those the head writes into the entry ([`Marks`], the
+//! floor).
 //!
 //! Rows (GC-4). Where marks are kept, a *row* beside the register says that something is to be
 //! collected there: (entry, register) → the stamp of that entry's marks.
@@ -26,7 +27,8 @@
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
-use crate::keys::row_key;
+use crate::keys::{mode_key, row_key};
+use crate::mode::{Mode, Standing};
 use crate::register::Register;
 use crate::stamp::{EntryId, Stamp};
 
@@ -64,7 +66,7 @@ pub enum Marks {
     /// head in stamp order, so none can arrive that a mark would have to turn away.
     Dropped,
     /// They stay until [`Change::Collect`], or in passing once the floor has reached their entry:
-    /// in every other mode, and while a collection is opened or closed for eventual writers.
+    /// in every other mode.
     Kept,
 }
 
@@ -77,7 +79,7 @@ pub enum Change {
         key: Bytes,
         /// In the order of the request; not none.
         ops: Vec<ElementOp>,
-        /// By the mode of the collection in the epoch that numbered the entry.
+        /// By the mode of the collection on the log before the entry.
         marks: Marks,
     },
     /// Puts a derived or plain value.
@@ -101,6 +103,15 @@ pub enum Change {
         entry: EntryId,
         /// That entry's stamp.
         stamp: Stamp,
+    },
+    /// Gives a collection another mode (MD-1).
+    Turn {
+        /// Where its mode is ([`Change::turn`]).
+        key: Bytes,
+        /// From this entry on.
+        mode: Mode,
+        /// Of a collection that closes: whether it does without those who are away (MD-4).
+        is_abandoned: bool,
     },
 }
 
@@ -174,6 +185,17 @@ pub fn apply(
         Change::Collect { key, entry, stamp } => {
             return collect(key, current, (*entry, *stamp), under.floor, out);
         }
+        Change::Turn {
+            key,
+            mode,
+            is_abandoned,
+        } => {
+            let standing = current.map(Standing::decode).transpose()?;
+            let turned = standing
+                .unwrap_or_default()
+                .turned(*mode, *is_abandoned, under.id);
+            (key, turned.map(|turned| turned.encode()))
+        }
     };
     out.push(Mutation {
         key: key.clone(),
@@ -234,19 +256,30 @@ const TAG_PUT: u8 = 2;
 const TAG_REMOVE: u8 = 3;
 const TAG_MERGE_KEPT: u8 = 4;
 const TAG_COLLECT: u8 = 5;
+const TAG_TURN: u8 = 6;
 const TAG_CLEAR_ALL: u8 = 1;
 const TAG_CLEAR: u8 = 2;
 const TAG_ADD: u8 = 3;
 const TAG_REMOVE_VALUE: u8 = 4;
 
 impl Change {
+    /// Gives `collection` another mode.
+    pub fn turn(collection: u64, mode: Mode, is_abandoned: bool) -> Self {
+        Change::Turn {
+            key: mode_key(collection),
+            mode,
+            is_abandoned,
+        }
+    }
+
     /// The key that the change is about.
     pub fn key(&self) -> &Bytes {
         match self {
             Change::Merge { key, .. }
             | Change::Put { key, .. }
             | Change::Remove { key }
-            | Change::Collect { key, .. } => key,
+            | Change::Collect { key, .. }
+            | Change::Turn { key, .. } => key,
         }
     }
 
@@ -287,6 +320,15 @@ impl Change {
                 entry.encode(out);
                 stamp.encode(out);
             }
+            Change::Turn {
+                key,
+                mode,
+                is_abandoned,
+            } => {
+                out.push(TAG_TURN);
+                put_bytes(out, key);
+                out.extend_from_slice(&[mode.byte(), u8::from(*is_abandoned)]);
+            }
         }
     }
 
@@ -318,6 +360,11 @@ impl Change {
                 key,
                 entry: EntryId::decode(reader)?,
                 stamp: Stamp::decode(reader)?,
+            }),
+            TAG_TURN => Ok(Change::Turn {
+                key,
+                mode: Mode::decode(reader)?,
+                is_abandoned: reader.byte()? != 0,
             }),
             _ => Err(DecodeError::new("a change's tag")),
         }

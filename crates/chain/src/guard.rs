@@ -78,6 +78,16 @@ pub enum Guard {
     BaseToken,
     /// D5: a base counts the floor.
     BaseFloor,
+    /// MD-2: a base counts the entry that opened the collection.
+    BaseOpened,
+    /// MD-3: who holds a change of mode that it has not applied does not stamp.
+    StampClean,
+    /// MD-4: members are asked what they hold after the closing entry is committed.
+    CloseCommitted,
+    /// MD-4: who is away is waited for.
+    CloseAwaits,
+    /// MD-5: what was accepted in an earlier time of eventual writers is not settled.
+    SettlesOwnTime,
     /// PR-2: a base the head cannot have numbered is refused.
     BaseNumbered,
     /// D12: effects nobody sees are logged.

@@ -98,6 +98,9 @@ pub enum Refusal {
     /// R or W is 0 or more than the members there are, or R is more than one for a query. Nothing
     /// was done.
     Quorum,
+    /// Somebody may hold eventual operations of the collection that is to become strong (MD-4).
+    /// Nothing was done.
+    NotDrained,
     /// The service refused the eventual write ([`Host::accept`]); why is the shell's to say.
     /// Nothing was done.
     Denied,

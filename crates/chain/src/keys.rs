@@ -5,6 +5,7 @@
 //! result := 'q' client:u128be seq:u64be part:u32be    what a retry is answered
 //! client := 'c' client:u128be                         what is known of a client
 //! row    := 'r' epoch:u64be index:u64be register      marks to collect (GC-4)
+//! mode   := 'o' collection:u64be                      of a collection that is not strong (MD-1)
 //! ```
 //!
 //! Numbers have a fixed size, so keys sort as what they name: the results of a client by seq and
@@ -29,6 +30,7 @@ pub const ROWS: u8 = b'r';
 
 const RESULTS: u8 = b'q';
 const CLIENTS: u8 = b'c';
+const MODES: u8 = b'o';
 
 /// Where the result of a request is.
 pub fn result_key(request: RequestId) -> Bytes {
@@ -76,6 +78,17 @@ pub fn parse_row_key(key: &[u8]) -> Option<(EntryId, &[u8])> {
     let (index, register) = rest.split_first_chunk()?;
     let id = EntryId::new(u64::from_be_bytes(*epoch), u64::from_be_bytes(*index));
     Some((id, register))
+}
+
+/// Where the mode of a collection is.
+pub(crate) fn mode_key(collection: u64) -> Bytes {
+    key(MODES, &[&collection.to_be_bytes()])
+}
+
+/// The collection of a register; a key that is too short to name one is in none.
+pub(crate) fn collection_of(register: &[u8]) -> Option<u64> {
+    let (collection, _) = register.split_first_chunk()?;
+    Some(u64::from_be_bytes(*collection))
 }
 
 fn key(table: u8, parts: &[&[u8]]) -> Bytes {

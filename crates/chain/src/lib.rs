@@ -12,6 +12,7 @@ mod host;
 mod keys;
 mod log;
 mod message;
+mod mode;
 mod operation;
 mod ranges;
 mod record;
@@ -34,6 +35,7 @@ pub use keys::{
     row_key,
 };
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
+pub use mode::{Mode, Standing, UnknownMode};
 pub use operation::{Operation, Outcome};
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};

@@ -19,8 +19,8 @@ pub struct Operation {
     pub name: RequestId,
     /// Its place in the order of all writes of the register.
     pub stamp: Stamp,
-    /// The last entry in the log of the member that accepted it; only the filter of returning
-    /// members looks at it (GC-5).
+    /// The last entry in the log of the member that accepted it: for the filter of returning members
+    /// (GC-5), and for whether its collection has closed since (MD-5).
     pub accept: EntryId,
     /// The register.
     pub key: Bytes,
@@ -66,7 +66,7 @@ impl Operation {
 /// How an operation was settled (docs/protocol/semantics.md, section 5): the result of its entry.
 ///
 /// ```text
-/// outcome := 1 (applied) | 2 (superseded) | 3 (refused) reason
+/// outcome := 1 (applied) | 2 (superseded) | 3 (refused) reason | 4 (gone)
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
@@ -76,11 +76,14 @@ pub enum Outcome {
     Superseded,
     /// None did: the service forbade it, for this reason of its own.
     Refused(Bytes),
+    /// None did: its collection has closed for eventual writers since it was accepted (MD-5).
+    Gone,
 }
 
 const TAG_APPLIED: u8 = 1;
 const TAG_SUPERSEDED: u8 = 2;
 const TAG_REFUSED: u8 = 3;
+const TAG_GONE: u8 = 4;
 
 impl Outcome {
     /// The stored form.
@@ -88,6 +91,7 @@ impl Outcome {
         match self {
             Outcome::Applied => Bytes::from_static(&[TAG_APPLIED]),
             Outcome::Superseded => Bytes::from_static(&[TAG_SUPERSEDED]),
+            Outcome::Gone => Bytes::from_static(&[TAG_GONE]),
             Outcome::Refused(reason) => [&[TAG_REFUSED], &reason[..]].concat().into(),
         }
     }
@@ -101,6 +105,7 @@ impl Outcome {
         match reader.byte()? {
             TAG_APPLIED => reader.end().map(|()| Outcome::Applied),
             TAG_SUPERSEDED => reader.end().map(|()| Outcome::Superseded),
+            TAG_GONE => reader.end().map(|()| Outcome::Gone),
             TAG_REFUSED => Ok(Outcome::Refused(reader.rest())),
             _ => Err(DecodeError::new("an outcome's tag")),
         }

@@ -244,6 +244,7 @@ impl Replica {
                 request,
                 barrier,
             } => self.on_submit(token, request, barrier, &mut step)?,
+            Input::Close { token, collection } => self.on_close(token, collection, &mut step)?,
             Input::Write {
                 token,
                 request,

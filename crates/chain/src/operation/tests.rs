@@ -9,6 +9,7 @@ fn outcomes_come_back() {
         (Outcome::Applied, &b"\x01"[..]),
         (Outcome::Superseded, b"\x02"),
         (Outcome::Refused(reason), b"\x03limit"),
+        (Outcome::Gone, b"\x04"),
     ] {
         assert_eq!(outcome.encode(), bytes);
         assert_eq!(Outcome::decode(outcome.encode()), Ok(outcome));
@@ -17,7 +18,7 @@ fn outcomes_come_back() {
 
 #[test]
 fn what_is_no_outcome_is_refused() {
-    for bytes in [&b""[..], b"\x00", b"\x01x", b"\x02x", b"\x04"] {
+    for bytes in [&b""[..], b"\x00", b"\x01x", b"\x02x", b"\x04x", b"\x05"] {
         let decoded = Outcome::decode(Bytes::from_static(bytes));
         assert!(decoded.is_err(), "{bytes:?}");
     }

@@ -19,6 +19,7 @@
 
 mod barrier;
 mod clock;
+mod closing;
 mod exchange;
 mod offer;
 mod overlay;

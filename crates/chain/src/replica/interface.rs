@@ -147,6 +147,15 @@ pub enum Input {
         /// Registers to settle first, for a conditional operation with a barrier (BR); else empty.
         barrier: Vec<Bytes>,
     },
+    /// The strong request that gives a closing collection its mode `strong`, decided by the host
+    /// once nobody can hold eventual operations of it (MD-4); refused as
+    /// [`Refusal::NotDrained`](crate::Refusal) while somebody who is away may.
+    Close {
+        /// Who waits.
+        token: Token,
+        /// The collection.
+        collection: u64,
+    },
     /// An eventual write; accepted by the host.
     Write {
         /// Who waits.
@@ -344,6 +353,7 @@ impl Input {
     pub fn token(&self) -> Option<Token> {
         match self {
             Input::Submit { token, .. }
+            | Input::Close { token, .. }
             | Input::Write { token, .. }
             | Input::Read { token, .. }
             | Input::Outcome { token, .. } => Some(*token),

@@ -22,6 +22,13 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_collection_opens_by_one_entry
+    a_closing_collection_is_drained
+    a_closing_collection_waits_for_who_is_away
+    a_change_of_mode_is_taken_back
+    a_member_behind_a_change_of_mode_does_not_stamp
+    what_is_abandoned_is_gone
+    members_are_asked_after_the_closing_entry_is_committed
     a_settled_write_is_acknowledged_when_w_members_have_it
     a_slow_promotion_is_not_refused_for_its_number
     a_stamp_is_above_what_the_overlay_shows

@@ -498,7 +498,7 @@ pub fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewEr
     for change in &entry.changes {
         let current = match change {
             Change::Put { .. } | Change::Remove { .. } => None,
-            Change::Merge { key, .. } | Change::Collect { key, .. } => {
+            Change::Merge { key, .. } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
                 let earlier = out.iter().rev().find(|mutation| mutation.key == *key);
                 match earlier {
                     Some(mutation) => mutation.value.clone(),

@@ -20,6 +20,8 @@ use crate::view::ViewError;
 enum Act {
     Decide(Option<RequestId>),
     Read,
+    /// Makes this collection strong, if it is closing since this entry (MD-4).
+    Close(u64, EntryId),
 }
 
 /// A barrier that waits.
@@ -76,6 +78,27 @@ impl Replica {
             return Ok(());
         }
         self.gather(token, Act::Read, (scope, session), step)
+    }
+
+    /// MD-4: asks for all that is held; this member is the head.
+    pub(super) fn begin_closing(
+        &mut self,
+        token: Token,
+        (collection, since): (u64, EntryId),
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        self.gather(token, Act::Close(collection, since), Scope::All, step)
+    }
+
+    /// Who has been asked what is held of a closing collection, and has not answered.
+    pub(super) fn silent_in_closing(&self, collection: u64) -> Vec<NodeId> {
+        let barriers = self.eventual.barriers.values();
+        let mut closing = barriers
+            .filter(|barrier| matches!(barrier.act, Act::Close(other, _) if other == collection));
+        closing.next().map_or_else(Vec::new, |barrier| {
+            let silent = self.others().into_iter();
+            silent.filter(|it| !barrier.answered.contains(it)).collect()
+        })
     }
 
     fn gather(
@@ -170,6 +193,15 @@ impl Replica {
                     barrier.shows = Some(last);
                 }
                 self.answer_barriers(step)
+            }
+            Act::Close(collection, since) => {
+                self.eventual.barriers.remove(&number);
+                // Since it was begun, the change may have been taken back, and members gone away.
+                if self.may_close(collection, step)? == Some(since) {
+                    return self.decide(token, None, step);
+                }
+                step.refuse(token, Refusal::NotDrained);
+                Ok(())
             }
         }
     }

@@ -138,6 +138,7 @@ impl Replica {
         let register = committed_register(&newest, &operation.key)?;
         let survivors = self.survivors(&register, operation);
         let (outcome, changes) = match survivors.is_empty() {
+            _ if self.is_gone(operation, &newest)? => (Outcome::Gone, Vec::new()),
             true => (Outcome::Superseded, Vec::new()),
             false => {
                 debug_assert!(
@@ -215,7 +216,7 @@ impl Replica {
                 match Outcome::decode(entry.result.clone())? {
                     Outcome::Applied => {}
                     Outcome::Superseded => eventual.counts.superseded += 1,
-                    Outcome::Refused(_) => eventual.counts.refused += 1,
+                    Outcome::Refused(_) | Outcome::Gone => eventual.counts.refused += 1,
                 }
             }
             if let Some(name) = entry.request {

@@ -12,11 +12,12 @@ use crate::config::{NodeId, Role};
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::host::{Accepted, Refusal, Token};
+use crate::mode::Standing;
 use crate::operation::{Operation, Outcome};
 use crate::record::Record;
 use crate::replica::{Now, Replica, Reply, Session, Step};
 use crate::results::{self, Known};
-use crate::stamp::Stamp;
+use crate::stamp::{EntryId, Stamp};
 use crate::view::ViewError;
 
 /// A write that is not acknowledged yet.
@@ -61,6 +62,10 @@ impl Replica {
             step.refuse(token, Refusal::Denied);
             return Ok(());
         };
+        if !self.is_mode_clean(&accepted, step)? {
+            step.refuse(token, Refusal::NotServing);
+            return Ok(());
+        }
         let name = request.unwrap_or_else(|| self.name_unnamed());
         let number = self.eventual.next_number();
         let mut writes = Vec::with_capacity(accepted.len());
@@ -183,9 +188,14 @@ impl Replica {
         step: &mut Step<'_>,
     ) -> Result<Stamp, ViewError> {
         let committed = step.host.committed();
+        let newest = self.log.newest(committed);
         let register = match self.guards.has(Guard::BaseDirty) {
-            true => committed_register(&self.log.newest(committed), key)?,
+            true => committed_register(&newest, key)?,
             false => committed_register(committed, key)?,
+        };
+        let opened = match self.guards.has(Guard::BaseOpened) {
+            true => Standing::of_register(&newest, key)?.opened,
+            false => EntryId::ZERO,
         };
         let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
         let floor = floor.filter(|_| self.guards.has(Guard::BaseFloor));
@@ -197,7 +207,7 @@ impl Replica {
         let others: Vec<Stamp> = held.chain(seen).collect();
         let bases = others.iter().map(|stamp| stamp.base);
         let base = bases
-            .chain([register.version, floor.unwrap_or_default()])
+            .chain([register.version, opened, floor.unwrap_or_default()])
             .fold(Default::default(), Ord::max);
         let same = others.iter().filter(|stamp| stamp.base == base);
         let above = same.map(|stamp| stamp.clock).max().unwrap_or_default();

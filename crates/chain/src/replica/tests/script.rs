@@ -2,14 +2,17 @@
 //!
 //! ```text
 //! start 1 2 3                       restart with what the disk holds, or begin
-//! configure 1 star 1 2 3 [to=1,2]
-//!                                   epoch, wiring, seats in order (`3s` is syncing), who hears it
+//! configure 1 star 1 2 3 [to=1,2] [away=3@1]
+//!                                   epoch, wiring, seats in order (`3s` is syncing), who hears it,
+//!                                   and who is away since when
 //! lease 1 2 3                       they may serve for the next 1000 ms
 //! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add, remove,
 //!                                   putadd, puts; [barrier] settles what is tentative first
 //! put 1 10 k a w=2 [sloppy] [session=s]     the same as an eventual write; also the others
 //! read 1 11 k [level=2v|100ms|e2|e1s|barrier] [session=s]     also readall
 //! outcome 1 12 7/1                  how an eventual write ended
+//! turn 1 13 cart-one mixed [abandon]        gives the keys that begin so another mode
+//! close 1 14 cart-one               makes them strong when nothing is left; awaited 1 cart-one
 //! forge s k 9.9 8/1                 session s has seen 8/1 of k, based on 9.9
 //! settle 1 add k a 1.2 7            member 1 appends an eventual operation based on 1.2, clock 7
 //! load 1 200 9000 [name=7/1]        so many registers of so many bytes are put at member 1
@@ -28,8 +31,8 @@ use bytes::Bytes;
 use goldenscript::{Command as Line, Context, Runner};
 
 use super::cluster::{Cluster, LOADING};
-use super::toy::{Command, show_name, show_stamp};
-use super::words::{Options, parse_command, parse_id, parse_level, parse_name};
+use super::toy::{Command, collection, show_name, show_stamp};
+use super::words::{Options, parse_away, parse_command, parse_id, parse_level, parse_name};
 use crate::*;
 
 #[derive(Default)]
@@ -158,6 +161,8 @@ impl Script {
             "marks" => self.marks(number(0)?)?,
             "links" => self.links(),
             "held" => self.held(),
+            "close" => self.close(words)?,
+            "awaited" => self.awaited(words)?,
             _ => self.submit(command, words, options)?,
         }
         Ok(())
@@ -193,7 +198,9 @@ impl Script {
             epoch: words[0].parse()?,
             wiring,
             last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
-            away: Vec::new(),
+            away: options.away.map_or(Ok(Vec::new()), |away| {
+                away.split(',').map(parse_away).collect()
+            })?,
             seats,
             floor: self.0.floor,
         };
@@ -237,6 +244,31 @@ impl Script {
             },
         };
         self.0.step(node, input);
+        Ok(())
+    }
+
+    fn close(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let (node, token) = (words[0].parse()?, Token(words[1].parse()?));
+        let collection = collection(words[2].as_bytes()).ok_or("no collection")?;
+        let turn = Command::Turn {
+            collection,
+            mode: Mode::Strong,
+            is_abandoned: false,
+        };
+        let member = self.0.members.get_mut(&node).ok_or("no such member")?;
+        member.host.requests.get_mut().insert(token, turn);
+        self.0.step(node, Input::Close { token, collection });
+        Ok(())
+    }
+
+    /// Whom a change of mode waits for.
+    fn awaited(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let member = &self.0.members[&words[0].parse()?];
+        let collection = collection(words[1].as_bytes()).ok_or("no collection")?;
+        let (away, silent) = member.replica.awaited(collection, &member.host.store)?;
+        self.0
+            .events
+            .push(format!("away {away:?}, silent {silent:?}"));
         Ok(())
     }
 

@@ -34,6 +34,12 @@ pub(super) enum Command {
     },
     /// Replaces the values of several registers.
     Puts(Vec<(Bytes, Bytes)>),
+    /// Gives the collection that these eight bytes name another mode.
+    Turn {
+        collection: u64,
+        mode: Mode,
+        is_abandoned: bool,
+    },
 }
 
 impl Command {
@@ -62,7 +68,7 @@ impl Command {
                 let puts = pairs.map(|(key, value)| (key.clone(), replace(Some(value))));
                 puts.collect()
             }
-            Command::Cas { .. } | Command::Move { .. } => Vec::new(),
+            Command::Cas { .. } | Command::Move { .. } | Command::Turn { .. } => Vec::new(),
         }
     }
 }
@@ -167,6 +173,7 @@ pub(super) fn show(outcome: &Outcome) -> String {
         Outcome::Applied => "applied".to_owned(),
         Outcome::Superseded => "superseded".to_owned(),
         Outcome::Refused(reason) => format!("refused, {}", String::from_utf8_lossy(reason)),
+        Outcome::Gone => "gone".to_owned(),
     }
 }
 
@@ -193,6 +200,28 @@ pub(super) fn merge(key: &Bytes, ops: Vec<ElementOp>) -> Change {
     }
 }
 
+/// The collection of a key that is long enough to name one.
+pub(super) fn collection(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(*key.first_chunk()?))
+}
+
+/// The mode of a key's collection; what is in none is mixed.
+fn mode(state: &dyn View, key: &[u8]) -> Mode {
+    collection(key).map_or(Mode::Mixed, |collection| {
+        Standing::of(state, collection).unwrap().mode
+    })
+}
+
+/// A merge as the collection's mode has it.
+fn merge_in(state: &dyn View, key: &Bytes, ops: Vec<ElementOp>) -> Change {
+    let marks = match mode(state, key).keeps_marks() {
+        true => Marks::Kept,
+        false => Marks::Dropped,
+    };
+    let key = key.clone();
+    Change::Merge { key, ops, marks }
+}
+
 impl Host for ToyHost {
     fn committed(&self) -> &dyn View {
         &self.store
@@ -217,9 +246,19 @@ impl Host for ToyHost {
                 }
                 _ => (Vec::new(), "not moved".into()),
             },
+            Command::Turn {
+                collection,
+                mode,
+                is_abandoned,
+            } => {
+                let turn = Change::turn(*collection, *mode, *is_abandoned);
+                (vec![turn], "turned".into())
+            }
             unconditional => {
                 let writes = unconditional.writes().into_iter();
-                let changes = writes.map(|(key, ops)| merge(&key, ops)).collect();
+                let changes = writes
+                    .map(|(key, ops)| merge_in(newest, &key, ops))
+                    .collect();
                 (changes, "ok".into())
             }
         };
@@ -233,9 +272,10 @@ impl Host for ToyHost {
     fn accept(
         &self,
         token: Token,
-        _tentative: &dyn View,
+        tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let writes = self.requests.borrow()[&token].writes().into_iter();
+        let writes = writes.filter(|(key, _)| mode(tentative, key).takes_eventual());
         let accepted: Vec<_> = writes.map(|(key, ops)| Accepted { key, ops }).collect();
         Ok(Some(accepted).filter(|accepted| !accepted.is_empty()))
     }

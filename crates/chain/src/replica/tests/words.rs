@@ -4,13 +4,14 @@ use std::error::Error;
 
 use bytes::Bytes;
 
-use super::toy::Command;
+use super::toy::{Command, collection};
 use crate::*;
 
 /// What a line says beside its words.
 pub(super) struct Options<'a> {
     pub(super) name: Option<RequestId>,
     pub(super) to: Option<&'a str>,
+    pub(super) away: Option<&'a str>,
     pub(super) level: Option<&'a str>,
     pub(super) w: Option<usize>,
     pub(super) session: Option<&'a str>,
@@ -23,6 +24,7 @@ impl<'a> Options<'a> {
         Ok(Options {
             name: value_of("name").map(parse_name).transpose()?,
             to: value_of("to"),
+            away: value_of("away"),
             level: value_of("level"),
             w: value_of("w").map(str::parse).transpose()?,
             session: value_of("session"),
@@ -66,7 +68,26 @@ pub(super) fn parse_command(command: &str, words: &[&str]) -> Result<Command, Bo
             from: bytes(0),
             to: bytes(1),
         },
+        "turn" => Command::Turn {
+            collection: collection(words[0].as_bytes()).ok_or("eight bytes name a collection")?,
+            mode: match words[1] {
+                "closing" => Mode::Closing,
+                word => word.parse()?,
+            },
+            is_abandoned: words.get(2) == Some(&"abandon"),
+        },
         other => return Err(format!("no command {other}").into()),
+    })
+}
+
+/// `3@2`: node 3 has been away since epoch 2.
+pub(super) fn parse_away(word: &str) -> Result<Away, Box<dyn Error>> {
+    let (node, left) = word.split_once('@').ok_or("who is away is node@epoch")?;
+    let node: u32 = node.parse()?;
+    Ok(Away {
+        node: NodeId(node),
+        disk: DiskId(node.into()),
+        left: left.parse()?,
     })
 }
 

@@ -38,6 +38,21 @@ missed! {
     base_token: BaseToken,
         "a_session_stamps_above_what_it_wrote_elsewhere"
         => "n1 answers 14: at 1.4: k=c";
+    base_opened: BaseOpened,
+        "a_collection_opens_by_one_entry"
+        => "201/1 is 0.0";
+    stamp_clean: StampClean,
+        "a_closing_collection_is_drained"
+        => "n2 answers 15: held";
+    close_committed: CloseCommitted,
+        "members_are_asked_after_the_closing_entry_is_committed"
+        => "n2 answers 16: gone";
+    close_awaits: CloseAwaits,
+        "a_closing_collection_waits_for_who_is_away"
+        => "n1 answers 13: done";
+    settles_own_time: SettlesOwnTime,
+        "what_is_abandoned_is_gone"
+        => "n3 answers 17: at 4.7: cart-one/k=a";
     invisible_kept: InvisibleKept,
         "a_removal_that_finds_nothing_is_settled"
         => "n1 answers 14: at 1.2: k=a";

@@ -1,0 +1,207 @@
+//! The mode of a collection: who may write to it, what a removal leaves behind, and how it changes
+//! (docs/protocol/reconfiguration.md, section 9).
+//!
+//! The mode is part of the state: a change of mode is an entry ([`Change::Turn`]), and the mode
+//! that an entry was decided in is what the log before it says (MD-1). The chain keeps of each
+//! collection that is not `strong`, among its own keys:
+//!
+//! ```text
+//! standing := mode:u8  since:id  opened:id  abandoned:u8
+//! ```
+//!
+//! Invariants:
+//! - M1 `opened` is the entry that made the collection something else than strong, and every base
+//!   of an operation of the collection is at or above it (MD-2).
+//!
+//! Deliberately absent: who asks for a change, and what else it changes; that is the service's.
+//!
+//! [`Change::Turn`]: crate::Change::Turn
+
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use crate::codec::{DecodeError, Reader};
+use crate::config::{Away, Configuration};
+use crate::keys::{collection_of, mode_key};
+use crate::stamp::EntryId;
+use crate::view::{View, ViewError};
+
+/// The mode of a collection. The numbers are those of the modes at rest; 1 is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Mode {
+    /// Every write passes the head in stamp order; marks go at once.
+    #[default]
+    Strong = 0,
+    /// Strong and eventual writes on the same keys.
+    Mixed = 2,
+    /// On the way to `Strong`: no eventual write is taken, those that were are settled.
+    Closing = 3,
+    /// Eventual writes only; reads of both kinds.
+    Eventual = 4,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Mode; 4] = [Mode::Strong, Mode::Mixed, Mode::Closing, Mode::Eventual];
+
+    /// Whether a collection can be created in it, and stay in it.
+    pub fn is_at_rest(self) -> bool {
+        self != Mode::Closing
+    }
+
+    /// Whether removals leave marks, so that an older operation that comes later finds them.
+    pub fn keeps_marks(self) -> bool {
+        self != Mode::Strong
+    }
+
+    /// Whether eventual writes are taken.
+    pub fn takes_eventual(self) -> bool {
+        matches!(self, Mode::Mixed | Mode::Eventual)
+    }
+
+    /// Whether eventual operations that were taken before are settled, rather than refused.
+    pub fn settles_eventual(self) -> bool {
+        self != Mode::Strong
+    }
+
+    /// Whether strong writes are taken.
+    pub fn takes_strong(self) -> bool {
+        self != Mode::Eventual
+    }
+
+    /// The byte that stands for the mode at rest.
+    pub fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The mode that a byte stands for.
+    pub fn from_byte(byte: u8) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.byte() == byte)
+    }
+
+    /// Reads the byte of a mode.
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Mode::from_byte(reader.byte()?).ok_or_else(|| DecodeError::new("a mode"))
+    }
+}
+
+impl Display for Mode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::Strong => "strong",
+            Mode::Mixed => "mixed",
+            Mode::Closing => "closing",
+            Mode::Eventual => "eventual",
+        })
+    }
+}
+
+/// A word that is no mode of rest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no mode of a collection: one of strong, mixed and eventual")]
+pub struct UnknownMode(String);
+
+/// Reads a mode that can be asked for.
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownMode> {
+        let word = text.trim();
+        let mut at_rest = Mode::ALL.into_iter().filter(|mode| mode.is_at_rest());
+        let mode = at_rest.find(|mode| mode.to_string() == word);
+        mode.ok_or_else(|| UnknownMode(word.to_owned()))
+    }
+}
+
+/// What the chain keeps of a collection's mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Standing {
+    /// The mode.
+    pub mode: Mode,
+    /// The entry that put it.
+    pub since: EntryId,
+    /// The entry with which its eventual writers' time began (M1).
+    pub opened: EntryId,
+    /// Of a collection that is closing: whether it goes on without those who are away.
+    pub is_abandoned: bool,
+}
+
+impl Standing {
+    /// That of `collection` in `state`; nothing is kept of a strong one.
+    ///
+    /// # Errors
+    /// [`ViewError`] when the store cannot be read.
+    pub fn of(state: &dyn View, collection: u64) -> Result<Standing, ViewError> {
+        Ok(match state.get(&mode_key(collection))? {
+            Some(value) => Standing::decode(value)?,
+            None => Standing::default(),
+        })
+    }
+
+    /// That of the collection of a register; nothing is kept of what is in none.
+    pub(crate) fn of_register(state: &dyn View, key: &[u8]) -> Result<Standing, ViewError> {
+        match collection_of(key) {
+            Some(collection) => Standing::of(state, collection),
+            None => Ok(Standing::default()),
+        }
+    }
+
+    /// Whether an operation is settled that was accepted at a member whose log ended with `accept`
+    /// (MD-5). One of an earlier time of eventual writers is not: what was removed since has left
+    /// no mark that would turn it away.
+    pub fn settles(&self, accept: EntryId) -> bool {
+        self.mode.settles_eventual() && self.opened <= accept
+    }
+
+    /// Whom a collection that is closing waits for: who may have taken operations of it, and does
+    /// not serve (MD-4).
+    pub fn awaits<'a>(&self, configuration: &'a Configuration) -> impl Iterator<Item = &'a Away> {
+        let Standing {
+            opened,
+            is_abandoned,
+            ..
+        } = *self;
+        let away = configuration.away.iter();
+        away.filter(move |away| opened.epoch < away.left && !is_abandoned)
+    }
+
+    /// What the entry `id` makes of it.
+    pub(crate) fn turned(self, mode: Mode, is_abandoned: bool, id: EntryId) -> Option<Standing> {
+        let opened = match self.mode {
+            Mode::Strong => id,
+            Mode::Mixed | Mode::Closing | Mode::Eventual => self.opened,
+        };
+        mode.keeps_marks().then_some(Standing {
+            mode,
+            since: id,
+            opened,
+            is_abandoned,
+        })
+    }
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = vec![self.mode.byte()];
+        self.since.encode(&mut out);
+        self.opened.encode(&mut out);
+        out.push(u8::from(self.is_abandoned));
+        out.into()
+    }
+
+    pub(crate) fn decode(value: Bytes) -> Result<Standing, DecodeError> {
+        let mut reader = Reader::new(value);
+        let standing = Standing {
+            mode: Mode::decode(&mut reader)?,
+            since: EntryId::decode(&mut reader)?,
+            opened: EntryId::decode(&mut reader)?,
+            is_abandoned: reader.byte()? != 0,
+        };
+        reader.end()?;
+        Ok(standing)
+    }
+}
+
+#[cfg(test)]
+mod tests;

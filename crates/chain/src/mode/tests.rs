@@ -1,0 +1,99 @@
+//! The words of modes, what each mode allows, and what is kept of a collection's.
+
+use super::*;
+use crate::config::{DiskId, NodeId, Wiring};
+
+#[test]
+fn a_collection_is_created_in_a_mode_of_rest() {
+    for mode in Mode::ALL {
+        let parsed: Result<Mode, UnknownMode> = format!(" {mode} ").parse();
+        assert_eq!(parsed.ok(), mode.is_at_rest().then_some(mode));
+    }
+    assert_eq!(
+        "closing".parse::<Mode>().unwrap_err().to_string(),
+        "'closing' is no mode of a collection: one of strong, mixed and eventual"
+    );
+}
+
+#[test]
+fn modes_allow_what_the_table_says() {
+    let allowed = |mode: Mode| {
+        let writes = (mode.takes_strong(), mode.takes_eventual());
+        (writes, mode.settles_eventual(), mode.keeps_marks())
+    };
+    let expected = [
+        ((true, false), false, false),
+        ((true, true), true, true),
+        ((true, false), true, true),
+        ((false, true), true, true),
+    ];
+    assert_eq!(Mode::ALL.map(allowed), expected);
+}
+
+#[test]
+fn bytes_are_frozen() {
+    assert_eq!(Mode::ALL.map(Mode::byte), [0, 2, 3, 4]);
+    let modes = (0..=u8::MAX).filter_map(Mode::from_byte);
+    assert!(modes.eq(Mode::ALL));
+    let standing = Standing {
+        mode: Mode::Closing,
+        since: EntryId::new(300, 2),
+        opened: EntryId::new(1, 4),
+        is_abandoned: true,
+    };
+    let bytes = standing.encode();
+    assert_eq!(&bytes[..], b"\x03\xac\x02\x02\x01\x04\x01");
+    assert_eq!(Standing::decode(bytes.clone()), Ok(standing));
+    for size in 0..bytes.len() {
+        assert!(Standing::decode(bytes.slice(..size)).is_err(), "{size}");
+    }
+}
+
+#[test]
+fn what_opened_a_collection_is_known_until_it_is_strong_again() {
+    let id = |index| EntryId::new(1, index);
+    let turn = |standing: Standing, mode, index| standing.turned(mode, false, id(index));
+    let mixed = turn(Standing::default(), Mode::Mixed, 5).unwrap();
+    assert_eq!((mixed.since, mixed.opened), (id(5), id(5)));
+    let closing = turn(mixed, Mode::Closing, 7).unwrap();
+    assert_eq!((closing.since, closing.opened), (id(7), id(5)));
+    assert_eq!(turn(closing, Mode::Eventual, 8).unwrap().opened, id(5));
+    assert_eq!(turn(closing, Mode::Strong, 8), None);
+    let again = turn(Standing::default(), Mode::Mixed, 9).unwrap();
+    let settles = |standing: Standing| [4, 5, 8, 9].map(|accept| standing.settles(id(accept)));
+    assert_eq!(settles(mixed), [false, true, true, true]);
+    assert_eq!(settles(closing), [false, true, true, true]);
+    assert_eq!(settles(Standing::default()), [false; 4]);
+    assert_eq!(settles(again), [false, false, false, true]);
+}
+
+#[test]
+fn it_waits_for_who_may_have_taken_operations() {
+    let away = |node, left| Away {
+        node: NodeId(node),
+        disk: DiskId(u128::from(node)),
+        left,
+    };
+    let configuration = Configuration {
+        epoch: 9,
+        wiring: Wiring::Star,
+        seats: Vec::new(),
+        last_serving: Vec::new(),
+        away: vec![away(1, 4), away(2, 5), away(3, 6)],
+        floor: EntryId::ZERO,
+    };
+    let mut closing = Standing {
+        mode: Mode::Closing,
+        since: EntryId::new(8, 20),
+        opened: EntryId::new(5, 10),
+        is_abandoned: false,
+    };
+    // Without a seat in the epoch that opened it, nobody has it open.
+    let nodes = |standing: &Standing| -> Vec<u32> {
+        let awaited = standing.awaits(&configuration);
+        awaited.map(|away| away.node.0).collect()
+    };
+    assert_eq!(nodes(&closing), [3]);
+    closing.is_abandoned = true;
+    assert_eq!(nodes(&closing), []);
+}
