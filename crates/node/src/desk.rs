@@ -16,7 +16,7 @@ use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled,
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{Mode, Pace, Unhurried, ViewError, split_item_key};
+use fader_services::{Mode, Pace, Unhurried, ViewError};
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
@@ -305,10 +305,7 @@ impl Host for Desk {
         let Operation {
             key, ops, stamp, ..
         } = operation;
-        let (collection, _) = split_item_key(key)
-            .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
-        let mode = simpledb::created_mode(newest, collection)?;
-        let settled = simpledb::settle(newest, &self.limits, mode, key, ops.clone(), *stamp)?;
+        let settled = simpledb::settle(newest, &self.limits, key, ops.clone(), *stamp)?;
         Ok(settled.into())
     }
 

@@ -7,8 +7,8 @@
 //!         | 'd' text(account) name    domain entry
 //!         | 'c' account               domains of the account (varint)
 //!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
+//!         | 'h' collection:u64be      a collection on its way to the mode `strong`
 //! domain := 'm'                       counters; present as long as the domain is
-//!         | 'o'                       the mode it was created in (u8); absent: strong
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
 //!         | 'x' text(name) text(value) item     index entry, empty value
@@ -43,10 +43,10 @@ pub enum Table {
     DomainCount = b'c',
     /// System: deleted collections still to be swept.
     Garbage = b'g',
+    /// System: collections on their way to the mode `strong`.
+    Closing = b'h',
     /// Domain: its counters.
     Metadata = b'm',
-    /// Domain: the mode it was created in.
-    Mode = b'o',
     /// Domain: item registers.
     Items = b'i',
     /// Domain: pairs per attribute name.

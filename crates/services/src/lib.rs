@@ -11,15 +11,14 @@ pub mod forward;
 mod key;
 pub mod level;
 mod map_view;
-mod mode;
 pub mod simpledb;
 mod view;
 
+pub use fader_chain::Mode;
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };
 pub use map_view::MapView;
-pub use mode::Mode;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
 
 use fader_chain::Change;

@@ -11,9 +11,9 @@
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
-use crate::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use crate::catalog::{AccessKey, AccountId, KeyStatus, Refusal};
 use crate::level::Preference;
-use crate::{Decision, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
+use crate::{Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
 
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_PREFERENCE: u8 = 1;
@@ -21,28 +21,6 @@ const ID_SIZE_MIN: usize = 16;
 const ID_SIZE_MAX: usize = 128;
 const ACCOUNT_SIZE: usize = 12;
 const NOTE_SIZE_MAX: usize = 256;
-
-/// Decides a command on the newest state of the system collection.
-///
-/// A command that was carried out already changes nothing and succeeds, so it may be sent again.
-pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal>> {
-    let changes = match command {
-        Command::CreateKey(key) => create(view, key),
-        Command::SetKeyStatus { id, status } => set_status(view, id, *status),
-        Command::SetKeyPreference { id, preference } => set_preference(view, id, *preference),
-        Command::RotateKey { id, replacement } => rotate(view, id, replacement),
-    };
-    match changes {
-        Ok(changes) => Decision {
-            outcome: Ok(()),
-            changes,
-        },
-        Err(refusal) => Decision {
-            outcome: Err(refusal),
-            changes: Vec::new(),
-        },
-    }
-}
 
 /// The access key with this id.
 ///
@@ -71,7 +49,7 @@ pub fn keys(view: &dyn View) -> Result<Vec<AccessKey>, ViewError> {
         .collect()
 }
 
-fn create(view: &dyn View, new: &AccessKey) -> Result<Vec<Change>, Refusal> {
+pub(super) fn create(view: &dyn View, new: &AccessKey) -> Result<Vec<Change>, Refusal> {
     validate(new)?;
     match key(view, &new.id)? {
         Some(old) if old == *new => Ok(Vec::new()),
@@ -80,7 +58,11 @@ fn create(view: &dyn View, new: &AccessKey) -> Result<Vec<Change>, Refusal> {
     }
 }
 
-fn set_status(view: &dyn View, id: &str, status: KeyStatus) -> Result<Vec<Change>, Refusal> {
+pub(super) fn set_status(
+    view: &dyn View,
+    id: &str,
+    status: KeyStatus,
+) -> Result<Vec<Change>, Refusal> {
     let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
     if old.status == status {
         return Ok(Vec::new());
@@ -88,7 +70,7 @@ fn set_status(view: &dyn View, id: &str, status: KeyStatus) -> Result<Vec<Change
     Ok(vec![put(&AccessKey { status, ..old })])
 }
 
-fn set_preference(
+pub(super) fn set_preference(
     view: &dyn View,
     id: &str,
     preference: Option<Preference>,
@@ -100,7 +82,11 @@ fn set_preference(
     Ok(vec![put(&AccessKey { preference, ..old })])
 }
 
-fn rotate(view: &dyn View, id: &str, replacement: &AccessKey) -> Result<Vec<Change>, Refusal> {
+pub(super) fn rotate(
+    view: &dyn View,
+    id: &str,
+    replacement: &AccessKey,
+) -> Result<Vec<Change>, Refusal> {
     let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
     if replacement.id == id {
         return Err(Refusal::KeyExists(id.to_owned()));

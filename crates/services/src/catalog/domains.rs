@@ -16,7 +16,7 @@ use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::access_key::decode_preference;
-use crate::catalog::{AccountId, DomainEntry};
+use crate::catalog::{AccountId, DomainEntry, modes};
 use crate::level::Preference;
 use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
 
@@ -36,6 +36,14 @@ pub fn domain(
         return Ok(None);
     };
     Ok(Some(decode_entry(value)?))
+}
+
+/// Puts the entry of a domain.
+pub(super) fn put_entry(account: &AccountId, name: &str, entry: &DomainEntry) -> Change {
+    Change::Put {
+        key: domain_key(account, name),
+        value: encode_entry(entry),
+    }
 }
 
 fn encode_entry(entry: &DomainEntry) -> Bytes {
@@ -111,18 +119,22 @@ pub(crate) fn create_domain(
     let next = number(view, &next_key, SYSTEM.0 + 1)?;
     let collection = CollectionId(next);
     let count = domain_count(view, account)? + 1;
-    let changes = vec![
+    let mut changes = vec![
         put_number(next_key, next + 1),
-        Change::Put {
-            key: domain_key(account, name),
-            value: encode_entry(&DomainEntry {
+        put_entry(
+            account,
+            name,
+            &DomainEntry {
                 collection,
                 mode,
                 preference,
-            }),
-        },
+            },
+        ),
         put_number(count_key(account), count),
     ];
+    if mode != Mode::Strong {
+        changes.push(Change::turn(collection.0, mode, false));
+    }
     Ok((collection, changes))
 }
 
@@ -134,7 +146,8 @@ pub(crate) fn delete_domain(
     entry: &DomainEntry,
 ) -> Result<Vec<Change>, ViewError> {
     let count = domain_count(view, account)?.saturating_sub(1);
-    Ok(vec![
+    let mut changes = modes::forget(entry);
+    changes.extend([
         Change::Remove {
             key: domain_key(account, name),
         },
@@ -143,7 +156,8 @@ pub(crate) fn delete_domain(
             key: garbage_key(entry.collection),
             value: Bytes::new(),
         },
-    ])
+    ]);
+    Ok(changes)
 }
 
 /// The markers of deleted collections that may still have keys.

@@ -5,15 +5,17 @@
 
 mod access_key;
 mod domains;
+mod modes;
 
-pub use access_key::{decide, key, keys};
+pub use access_key::{key, keys};
 pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
 pub use domains::{domain, domain_key};
+pub use modes::{Closing, closing};
 
 use bytes::Bytes;
 
 use crate::level::Preference;
-use crate::{CollectionId, Mode};
+use crate::{CollectionId, Decision, Mode, View};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +75,21 @@ pub enum Command {
         /// The key that takes its place; account and preference are taken from the old one.
         replacement: AccessKey,
     },
+    /// Gives a domain another mode, or begins to.
+    SetMode {
+        /// Whose domain.
+        account: AccountId,
+        /// Its name.
+        domain: String,
+        /// The mode.
+        mode: Mode,
+        /// Of a domain that is to be strong: whether members that are away are left behind, with
+        /// the eventual writes of it that only they have.
+        abandon: bool,
+    },
+    /// Gives a closing domain the mode `strong`: the last step, which the chain lets happen when
+    /// nobody can hold eventual writes of it.
+    CloseDomain(CollectionId),
 }
 
 /// Why the catalog refused.
@@ -81,6 +98,9 @@ pub enum Refusal {
     /// No such key.
     #[error("there is no access key {0}")]
     NoSuchKey(String),
+    /// No such domain.
+    #[error("there is no domain {0}")]
+    NoSuchDomain(String),
     /// The id is taken.
     #[error("access key {0} exists already")]
     KeyExists(String),
@@ -92,12 +112,38 @@ pub enum Refusal {
     View(#[from] crate::ViewError),
 }
 
+/// Decides a command on the newest state of the system collection.
+///
+/// A command that was carried out already changes nothing and succeeds, so it may be sent again.
+pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal>> {
+    let changes = match command {
+        Command::CreateKey(key) => access_key::create(view, key),
+        Command::SetKeyStatus { id, status } => access_key::set_status(view, id, *status),
+        Command::SetKeyPreference { id, preference } => {
+            access_key::set_preference(view, id, *preference)
+        }
+        Command::RotateKey { id, replacement } => access_key::rotate(view, id, replacement),
+        Command::SetMode {
+            account,
+            domain,
+            mode,
+            abandon,
+        } => modes::set(view, account, domain, (*mode, *abandon)),
+        Command::CloseDomain(collection) => modes::close(view, *collection),
+    };
+    let (outcome, changes) = match changes {
+        Ok(changes) => (Ok(()), changes),
+        Err(refusal) => (Err(refusal), Vec::new()),
+    };
+    Decision { outcome, changes }
+}
+
 /// What the catalog knows of one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainEntry {
     /// The domain's collection.
     pub collection: CollectionId,
-    /// The mode it was created in; the chain's configuration may say otherwise since.
+    /// Its mode.
     pub mode: Mode,
     /// What it prefers, where neither a request nor its access key names a level.
     pub preference: Option<Preference>,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use fader_chain::{EntryId, RequestId, Stamp};
+use fader_chain::{EntryId, RequestId, Stamp, UnknownMode};
 
 use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
 use crate::simpledb::Code;
@@ -15,6 +15,12 @@ pub struct Malformed(String);
 impl Malformed {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Malformed(message.into())
+    }
+}
+
+impl From<UnknownMode> for Malformed {
+    fn from(error: UnknownMode) -> Self {
+        Malformed::new(error.to_string())
     }
 }
 

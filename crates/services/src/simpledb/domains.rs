@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 
-use bytes::Bytes;
 use fader_chain::Change;
 
 use crate::level::Preference;
@@ -10,25 +9,9 @@ use crate::simpledb::counters::{self, Counters};
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, DomainMetadata, Error, PageToken, Reply, token, validate,
 };
-use crate::{CollectionId, KeyBuilder, Mode, Table, View, ViewError, catalog};
+use crate::{Mode, View, catalog};
 
 const PAGE_DOMAINS_MAX: i64 = 100;
-
-/// The mode that the collection of a domain was created in.
-///
-/// # Errors
-/// [`ViewError`] when the store cannot be read.
-pub fn created_mode(view: &dyn View, collection: CollectionId) -> Result<Mode, ViewError> {
-    let Some(value) = view.get(&mode_key(collection))? else {
-        return Ok(Mode::Strong);
-    };
-    let mode = value.first().and_then(|byte| Mode::from_byte(*byte));
-    mode.ok_or_else(|| ViewError("a collection's mode".to_owned()))
-}
-
-fn mode_key(collection: CollectionId) -> Bytes {
-    KeyBuilder::with_rest(collection, Table::Mode, 0).build()
-}
 
 /// Creates a domain; one that is there already stays as it is.
 pub(crate) fn create(
@@ -54,16 +37,10 @@ pub(crate) fn create(
     let (collection, mut changes) =
         catalog::create_domain(view, context.account, domain, properties)?;
     changes.push(Counters::default().put(collection));
-    if mode != Mode::Strong {
-        changes.push(Change::Put {
-            key: mode_key(collection),
-            value: Bytes::copy_from_slice(&[mode.byte()]),
-        });
-    }
     Ok((BoxUsage::DOMAIN, changes))
 }
 
-/// A property that is asked of a domain must be the one it was created with.
+/// A property that is asked of a domain must be the one it has.
 fn check_same<P: PartialEq + Display>(
     domain: &str,
     property: &str,
@@ -77,7 +54,7 @@ fn check_same<P: PartialEq + Display>(
     Err(Error::new(
         Code::ConditionalCheckFailed,
         format!(
-            "Conditional check failed. Domain ({domain}) was created with {property} ({created}) \
+            "Conditional check failed. Domain ({domain}) has {property} ({created}) \
              but was expected with ({asked})"
         ),
     ))

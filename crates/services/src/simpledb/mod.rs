@@ -26,7 +26,6 @@ mod write;
 
 pub use accept::{Acceptance, accept};
 pub use box_usage::BoxUsage;
-pub use domains::created_mode;
 pub use error::{Code, Error};
 pub use get::{answer_item, is_tentative};
 pub use limits::Limits;

@@ -100,6 +100,7 @@ pub fn settled_outcome(kept: &fader_chain::Outcome) -> Result<Outcome, DecodeErr
     match kept {
         fader_chain::Outcome::Applied => Ok(Outcome::Applied),
         fader_chain::Outcome::Superseded => Ok(Outcome::Superseded(None)),
+        fader_chain::Outcome::Gone => Ok(Outcome::Superseded(Some(Cause::Gone))),
         fader_chain::Outcome::Refused(cause) => {
             Ok(Outcome::Superseded(Some(decode_cause(cause.clone())?)))
         }

@@ -1,13 +1,13 @@
 //! The last look at an eventual operation: the head settles it once and for all (PR-3).
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, Stamp};
+use fader_chain::{Change, ElementOp, Marks, Stamp};
 
 use crate::level::Cause;
 use crate::simpledb::Limits;
 use crate::simpledb::result::encode_cause;
 use crate::simpledb::write::{Hindered, Write};
-use crate::{Mode, View, ViewError, split_item_key};
+use crate::{View, ViewError, split_item_key};
 
 /// What becomes of an eventual operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,25 +29,21 @@ impl From<Settled> for fader_chain::Settled {
 }
 
 /// Settles an operation on `newest`, the state of the head's log. `ops` are the elements that the
-/// log does not dominate, at least one; `stamp` is the operation's own, `mode` the one in force for
-/// the collection.
+/// log does not dominate, at least one; `stamp` is the operation's own. That its collection settles
+/// eventual operations is the chain's to see to (MD-5).
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read, or `key` is no item's.
 pub fn settle(
     newest: &dyn View,
     limits: &Limits,
-    mode: Mode,
     key: &Bytes,
     ops: Vec<ElementOp>,
     stamp: Stamp,
 ) -> Result<Settled, ViewError> {
     let (collection, _) = split_item_key(key)
         .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
-    if !mode.settles_eventual() {
-        return Ok(Settled::Refused(Cause::Gone));
-    }
-    let Some(mut write) = Write::under(newest, limits, collection, mode, stamp)? else {
+    let Some(mut write) = Write::under(newest, limits, collection, Marks::Kept, stamp)? else {
         return Ok(Settled::Refused(Cause::Gone));
     };
     let found = write.find_at(key.clone())?;

@@ -15,7 +15,7 @@ use fader_chain::{Change, ElementOp, Marks, Register, Stamp};
 use crate::simpledb::pairs::{sorted_pairs, stored_register};
 use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{Code, Context, Error, Limits};
-use crate::{CollectionId, Mode, View, ViewError, index_key, item_key, split_item_key};
+use crate::{CollectionId, View, ViewError, index_key, item_key, split_item_key};
 
 /// A write under construction.
 pub(crate) struct Write<'a> {
@@ -50,7 +50,11 @@ impl<'a> Write<'a> {
     /// `NoSuchDomain`, or the store's failure.
     pub(crate) fn new(view: &'a dyn View, context: &Context<'a>) -> Result<Self, Error> {
         let collection = context.collection.ok_or_else(Error::no_such_domain)?;
-        let write = Write::under(view, context.limits, collection, context.mode, Stamp::MAX)?;
+        let marks = match context.mode.keeps_marks() {
+            true => Marks::Kept,
+            false => Marks::Dropped,
+        };
+        let write = Write::under(view, context.limits, collection, marks, Stamp::MAX)?;
         write.ok_or_else(Error::no_such_domain)
     }
 
@@ -59,17 +63,14 @@ impl<'a> Write<'a> {
         view: &'a dyn View,
         limits: &'a Limits,
         collection: CollectionId,
-        mode: Mode,
+        marks: Marks,
         stamp: Stamp,
     ) -> Result<Option<Self>, ViewError> {
         let tally = Tally::new(view, limits, collection, Basis::Same)?;
         Ok(tally.map(|tally| Write {
             view,
             collection,
-            marks: match mode.keeps_marks() {
-                true => Marks::Kept,
-                false => Marks::Dropped,
-            },
+            marks,
             stamp,
             tally,
             changes: Vec::new(),

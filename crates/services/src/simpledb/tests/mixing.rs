@@ -15,7 +15,8 @@
 //! promote NAME ... | promote all       settles, in this order; all: least stamp first
 //! barrier D ITEM                       settles all that any member holds of an item
 //! hold MEMBER ... | run MEMBER ...     applies nothing until it is run
-//! mode D MODE                          what the configuration says from now on
+//! mode D MODE [abandon]                gives a domain another mode, or begins to
+//! drain D                              settles what any member holds, and closes what is closing
 //! collect                              raises the floor to the last entry, and collects
 //! register D ITEM                      the newest register, marks and stamps
 //! overlay MEMBER                       names and stamps
@@ -92,6 +93,7 @@ impl Runner for Script {
             }
             "run" => self.run_members(&texts),
             "mode" => self.mode(&texts),
+            "drain" => self.drain(&texts),
             "collect" => format!("{} rows\n", self.world.collect()),
             "register" => show_register(&world::register(&self.world.newest, &self.key(&texts))),
             "overlay" => self.overlay(member_at(texts[0])),
@@ -319,13 +321,35 @@ impl Script {
     }
 
     fn mode(&mut self, texts: &[&str]) -> String {
-        let mode = match texts[1] {
-            "opening" => Mode::Opening,
-            "closing" => Mode::Closing,
-            other => other.parse().unwrap(),
-        };
-        self.world.modes.insert(self.collection(texts[0]), mode);
-        String::new()
+        self.catalog(&catalog::Command::SetMode {
+            account: AccountId(world::ACCOUNT.to_owned()),
+            domain: texts[0].to_owned(),
+            mode: texts[1].parse().unwrap(),
+            abandon: texts.get(2) == Some(&"abandon"),
+        })
+    }
+
+    /// MD-4: the members that are not held answer; one that is held is away.
+    fn drain(&mut self, texts: &[&str]) -> String {
+        let collection = self.collection(texts[0]);
+        let mut meant = self.operations("all");
+        meant.retain(|(id, operation)| {
+            let mut members = self.world.members.iter();
+            let is_ours = split_item_key(&operation.key).unwrap().0 == collection;
+            is_ours && members.any(|it| !it.is_held && it.overlay.contains_key(id))
+        });
+        let mut meant = meant.into_iter();
+        let settled = meant.by_ref().map(|(id, it)| self.settle(id, &it, false));
+        let settled: String = settled.collect();
+        settled + &self.catalog(&catalog::Command::CloseDomain(collection))
+    }
+
+    fn catalog(&mut self, command: &catalog::Command) -> String {
+        match self.world.catalog(command) {
+            Ok(Some(id)) => format!("@{} done\n", id.index),
+            Ok(None) => "no entry done\n".to_owned(),
+            Err(refusal) => format!("{refusal}\n"),
+        }
     }
 
     fn overlay(&self, at: usize) -> String {
@@ -471,7 +495,6 @@ fn parse(verb: &str, texts: &mut Vec<String>) -> Request {
 /// `permits MODE LEVEL REQUEST`: at which level the request runs, or why not.
 fn show_permits(texts: &[&str]) -> String {
     let mode = match texts[0] {
-        "opening" => Mode::Opening,
         "closing" => Mode::Closing,
         other => other.parse().unwrap(),
     };

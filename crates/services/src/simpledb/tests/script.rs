@@ -233,6 +233,7 @@ pub(super) fn show_change(change: &Change) -> String {
         Change::Put { value, .. } => format!("  put {name} {value:?}\n"),
         Change::Remove { .. } => format!("  remove {name}\n"),
         Change::Collect { entry, .. } => format!("  collect {name} {entry}\n"),
+        Change::Turn { mode, .. } => format!("  turn {name} {mode}\n"),
     }
 }
 

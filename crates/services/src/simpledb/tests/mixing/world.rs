@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, EntryId, Outcome, Register, RequestId, Stamp, Under};
+use fader_chain::{
+    Change, ElementOp, EntryId, Outcome, Register, RequestId, Stamp, Standing, Under,
+};
 
 use super::super::*;
 use crate::{View, split_item_key};
@@ -21,6 +23,8 @@ const EPOCH: u64 = 1;
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) stamp: Stamp,
+    /// The last entry of the log when it was accepted.
+    pub(super) accept: EntryId,
     pub(super) key: Bytes,
     /// What no committed state here covers.
     pub(super) ops: Vec<ElementOp>,
@@ -52,8 +56,6 @@ pub(super) struct World {
     /// The newest state of the log.
     pub(super) newest: MapView,
     pub(super) log: Vec<Logged>,
-    /// The mode in force, where the configuration says another than the catalog.
-    pub(super) modes: BTreeMap<CollectionId, Mode>,
     pub(super) limits: Limits,
     account: AccountId,
     floor: EntryId,
@@ -73,7 +75,6 @@ impl World {
             members: Default::default(),
             newest: MapView::default(),
             log: Vec::new(),
-            modes: BTreeMap::new(),
             limits: Limits::default(),
             account: AccountId(ACCOUNT.to_owned()),
             floor: EntryId::ZERO,
@@ -86,12 +87,10 @@ impl World {
         let domain = request.domain();
         let entry = domain.and_then(|name| catalog::domain(view, &self.account, name).unwrap());
         let collection = entry.as_ref().map(|entry| entry.collection);
-        let created = entry.map(|entry| entry.mode).unwrap_or_default();
-        let in_force = collection.and_then(|collection| self.modes.get(&collection));
         Context {
             account: &self.account,
             collection,
-            mode: in_force.copied().unwrap_or(created),
+            mode: entry.map(|entry| entry.mode).unwrap_or_default(),
             unsettled_items: 0,
             now_ms: NOW_MS,
             limits: &self.limits,
@@ -122,6 +121,17 @@ impl World {
             outcome,
             changes,
         }
+    }
+
+    /// A command to the catalog, at the head.
+    pub(super) fn catalog(
+        &mut self,
+        command: &catalog::Command,
+    ) -> Result<Option<EntryId>, catalog::Refusal> {
+        let Decision { outcome, changes } = catalog::decide(&self.newest, command);
+        outcome?;
+        let stamp = Stamp::strong(self.next_id());
+        Ok((!changes.is_empty()).then(|| self.append(stamp, None, Bytes::new(), changes)))
     }
 
     /// The result of a name that the log has (XO-2).
@@ -156,6 +166,7 @@ impl World {
             let stamp = known.unwrap_or_else(|| self.stamp(at, &write.key));
             let operation = Operation {
                 stamp,
+                accept: self.last_id(),
                 key: write.key,
                 ops: write.ops,
             };
@@ -173,6 +184,7 @@ impl World {
         let bases = overlay.filter(|operation| operation.key == *key);
         let bases = bases.map(|operation| operation.stamp.base);
         let version = register(&self.newest, key).version.max(self.floor);
+        let version = version.max(self.standing(key).opened);
         Stamp {
             base: bases.fold(version, EntryId::max),
             clock: self.clock,
@@ -202,9 +214,15 @@ impl World {
         if self.log.iter().any(|logged| logged.name == Some(name)) {
             return None;
         }
-        let Operation { stamp, key, ops } = operation;
+        let Operation {
+            stamp,
+            accept,
+            key,
+            ops,
+        } = operation;
         let survivors = register(&self.newest, key).survivors(ops, *stamp);
         let (outcome, changes) = match survivors.is_empty() {
+            _ if !self.standing(key).settles(*accept) => (Outcome::Gone, Vec::new()),
             true => (Outcome::Superseded, Vec::new()),
             false => self.settle(key, survivors, *stamp),
         };
@@ -213,14 +231,17 @@ impl World {
     }
 
     fn settle(&self, key: &Bytes, ops: Vec<ElementOp>, stamp: Stamp) -> (Outcome, Vec<Change>) {
-        let (collection, _) = split_item_key(key).unwrap();
-        let created = created_mode(&self.newest, collection).unwrap();
-        let mode = self.modes.get(&collection).copied().unwrap_or(created);
-        let settled = settle(&self.newest, &self.limits, mode, key, ops, stamp).unwrap();
+        let settled = settle(&self.newest, &self.limits, key, ops, stamp).unwrap();
         match settled.into() {
             fader_chain::Settled::Apply(changes) => (Outcome::Applied, changes),
             fader_chain::Settled::Refused(cause) => (Outcome::Refused(cause), Vec::new()),
         }
+    }
+
+    /// What the chain keeps of the mode of an item's domain (MD-1).
+    fn standing(&self, key: &[u8]) -> Standing {
+        let (collection, _) = split_item_key(key).unwrap();
+        Standing::of(&self.newest, collection.0).unwrap()
     }
 
     /// Raises the floor to the last entry, and collects every mark at or below it (GC-2 to GC-4).

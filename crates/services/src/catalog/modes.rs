@@ -1,0 +1,154 @@
+//! The modes of domains, and how they change (docs/protocol/reconfiguration.md, section 9).
+//!
+//! The chain keeps the mode that counts ([`Standing`]); a domain's entry in the catalog repeats it
+//! for those who ask by name, changed by the same entries of the log. A change that takes more than
+//! one entry has a marker, by which whoever is head finds it, whatever happened in between.
+//!
+//! ```text
+//! marker := 'h' collection:u64be -> account:bytes  name:bytes
+//! ```
+
+use bytes::Bytes;
+use fader_chain::{Change, DecodeError, Reader, Standing, put_bytes};
+
+use crate::catalog::domains::{domain, put_entry};
+use crate::catalog::{AccountId, DomainEntry, Refusal};
+use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
+
+/// A domain that is on its way to `strong`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closing {
+    /// Its collection.
+    pub collection: CollectionId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// Its name.
+    pub name: String,
+}
+
+/// The domains that are on their way to `strong`, by collection.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn closing(view: &dyn View) -> Result<Vec<Closing>, ViewError> {
+    let prefix = KeyBuilder::new(SYSTEM, Table::Closing);
+    let (start, end) = (prefix.clone().build(), prefix.build_end());
+    view.scan(&start, &end, Direction::Forward)
+        .map(|pair| {
+            let (key, value) = pair?;
+            let collection = key[start.len()..].try_into();
+            let collection = collection.map_err(|_| DecodeError::new("a closing collection"))?;
+            let mut reader = Reader::new(value);
+            let closing = Closing {
+                collection: CollectionId(u64::from_be_bytes(collection)),
+                account: AccountId(text(&mut reader)?),
+                name: text(&mut reader)?,
+            };
+            reader.end()?;
+            Ok(closing)
+        })
+        .collect()
+}
+
+fn text(reader: &mut Reader) -> Result<String, DecodeError> {
+    let text = String::from_utf8(reader.bytes()?.into());
+    text.map_err(|_| DecodeError::new("a closing domain"))
+}
+
+/// Begins to give a domain another mode, or does it where one entry is enough. `abandon`: it closes
+/// without the members that are away (MD-4).
+pub(super) fn set(
+    view: &dyn View,
+    account: &AccountId,
+    name: &str,
+    (mode, abandon): (Mode, bool),
+) -> Result<Vec<Change>, Refusal> {
+    if !mode.is_at_rest() || (abandon && mode != Mode::Strong) {
+        let message = "only a change to strong leaves members behind";
+        return Err(Refusal::Invalid(message.to_owned()));
+    }
+    let entry = domain(view, account, name)?;
+    let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.to_owned()))?;
+    let standing = Standing::of(view, entry.collection.0)?;
+    let next = match mode {
+        // MD-3, MD-4: not at once, but when what was taken is settled.
+        Mode::Strong if entry.mode != Mode::Strong => Mode::Closing,
+        mode => mode,
+    };
+    if next == entry.mode && (standing.is_abandoned || !abandon) {
+        return Ok(Vec::new());
+    }
+    Ok(turn(account, name, entry, (next, abandon)))
+}
+
+/// The last step: the domain of `collection` becomes strong, if it is still closing. The chain lets
+/// it be decided only when nobody can hold eventual operations of it (MD-4).
+pub(super) fn close(view: &dyn View, collection: CollectionId) -> Result<Vec<Change>, Refusal> {
+    let mut closing = closing(view)?.into_iter();
+    let Some(closing) = closing.find(|closing| closing.collection == collection) else {
+        return Ok(Vec::new());
+    };
+    let Some(entry) = domain(view, &closing.account, &closing.name)? else {
+        return Ok(Vec::new());
+    };
+    Ok(turn(
+        &closing.account,
+        &closing.name,
+        entry,
+        (Mode::Strong, false),
+    ))
+}
+
+/// All that an entry changes which gives a domain the mode `next`.
+fn turn(
+    account: &AccountId,
+    name: &str,
+    entry: DomainEntry,
+    (next, abandon): (Mode, bool),
+) -> Vec<Change> {
+    let collection = entry.collection;
+    let key = marker_key(collection);
+    let marker = match next {
+        Mode::Closing => {
+            let mut value = Vec::new();
+            put_bytes(&mut value, account.0.as_bytes());
+            put_bytes(&mut value, name.as_bytes());
+            Change::Put {
+                key,
+                value: Bytes::from(value),
+            }
+        }
+        _ => Change::Remove { key },
+    };
+    vec![
+        put_entry(
+            account,
+            name,
+            &DomainEntry {
+                mode: next,
+                ..entry
+            },
+        ),
+        marker,
+        Change::turn(collection.0, next, abandon),
+    ]
+}
+
+/// What a deleted domain leaves of its mode: nothing.
+pub(super) fn forget(entry: &DomainEntry) -> Vec<Change> {
+    match entry.mode {
+        Mode::Strong => Vec::new(),
+        _ => vec![
+            Change::Remove {
+                key: marker_key(entry.collection),
+            },
+            Change::turn(entry.collection.0, Mode::Strong, false),
+        ],
+    }
+}
+
+fn marker_key(collection: CollectionId) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::Closing)
+        .raw(&collection.0.to_be_bytes())
+        .build()
+}
