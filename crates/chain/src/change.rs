@@ -288,7 +288,7 @@ impl Change {
         let rest = match self {
             Change::Merge { ops, .. } => ops.iter().map(ElementOp::content_bytes).sum(),
             Change::Put { value, .. } => value.len(),
-            Change::Remove { .. } | Change::Collect { .. } => 0,
+            Change::Remove { .. } | Change::Collect { .. } | Change::Turn { .. } => 0,
         };
         self.key().len() + rest
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fader_services::Mode;
 use fader_services::level::Preference;
 use http_body_util::Full;
 use hyper::Request;
@@ -84,6 +85,17 @@ pub struct MemberStatus {
     pub commit_index: u64,
 }
 
+/// How a domain's mode stands.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DomainMode {
+    /// The mode; `closing` on the way to `strong`.
+    pub mode: String,
+    /// Whom a closing domain waits for: members that are away, and may hold eventual writes of it.
+    pub away: Vec<String>,
+    /// Members that were asked for theirs, and have not answered.
+    pub silent: Vec<String>,
+}
+
 #[derive(Deserialize)]
 struct Keys {
     keys: Vec<Key>,
@@ -137,6 +149,25 @@ impl Control {
     /// Makes a new key in the place of one, which is disabled.
     pub async fn rotate(&self, id: &str) -> Result<NewKey, Error> {
         parse(&self.change(id, "rotate", None).await?)
+    }
+
+    /// The mode of a domain.
+    pub async fn mode(&self, account: &str, domain: &str) -> Result<DomainMode, Error> {
+        let path = domain_path(account, domain)?;
+        parse(&self.call("GET", &path, None).await?)
+    }
+
+    /// Gives a domain another mode, or begins to; `abandon`: without the members that are away.
+    pub async fn set_mode(
+        &self,
+        account: &str,
+        domain: &str,
+        mode: Mode,
+        abandon: bool,
+    ) -> Result<DomainMode, Error> {
+        let path = domain_path(account, domain)? + "/mode";
+        let body = serde_json::json!({ "mode": mode.to_string(), "abandon": abandon });
+        parse(&self.call("POST", &path, Some(body.to_string())).await?)
     }
 
     /// How the members of a cluster do.
@@ -221,6 +252,18 @@ impl fmt::Debug for NewKey {
             .field("account", &self.account)
             .finish()
     }
+}
+
+/// Where a domain is. Neither an account nor the name of a domain has other characters.
+fn domain_path(account: &str, domain: &str) -> Result<String, Error> {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_.-".contains(&octet);
+    for part in [account, domain] {
+        let is_step = [".", ".."].contains(&part);
+        if part.is_empty() || is_step || !part.bytes().all(is_plain) {
+            return Err(Error::invalid(format!("{part:?} is no account or domain")));
+        }
+    }
+    Ok(format!("/domains/{account}/{domain}"))
 }
 
 /// A preference as it travels; empty for none.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod cluster;
 mod config;
 mod credentials;
 mod dev;
@@ -47,7 +48,7 @@ enum Command {
     Serve(Box<serve::Options>),
     /// Serves a whole cluster in one process, to see what it does when members fail.
     Dev(Box<dev::Options>),
-    /// Makes a cluster of processes, and says how it stands.
+    /// Makes a cluster of processes, says how it stands, and changes the modes of domains.
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Creates, lists, disables, enables and rotates access keys.
@@ -64,6 +65,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ClusterCommand {
+    /// Gives a domain another mode, or says how its mode stands.
+    Mode(cluster::ModeOptions),
     /// Makes a cluster in ZooKeeper, once, and its key.
     Init(Box<founding::InitOptions>),
     /// Prints who decides, who serves, who joins, and where members listen for each other.
@@ -109,6 +112,9 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
         Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
         Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
+        Command::Cluster(ClusterCommand::Mode(options)) => {
+            runtime.block_on(cluster::change_mode(options))
+        }
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),

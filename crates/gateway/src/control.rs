@@ -8,6 +8,7 @@
 //! POST /keys/ID/enable    -> {"id","status"}
 //! POST /keys/ID/set       {"consistency":""} -> {"id","consistency"}
 //! POST /keys/ID/rotate    -> {"id","secret","account"} of the key in its place
+//! GET  /domains/…         the mode of a domain; see `control::domains`
 //! GET  /cluster           how the members of a cluster do; see `control::cluster`
 //! POST /cluster/VERB      what shall happen to one: kill, restart, pause, partition, heal
 //! ```
@@ -16,6 +17,7 @@
 //! made; nothing shows it again.
 
 mod cluster;
+mod domains;
 
 use bytes::Bytes;
 use fader_node::OpenKey;
@@ -106,6 +108,7 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             tracing::info!(old_id = id, id = key.key.id, "rotated an access key");
             Ok(shown_once(&key))
         }
+        (_, ["domains", path @ ..]) => domains::answer(&door.node, method, path, body).await,
         (_, ["cluster", verb @ ..]) => cluster::answer(&door.node, method, verb, body).await,
         _ => Err((
             StatusCode::NOT_FOUND,
@@ -212,7 +215,7 @@ fn status_name(status: KeyStatus) -> &'static str {
 
 fn failure(refusal: &Refusal) -> Failure {
     let status = match refusal {
-        Refusal::NoSuchKey(_) => StatusCode::NOT_FOUND,
+        Refusal::NoSuchKey(_) | Refusal::NoSuchDomain(_) => StatusCode::NOT_FOUND,
         Refusal::KeyExists(_) => StatusCode::CONFLICT,
         Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
         Refusal::View(_) => StatusCode::INTERNAL_SERVER_ERROR,

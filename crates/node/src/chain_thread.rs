@@ -26,6 +26,7 @@ use fader_chain::{
 use fader_services::Table;
 
 use crate::clock;
+use crate::closing::Closings;
 use crate::desk::Desk;
 use crate::engine::{EngineError, Pair};
 use crate::eventual::Ask;
@@ -112,6 +113,8 @@ pub(crate) struct ChainThread {
     /// Reads that wait until the engine has an entry.
     pub(super) showing: Vec<(EntryId, Token)>,
     effects: Vec<Effect>,
+    /// Domains on their way to the mode `strong`.
+    pub(super) closings: Closings,
     /// Eventual writes whose next input is due when the effects are performed.
     pub(super) turned: VecDeque<Box<Work>>,
     /// When the replica was told the time last.
@@ -155,6 +158,7 @@ impl ChainThread {
             fills: VecDeque::new(),
             showing: Vec::new(),
             effects: Vec::new(),
+            closings: Closings::new(),
             turned: VecDeque::new(),
             ticked_at: 0,
             checkpoint_at: 0,
@@ -319,6 +323,9 @@ impl ChainThread {
         if keys::touches(&pairs, Table::Garbage) {
             self.desk.sweep().on_garbage();
         }
+        if keys::touches(&pairs, Table::Closing) {
+            self.closings.on_change();
+        }
         self.on_applied(last);
         self.step(Input::Applied(last));
     }
@@ -352,6 +359,7 @@ impl ChainThread {
             (Ok(()), Fill::End { at }) => {
                 self.is_filling = false;
                 self.shared.keys.clear();
+                self.closings.on_change();
                 self.on_applied(at);
                 self.step(Input::Filled);
             }
@@ -517,7 +525,9 @@ pub(super) fn unknown(reason: &str) -> String {
 fn size_of(change: &Change) -> usize {
     match change {
         Change::Put { key, value } => key.len() + value.len(),
-        Change::Remove { key } | Change::Collect { key, .. } => key.len(),
+        Change::Remove { key } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
+            key.len()
+        }
         Change::Merge { key, ops, .. } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),
     }
 }

@@ -16,7 +16,7 @@ use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled,
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{Mode, Pace, Unhurried, ViewError};
+use fader_services::{CollectionId, Mode, Pace, Unhurried, ViewError};
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
@@ -36,7 +36,9 @@ pub(crate) fn refused(refusal: Refusal) -> Error {
         ),
         Refusal::Overloaded => unavailable("too many writes are under way"),
         Refusal::TooOld(_) => unavailable("the request's name is too old to be told from a retry"),
-        Refusal::NotHead | Refusal::NotServing | Refusal::Denied => unavailable(NOBODY),
+        Refusal::NotHead | Refusal::NotServing | Refusal::NotDrained | Refusal::Denied => {
+            unavailable(NOBODY)
+        }
     }
 }
 
@@ -113,6 +115,13 @@ impl Desk {
         let now = Instant::now();
         let overdue = works.iter().filter(|(_, work)| work.is_overdue(now));
         overdue.map(|(token, _)| *token).collect()
+    }
+
+    /// Whether the last step of this collection's change of mode waits for others.
+    pub(crate) fn is_closing(&self, collection: CollectionId) -> bool {
+        let works = self.works.borrow();
+        let mut works = works.values();
+        works.any(|work| matches!(**work, Work::Close(other) if other == collection))
     }
 
     /// Takes a request.
@@ -262,6 +271,16 @@ impl Host for Desk {
                     result: Bytes::new(),
                     changes: decision.changes,
                     depends_on_state: true,
+                })
+            }
+            Work::Close(collection) => {
+                let decision = catalog::decide(newest, &catalog::Command::CloseDomain(*collection));
+                decision
+                    .outcome
+                    .map_err(|refusal| ViewError(refusal.to_string()))?;
+                Ok(Decided {
+                    changes: decision.changes,
+                    ..Decided::default()
                 })
             }
             Work::Sweep => Ok(Decided {

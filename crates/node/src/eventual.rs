@@ -17,6 +17,7 @@ use fader_chain::{
     DecodeError, EntryId, Fate, Input, Outcome, Refusal, Reply, RequestId, Scope, Session, Shown,
     Stamp, Token,
 };
+use fader_services::CollectionId;
 use fader_services::catalog::AccountId;
 use fader_services::level::{self, Level, Outcomes, Receipt};
 use fader_services::simpledb::{Code, Request, settled_outcome};
@@ -59,6 +60,8 @@ pub(crate) enum Ask {
     Hold(Option<RequestId>, Quorum, Session),
     /// How these ended.
     Outcome(Vec<RequestId>),
+    /// That it be decided when nobody can hold eventual writes of this collection.
+    Close(CollectionId),
 }
 
 impl Ask {
@@ -79,6 +82,7 @@ impl Ask {
                 session,
             },
             Ask::Outcome(names) => Input::Outcome { token, names },
+            Ask::Close(CollectionId(collection)) => Input::Close { token, collection },
         }
     }
 }
@@ -100,7 +104,7 @@ impl Work {
         match self {
             Work::SimpleDb { reply, .. } => self.is_eventual() && reply.is_closed(),
             Work::Read { reply, .. } => reply.is_closed(),
-            Work::Catalog { .. } | Work::Sweep => false,
+            Work::Catalog { .. } | Work::Sweep | Work::Close(_) => false,
         }
     }
 
@@ -144,6 +148,7 @@ impl Work {
             } if demand.level == Level::Barrier && is_conditional(request) => {
                 Ask::Gather(self.name())
             }
+            Work::Close(collection) => Ask::Close(*collection),
             _ => Ask::Decide(self.name(), Vec::new()),
         }
     }

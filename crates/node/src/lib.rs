@@ -6,6 +6,7 @@
 
 mod chain_thread;
 mod clock;
+mod closing;
 mod cluster;
 mod configuration;
 pub mod coordinator;
@@ -37,4 +38,4 @@ pub use fader_chain::Wiring;
 pub use node::Node;
 pub use seal::{OpenKey, Secret};
 pub use settings::{Durability, Settings};
-pub use status::{Counters, Health, OpenError, Recovery};
+pub use status::{Counters, DomainMode, Health, OpenError, Recovery};

@@ -16,6 +16,7 @@ use fader_services::{Pace, View};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
+use crate::closing::Waitings;
 use crate::desk::in_context;
 use crate::disk::{Disk, RealDisk, SyncSite};
 use crate::engine::{Engine, LsmEngine, Snapshot};
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     /// How many operations of its overlay are not settled.
     unsettled: AtomicUsize,
     counters: Mutex<Counters>,
+    pub(crate) waitings: Waitings,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
 }
@@ -280,6 +282,7 @@ impl Folder {
             size: AtomicUsize::new(1),
             unsettled: AtomicUsize::new(0),
             counters: Mutex::default(),
+            waitings: Waitings::default(),
             _lock: lock,
         });
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);

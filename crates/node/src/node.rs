@@ -22,7 +22,7 @@ use crate::member::{Folder, Member, STOPPED, random_incarnation};
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::showing::{READ, Showing, answer, ask};
-use crate::status::{Counters, Health, OpenError, Recovery};
+use crate::status::{Counters, DomainMode, Health, OpenError, Recovery};
 use crate::work::Work;
 
 /// Scans answered at once; more wait.
@@ -373,6 +373,29 @@ impl Node {
         })
         .await?;
         Ok(key)
+    }
+
+    /// The mode of a domain, and what a change of it waits for; `None` when there is no such domain.
+    ///
+    /// # Errors
+    /// [`catalog::Refusal::View`] when the store fails.
+    pub fn mode(&self, account: &AccountId, domain: &str) -> Result<Option<DomainMode>, Refusal> {
+        let keeper = self.inner.keeper()?;
+        let Some(entry) = catalog::domain(&*keeper.snapshot(), account, domain)? else {
+            return Ok(None);
+        };
+        let waiting = keeper.shared().waitings.of(account, domain);
+        let names = |nodes: &[NodeId]| match &self.inner.doors {
+            Doors::One(..) => nodes.iter().map(NodeId::to_string).collect(),
+            Doors::Many(cluster) => nodes.iter().map(|node| cluster.name(*node)).collect(),
+        };
+        Ok(Some(DomainMode {
+            mode: entry.mode,
+            away: waiting.as_ref().map_or_else(Vec::new, |it| names(&it.away)),
+            silent: waiting
+                .as_ref()
+                .map_or_else(Vec::new, |it| names(&it.silent)),
+        }))
     }
 
     /// Whether the node can do its work.

@@ -185,7 +185,7 @@ impl ChainThread {
         self.replica.is_head() && self.replica.is_ready()
     }
 
-    /// What is due between two turns: a step of the sweep, checkpoints, and the log's end.
+    /// What is due between two turns: a step of the sweep, closing domains, checkpoints, and the log's end.
     pub(super) fn maintain(&mut self) {
         if self.shared.refusal().is_some() && self.engine_full.is_none() {
             return;
@@ -194,6 +194,7 @@ impl ChainThread {
             self.submit(Box::new(Work::Sweep));
             self.flush();
         }
+        self.close_domains();
         if let Err(error) = self.checkpoint_if_due() {
             self.on_engine_error(&error);
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, EntryId, Refusal, RequestId, Session};
+use fader_services::CollectionId;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Demand, Outcomes, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request};
@@ -65,6 +66,8 @@ pub(crate) enum Work {
     },
     /// A step of the sweep.
     Sweep,
+    /// The last step of a change of mode, to `strong`.
+    Close(CollectionId),
     /// A request that changes nothing.
     Read {
         account: AccountId,
@@ -120,7 +123,7 @@ impl Work {
     pub(crate) fn following(&self) -> Option<&Session> {
         match self {
             Work::SimpleDb { session, .. } | Work::Read { session, .. } => session.as_deref(),
-            Work::Catalog { .. } | Work::Sweep => None,
+            Work::Catalog { .. } | Work::Sweep | Work::Close(_) => None,
         }
     }
 
@@ -140,7 +143,7 @@ impl Work {
                 let outcome = outcome.expect("a decided command has its outcome");
                 drop(reply.send(Ok(outcome)));
             }
-            Work::Sweep | Work::Read { .. } => {}
+            Work::Sweep | Work::Close(_) | Work::Read { .. } => {}
         }
     }
 
@@ -170,7 +173,7 @@ impl Work {
             Work::SimpleDb { reply, .. } => drop(reply.send(Ok(unavailable(reason).into()))),
             Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
             Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
-            Work::Sweep => {}
+            Work::Sweep | Work::Close(_) => {}
         }
     }
 
@@ -203,7 +206,7 @@ impl Work {
             Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Sweep => {}
+            Work::Sweep | Work::Close(_) => {}
         }
     }
 }

@@ -14,7 +14,7 @@ mod map_view;
 pub mod simpledb;
 mod view;
 
-pub use fader_chain::Mode;
+pub use fader_chain::{Mode, UnknownMode};
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };

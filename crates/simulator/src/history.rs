@@ -196,8 +196,10 @@ pub enum Fate {
     Applied,
     /// All elements met greater stamps.
     Superseded,
-    /// A limit, or the end of its collection, forbade it as a whole.
+    /// A limit forbade it as a whole.
     Refused,
+    /// Its collection has closed for eventual writers since it was accepted.
+    Gone,
 }
 
 /// Something that a member, a disk or the coordinator did.

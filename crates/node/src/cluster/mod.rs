@@ -389,7 +389,7 @@ impl Cluster {
     }
 
     /// The name of the member with this number.
-    fn name(&self, node: NodeId) -> String {
+    pub(crate) fn name(&self, node: NodeId) -> String {
         if let Some(process) = &self.process {
             return process.name(node);
         }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use fader_chain::{EntryId, RequestId, Stamp, UnknownMode};
+use fader_chain::{EntryId, RequestId, Stamp};
 
 use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
 use crate::simpledb::Code;
@@ -11,18 +11,6 @@ use crate::simpledb::Code;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
-
-impl Malformed {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Malformed(message.into())
-    }
-}
-
-impl From<UnknownMode> for Malformed {
-    fn from(error: UnknownMode) -> Self {
-        Malformed::new(error.to_string())
-    }
-}
 
 fn malformed<T>(message: impl Into<String>) -> Result<T, Malformed> {
     Err(Malformed(message.into()))

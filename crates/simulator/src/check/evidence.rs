@@ -216,7 +216,7 @@ impl<'a> Evidence<'a> {
     /// When the operation was refused at its settlement.
     pub(super) fn refused(&self, name: RequestId) -> Option<Moment> {
         let settled = self.settled.get(&name)?;
-        (settled.fate == Fate::Refused).then_some(settled.event.at)
+        matches!(settled.fate, Fate::Refused | Fate::Gone).then_some(settled.event.at)
     }
 
     /// Whether `register` shows some attempt at the operation: which one counts is decided by the

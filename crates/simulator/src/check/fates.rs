@@ -81,7 +81,7 @@ fn untrue(
         Fate::Applied if !fits => Some(("SDB-4.1", "applied beyond the limit")),
         Fate::Applied if entered.is_empty() => Some(("G5", "applied, but nothing entered")),
         Fate::Applied if !is_whole => Some(("D4", "an element was dropped that nothing covers")),
-        Fate::Superseded | Fate::Refused if !entered.is_empty() => {
+        Fate::Superseded | Fate::Refused | Fate::Gone if !entered.is_empty() => {
             Some(("D4", "an operation that did not enter has entered in part"))
         }
         Fate::Superseded if !survivors.is_empty() => Some(("G5", "superseded by nothing newer")),

@@ -141,7 +141,7 @@ fn join(evidence: &Evidence<'_>) -> Result<BTreeMap<Bytes, Register>, Violation>
         let settled = entry.request.and_then(|name| evidence.settled.get(&name));
         match settled.filter(|settled| settled.entry == entry.id) {
             None => merges(entry).for_each(|(key, ops)| merge(key, ops, entry.stamp)),
-            Some(settled) if settled.fate == Fate::Refused => {}
+            Some(settled) if matches!(settled.fate, Fate::Refused | Fate::Gone) => {}
             Some(_) => {
                 let attempts = entry
                     .request

@@ -133,6 +133,7 @@ impl Display for Fate {
             Fate::Applied => "applied",
             Fate::Superseded => "superseded",
             Fate::Refused => "refused",
+            Fate::Gone => "gone",
         })
     }
 }

@@ -207,6 +207,7 @@ impl World {
                 Refusal::TooOld(_) => "too old",
                 Refusal::NameUsed(_) => "a name of another request",
                 Refusal::Quorum => "no such quorum",
+                Refusal::NotDrained => "not drained",
                 Refusal::Denied => "denied",
             }),
             Reply::Unknown => Outcome::Unknown,

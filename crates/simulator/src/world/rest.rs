@@ -137,5 +137,6 @@ pub(crate) fn fate_of(result: &Bytes) -> Fate {
         Outcome::Applied => Fate::Applied,
         Outcome::Superseded => Fate::Superseded,
         Outcome::Refused(_) => Fate::Refused,
+        Outcome::Gone => Fate::Gone,
     }
 }

@@ -1,0 +1,140 @@
+//! `fader cluster mode`: the modes of domains, through the control socket of a running server.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fader_client::{Control, DomainMode};
+use fader_services::Mode;
+
+use crate::keys::{FIRST_ACCOUNT, SOCKET};
+use crate::output;
+
+/// Where a server may run, unless its folder is named.
+const FOLDERS: [&str; 2] = ["./fader-data", "./fader-dev"];
+/// How often a change is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a change may take before one is told what it waits for, and how often one is told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+A domain is strong, mixed or eventual: who may write to it at which level. A change to strong waits
+until every eventual write of the domain is settled; meanwhile the domain is closing: it takes
+strong writes only. All other changes are done at once, also the way back.
+
+Examples:
+  fader cluster mode carts                       how it stands, and what it waits for
+  fader cluster mode carts mixed                 eventual writes are taken from now on
+  fader cluster mode carts strong --wait         returns when it is done
+  fader cluster mode carts strong --abandon      does not wait for members that are away: eventual
+                                                 writes that only they have will be refused";
+
+/// Which domain, and which mode.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ModeOptions {
+    /// The domain.
+    domain: String,
+
+    /// The mode: strong, mixed or eventual. Without one, says how the domain's mode stands.
+    mode: Option<Mode>,
+
+    /// Does not wait for members that are away; eventual writes that only they have are lost.
+    #[arg(long, requires = "mode")]
+    abandon: bool,
+
+    /// Returns when the change is done; else after two seconds at most, and it goes on.
+    #[arg(long, requires = "mode")]
+    wait: bool,
+
+    /// Whose domain: twelve digits.
+    #[arg(long, default_value = FIRST_ACCOUNT)]
+    account: String,
+
+    /// Folder of the server's data. [default: ./fader-data or ./fader-dev, where a server runs]
+    #[arg(long, env = "FADER_DATA", value_name = "FOLDER")]
+    data: Option<PathBuf>,
+}
+
+/// Carries out `fader cluster mode`.
+pub(crate) async fn change_mode(options: ModeOptions) -> Result<ExitCode> {
+    let control = control(options.data.as_deref())?;
+    let (account, domain) = (&*options.account, &*options.domain);
+    let standing = match options.mode {
+        None => control.mode(account, domain).await?,
+        Some(mode) => {
+            let begun = control.set_mode(account, domain, mode, options.abandon);
+            follow(&control, &options, mode, begun.await?).await?
+        }
+    };
+    output::print(&format!("{domain}: {}\n", in_words(&standing)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of a change, telling what it waits for.
+async fn follow(
+    control: &Control,
+    options: &ModeOptions,
+    mode: Mode,
+    begun: DomainMode,
+) -> Result<DomainMode> {
+    let start = Instant::now();
+    let mut told = start;
+    let mut standing = begun;
+    while standing.mode != mode.to_string() {
+        if standing.mode != Mode::Closing.to_string() {
+            bail!("the change was taken back: the domain is {}", standing.mode);
+        }
+        if PATIENCE <= start.elapsed() && !options.wait {
+            return Ok(standing);
+        }
+        if PATIENCE <= told.elapsed() {
+            told = Instant::now();
+            let seconds = start.elapsed().as_secs();
+            // That nobody reads it is no matter.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}: {} after {seconds} s",
+                options.domain,
+                in_words(&standing)
+            );
+        }
+        tokio::time::sleep(LOOK).await;
+        standing = control.mode(&options.account, &options.domain).await?;
+    }
+    Ok(standing)
+}
+
+fn in_words(standing: &DomainMode) -> String {
+    let mut words = vec![standing.mode.clone()];
+    if !standing.away.is_empty() {
+        words.push(format!(
+            "waits for {} to come back with eventual writes that only it may have, or for --abandon",
+            standing.away.join(", ")
+        ));
+    }
+    if !standing.silent.is_empty() {
+        words.push(format!(
+            "waits for an answer of {}",
+            standing.silent.join(", ")
+        ));
+    }
+    words.join(", ")
+}
+
+fn control(data: Option<&Path>) -> Result<Control> {
+    let runs = |folder: &Path| UnixStream::connect(folder.join(SOCKET)).is_ok();
+    let folder = match data {
+        Some(folder) => Some(folder).filter(|folder| runs(folder)),
+        None => FOLDERS.iter().map(Path::new).find(|folder| runs(folder)),
+    };
+    let place = data.map_or(FOLDERS.join(" or "), |folder| folder.display().to_string());
+    let folder = folder.with_context(|| {
+        format!("no server runs in {place}: start one, or name its folder with --data")
+    })?;
+    Ok(Control::new(folder.join(SOCKET)))
+}

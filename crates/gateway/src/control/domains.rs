@@ -1,0 +1,79 @@
+//! The modes of domains.
+//!
+//! ```text
+//! GET  /domains/ACCOUNT/NAME       {"account","domain","mode","away":["n2"],"silent":["n3"]}
+//! POST /domains/ACCOUNT/NAME/mode  {"mode":"strong","abandon":false} -> the same
+//! ```
+//!
+//! `away` and `silent` name the members that a domain of mode `closing` waits for.
+
+use bytes::Bytes;
+use fader_node::Node;
+use fader_services::catalog::{AccountId, Command};
+use fader_services::{Mode, UnknownMode};
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Failure, bad, failure};
+
+/// Carries out one request.
+pub(super) async fn answer(
+    node: &Node,
+    method: &Method,
+    path: &[&str],
+    body: &Bytes,
+) -> Result<Value, Failure> {
+    match (method, path) {
+        (&Method::GET, [account, domain]) => shown(node, account, domain),
+        (&Method::POST, [account, domain, "mode"]) => {
+            let (mode, abandon) = read(body)?;
+            let command = Command::SetMode {
+                account: AccountId((*account).to_owned()),
+                domain: (*domain).to_owned(),
+                mode,
+                abandon,
+            };
+            let outcome = node.catalog(command).await;
+            outcome.map_err(|refusal| failure(&refusal))?;
+            tracing::info!(account, domain, %mode, abandon, "asked for a domain's mode");
+            shown(node, account, domain)
+        }
+        _ => Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),
+    }
+}
+
+/// What is asked of a domain.
+fn read(body: &Bytes) -> Result<(Mode, bool), Failure> {
+    let order: Value = serde_json::from_slice(body)
+        .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
+    let fields = order.as_object().into_iter().flatten();
+    let mut unknown = fields.filter(|(name, _)| !["mode", "abandon"].contains(&name.as_str()));
+    if let Some((name, _)) = unknown.next() {
+        return Err(bad(format!("the field {name:?} is not known")));
+    }
+    let mode = order["mode"].as_str();
+    let mode = mode.ok_or_else(|| bad("the body needs a mode".to_owned()))?;
+    let mode = mode.parse();
+    let mode = mode.map_err(|error: UnknownMode| bad(error.to_string()))?;
+    let abandon = match &order["abandon"] {
+        Value::Null => Some(false),
+        given => given.as_bool(),
+    };
+    let abandon = abandon.ok_or_else(|| bad("abandon is true or false".to_owned()))?;
+    Ok((mode, abandon))
+}
+
+fn shown(node: &Node, account: &str, domain: &str) -> Result<Value, Failure> {
+    let mode = node.mode(&AccountId(account.to_owned()), domain);
+    let Some(mode) = mode.map_err(|refusal| failure(&refusal))? else {
+        let reason = format!("account {account} has no domain {domain}");
+        return Err((StatusCode::NOT_FOUND, reason));
+    };
+    Ok(json!({
+        "account": account,
+        "domain": domain,
+        "mode": mode.mode.to_string(),
+        "away": mode.away,
+        "silent": mode.silent,
+    }))
+}
