@@ -86,6 +86,8 @@ pub enum Guard {
     CloseCommitted,
     /// MD-4: who is away is waited for.
     CloseAwaits,
+    /// MD-6: marks are kept until every member has applied what was settled.
+    DropWaits,
     /// MD-5: what was accepted in an earlier time of eventual writers is not settled.
     SettlesOwnTime,
     /// PR-2: a base the head cannot have numbered is refused.

@@ -98,8 +98,8 @@ pub enum Refusal {
     /// R or W is 0 or more than the members there are, or R is more than one for a query. Nothing
     /// was done.
     Quorum,
-    /// Somebody may hold eventual operations of the collection that is to become strong (MD-4).
-    /// Nothing was done.
+    /// Somebody may hold eventual operations of the collection that is to become strong, or has not
+    /// applied all of their settlements (MD-4, MD-6). Nothing was done.
     NotDrained,
     /// The service refused the eventual write ([`Host::accept`]); why is the shell's to say.
     /// Nothing was done.

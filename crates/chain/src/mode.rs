@@ -28,16 +28,19 @@ use crate::keys::{collection_of, mode_key};
 use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
-/// The mode of a collection. The numbers are those of the modes at rest; 1 is free.
+/// The mode of a collection. The numbers are those of the modes at rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Mode {
     /// Every write passes the head in stamp order; marks go at once.
     #[default]
     Strong = 0,
+    /// `Strong` in all that is promised, and called so; marks are kept until every member has applied
+    /// what was settled (MD-6).
+    Drained = 1,
     /// Strong and eventual writes on the same keys.
     Mixed = 2,
-    /// On the way to `Strong`: no eventual write is taken, those that were are settled.
+    /// On the way to `Drained`: no eventual write is taken, those that were are settled.
     Closing = 3,
     /// Eventual writes only; reads of both kinds.
     Eventual = 4,
@@ -45,11 +48,25 @@ pub enum Mode {
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 4] = [Mode::Strong, Mode::Mixed, Mode::Closing, Mode::Eventual];
+    pub const ALL: [Mode; 5] = [
+        Mode::Strong,
+        Mode::Drained,
+        Mode::Mixed,
+        Mode::Closing,
+        Mode::Eventual,
+    ];
 
     /// Whether a collection can be created in it, and stay in it.
     pub fn is_at_rest(self) -> bool {
-        self != Mode::Closing
+        !matches!(self, Mode::Drained | Mode::Closing)
+    }
+
+    /// The mode whose promises it keeps.
+    pub fn promised(self) -> Mode {
+        match self {
+            Mode::Drained => Mode::Strong,
+            mode => mode,
+        }
     }
 
     /// Whether removals leave marks, so that an older operation that comes later finds them.
@@ -64,7 +81,7 @@ impl Mode {
 
     /// Whether eventual operations that were taken before are settled, rather than refused.
     pub fn settles_eventual(self) -> bool {
-        self != Mode::Strong
+        self.takes_eventual() || self == Mode::Closing
     }
 
     /// Whether strong writes are taken.
@@ -91,7 +108,7 @@ impl Mode {
 impl Display for Mode {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Mode::Strong => "strong",
+            Mode::Strong | Mode::Drained => "strong",
             Mode::Mixed => "mixed",
             Mode::Closing => "closing",
             Mode::Eventual => "eventual",
@@ -159,20 +176,17 @@ impl Standing {
     /// Whom a collection that is closing waits for: who may have taken operations of it, and does
     /// not serve (MD-4).
     pub fn awaits<'a>(&self, configuration: &'a Configuration) -> impl Iterator<Item = &'a Away> {
-        let Standing {
-            opened,
-            is_abandoned,
-            ..
-        } = *self;
+        let waits = self.mode == Mode::Closing && !self.is_abandoned;
+        let opened = self.opened.epoch;
         let away = configuration.away.iter();
-        away.filter(move |away| opened.epoch < away.left && !is_abandoned)
+        away.filter(move |away| waits && opened < away.left)
     }
 
     /// What the entry `id` makes of it.
     pub(crate) fn turned(self, mode: Mode, is_abandoned: bool, id: EntryId) -> Option<Standing> {
-        let opened = match self.mode {
-            Mode::Strong => id,
-            Mode::Mixed | Mode::Closing | Mode::Eventual => self.opened,
+        let opened = match self.mode.settles_eventual() {
+            true => self.opened,
+            false => id,
         };
         mode.keeps_marks().then_some(Standing {
             mode,

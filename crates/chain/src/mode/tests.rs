@@ -7,7 +7,8 @@ use crate::config::{DiskId, NodeId, Wiring};
 fn a_collection_is_created_in_a_mode_of_rest() {
     for mode in Mode::ALL {
         let parsed: Result<Mode, UnknownMode> = format!(" {mode} ").parse();
-        assert_eq!(parsed.ok(), mode.is_at_rest().then_some(mode));
+        let promised = mode.promised();
+        assert_eq!(parsed.ok(), promised.is_at_rest().then_some(promised));
     }
     assert_eq!(
         "closing".parse::<Mode>().unwrap_err().to_string(),
@@ -23,6 +24,7 @@ fn modes_allow_what_the_table_says() {
     };
     let expected = [
         ((true, false), false, false),
+        ((true, false), false, true),
         ((true, true), true, true),
         ((true, false), true, true),
         ((false, true), true, true),
@@ -32,7 +34,7 @@ fn modes_allow_what_the_table_says() {
 
 #[test]
 fn bytes_are_frozen() {
-    assert_eq!(Mode::ALL.map(Mode::byte), [0, 2, 3, 4]);
+    assert_eq!(Mode::ALL.map(Mode::byte), [0, 1, 2, 3, 4]);
     let modes = (0..=u8::MAX).filter_map(Mode::from_byte);
     assert!(modes.eq(Mode::ALL));
     let standing = Standing {
@@ -58,11 +60,14 @@ fn what_opened_a_collection_is_known_until_it_is_strong_again() {
     let closing = turn(mixed, Mode::Closing, 7).unwrap();
     assert_eq!((closing.since, closing.opened), (id(7), id(5)));
     assert_eq!(turn(closing, Mode::Eventual, 8).unwrap().opened, id(5));
-    assert_eq!(turn(closing, Mode::Strong, 8), None);
-    let again = turn(Standing::default(), Mode::Mixed, 9).unwrap();
+    let drained = turn(closing, Mode::Drained, 8).unwrap();
+    assert_eq!(turn(drained, Mode::Strong, 9), None);
+    let again = turn(drained, Mode::Mixed, 9).unwrap();
+    assert_eq!(turn(Standing::default(), Mode::Mixed, 9), Some(again));
     let settles = |standing: Standing| [4, 5, 8, 9].map(|accept| standing.settles(id(accept)));
     assert_eq!(settles(mixed), [false, true, true, true]);
     assert_eq!(settles(closing), [false, true, true, true]);
+    assert_eq!(settles(drained), [false; 4]);
     assert_eq!(settles(Standing::default()), [false; 4]);
     assert_eq!(settles(again), [false, false, false, true]);
 }

@@ -72,17 +72,17 @@ pub(super) fn set(
     let standing = Standing::of(view, entry.collection.0)?;
     let next = match mode {
         // MD-3, MD-4: not at once, but when what was taken is settled.
-        Mode::Strong if entry.mode != Mode::Strong => Mode::Closing,
+        Mode::Strong if entry.mode.settles_eventual() => Mode::Closing,
         mode => mode,
     };
-    if next == entry.mode && (standing.is_abandoned || !abandon) {
+    if next == entry.mode.promised() && (standing.is_abandoned || !abandon) {
         return Ok(Vec::new());
     }
     Ok(turn(account, name, entry, (next, abandon)))
 }
 
-/// The last step: the domain of `collection` becomes strong, if it is still closing. The chain lets
-/// it be decided only when nobody can hold eventual operations of it (MD-4).
+/// The next step: the domain of `collection` becomes strong, if it is still closing, and then needs
+/// to keep no marks. The chain lets each be decided when it may be (MD-4, MD-6).
 pub(super) fn close(view: &dyn View, collection: CollectionId) -> Result<Vec<Change>, Refusal> {
     let mut closing = closing(view)?.into_iter();
     let Some(closing) = closing.find(|closing| closing.collection == collection) else {
@@ -91,12 +91,11 @@ pub(super) fn close(view: &dyn View, collection: CollectionId) -> Result<Vec<Cha
     let Some(entry) = domain(view, &closing.account, &closing.name)? else {
         return Ok(Vec::new());
     };
-    Ok(turn(
-        &closing.account,
-        &closing.name,
-        entry,
-        (Mode::Strong, false),
-    ))
+    let next = match entry.mode {
+        Mode::Closing => Mode::Drained,
+        _ => Mode::Strong,
+    };
+    Ok(turn(&closing.account, &closing.name, entry, (next, false)))
 }
 
 /// All that an entry changes which gives a domain the mode `next`.
@@ -109,7 +108,7 @@ fn turn(
     let collection = entry.collection;
     let key = marker_key(collection);
     let marker = match next {
-        Mode::Closing => {
+        Mode::Closing | Mode::Drained => {
             let mut value = Vec::new();
             put_bytes(&mut value, account.0.as_bytes());
             put_bytes(&mut value, name.as_bytes());

@@ -24,7 +24,7 @@ pub(crate) fn create(
     validate::domain_name(domain)?;
     validate::creation_mode(mode)?;
     if let Some(entry) = catalog::domain(view, context.account, domain)? {
-        check_same(domain, "mode", mode, Some(entry.mode))?;
+        check_same(domain, "mode", mode, Some(entry.mode.promised()))?;
         check_same(domain, "preference", preference, entry.preference)?;
         return Ok((BoxUsage::DOMAIN, Vec::new()));
     }

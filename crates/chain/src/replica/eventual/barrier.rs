@@ -20,7 +20,7 @@ use crate::view::ViewError;
 enum Act {
     Decide(Option<RequestId>),
     Read,
-    /// Makes this collection strong, if it is closing since this entry (MD-4).
+    /// Takes this collection a step further, if it is closing since this entry (MD-4).
     Close(u64, EntryId),
 }
 
@@ -196,12 +196,7 @@ impl Replica {
             }
             Act::Close(collection, since) => {
                 self.eventual.barriers.remove(&number);
-                // Since it was begun, the change may have been taken back, and members gone away.
-                if self.may_close(collection, step)? == Some(since) {
-                    return self.decide(token, None, step);
-                }
-                step.refuse(token, Refusal::NotDrained);
-                Ok(())
+                self.end_closing(token, (collection, since), step)
             }
         }
     }

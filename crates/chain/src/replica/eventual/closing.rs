@@ -74,7 +74,7 @@ impl Replica {
         })
     }
 
-    /// MD-4: makes a closing collection strong, when nobody can hold operations of it.
+    /// MD-4, MD-6: the next step of a collection to the mode `strong`, if it may be taken.
     pub(in crate::replica) fn on_close(
         &mut self,
         token: Token,
@@ -85,30 +85,51 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
-        match self.may_close(collection, step)? {
-            Some(since) => self.begin_closing(token, (collection, since), step),
-            None => {
+        let standing = Standing::of(&self.log.newest(step.host.committed()), collection)?;
+        match standing.mode {
+            Mode::Closing if self.may_close(&standing) => {
+                self.begin_closing(token, (collection, standing.since), step)
+            }
+            Mode::Drained if self.may_drop_marks(&standing) => self.decide(token, None, step),
+            _ => {
                 step.refuse(token, Refusal::NotDrained);
                 Ok(())
             }
         }
     }
 
-    /// The closing entry of the collection, if members may be asked what they hold of it, and none
-    /// who is away is waited for.
-    pub(super) fn may_close(
-        &self,
-        collection: u64,
-        step: &Step<'_>,
-    ) -> Result<Option<EntryId>, ViewError> {
-        let newest = self.log.newest(step.host.committed());
-        let standing = Standing::of(&newest, collection)?;
-        let is_committed = standing.since <= self.commit || !self.guards.has(Guard::CloseCommitted);
-        let awaits = self
-            .adopted()
-            .is_some_and(|adopted| standing.awaits(adopted).next().is_some());
-        let awaits = awaits && self.guards.has(Guard::CloseAwaits);
-        let may = standing.mode == Mode::Closing && is_committed && !awaits;
-        Ok(may.then_some(standing.since))
+    /// MD-4, when all have answered: decides, if nothing that counts has changed since they were
+    /// asked. The change may have been taken back, and members may have gone away.
+    pub(super) fn end_closing(
+        &mut self,
+        token: Token,
+        (collection, since): (u64, EntryId),
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let standing = Standing::of(&self.log.newest(step.host.committed()), collection)?;
+        if standing.mode == Mode::Closing && standing.since == since && self.may_close(&standing) {
+            return self.decide(token, None, step);
+        }
+        step.refuse(token, Refusal::NotDrained);
+        Ok(())
+    }
+
+    /// Whether members may be asked what they hold, and none who is away is waited for.
+    fn may_close(&self, closing: &Standing) -> bool {
+        let is_committed = closing.since <= self.commit || !self.guards.has(Guard::CloseCommitted);
+        let adopted = self.adopted();
+        let awaits = adopted.is_some_and(|adopted| closing.awaits(adopted).next().is_some());
+        is_committed && !(awaits && self.guards.has(Guard::CloseAwaits))
+    }
+
+    /// Whether every member has applied the entry that drained the collection, and all before it.
+    fn may_drop_marks(&self, drained: &Standing) -> bool {
+        let floor = self.adopted().map(|adopted| adopted.floor);
+        let applied = match self.is_alone() {
+            true => Some(self.log.applied()),
+            false => floor,
+        };
+        applied.is_some_and(|applied| drained.since <= applied)
+            || !self.guards.has(Guard::DropWaits)
     }
 }

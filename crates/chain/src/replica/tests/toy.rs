@@ -251,7 +251,11 @@ impl Host for ToyHost {
                 mode,
                 is_abandoned,
             } => {
-                let turn = Change::turn(*collection, *mode, *is_abandoned);
+                let mode = match (mode, Standing::of(newest, *collection)?.mode) {
+                    (Mode::Strong, Mode::Closing) => Mode::Drained,
+                    (mode, _) => *mode,
+                };
+                let turn = Change::turn(*collection, mode, *is_abandoned);
                 (vec![turn], "turned".into())
             }
             unconditional => {

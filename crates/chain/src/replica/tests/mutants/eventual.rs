@@ -50,9 +50,12 @@ missed! {
     close_awaits: CloseAwaits,
         "a_closing_collection_waits_for_who_is_away"
         => "n1 answers 13: done";
+    drop_waits: DropWaits,
+        "marks_are_kept_until_all_have_applied_what_was_settled"
+        => "[b\"a\", b\"b\"]";
     settles_own_time: SettlesOwnTime,
         "what_is_abandoned_is_gone"
-        => "n3 answers 17: at 4.7: cart-one/k=a";
+        => "n3 answers 18: at 4.8: cart-one/k=a";
     invisible_kept: InvisibleKept,
         "a_removal_that_finds_nothing_is_settled"
         => "n1 answers 14: at 1.2: k=a";
