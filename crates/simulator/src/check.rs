@@ -14,6 +14,7 @@
 //! | [`stamps`] | G2, I14, I17: stamps agree with real time and grow along the log |
 //! | [`rest`] | G3: all members are the join of all operations |
 //! | [`quorums`] | G4: quorum reads cover acknowledged writes |
+//! | [`modes`] | I25, I26: changes of mode lose nothing and bring nothing back |
 //! | [`fates`] | G5, G7, I16: outcomes are true, leases, conservation |
 //! | [`barriers`] | G8 |
 //! | [`sessions`] | what tokens promise |
@@ -29,6 +30,7 @@ mod evidence;
 mod fates;
 mod ledger;
 mod linear;
+mod modes;
 mod names;
 mod quorums;
 mod replay;
@@ -45,6 +47,7 @@ pub use evidence::Evidence;
 pub use fates::fates;
 pub use ledger::ledger;
 pub use linear::linear;
+pub use modes::modes;
 pub use names::names;
 pub use quorums::quorums;
 pub use rest::rest;
@@ -68,6 +71,7 @@ pub fn all(history: &History, service: Service) -> Result<Vec<(&'static str, usi
         ("agreement", evidence.log.len()),
         ("names", names(&evidence)?),
         ("ledger", ledger(&evidence)?),
+        ("modes", modes(&evidence)?),
         ("fates", fates(&evidence, service)?),
         ("decisions", decisions(&evidence, service)?),
         ("stamps", stamps(&evidence)?),

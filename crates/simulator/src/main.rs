@@ -44,6 +44,9 @@ struct Options {
     /// Whether there are eventual operations; by the seeds if not given.
     #[arg(long)]
     mixed: Option<bool>,
+    /// Whether the mode changes where there are eventual operations; by the seeds if not given.
+    #[arg(long)]
+    modes: Option<bool>,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -92,6 +95,7 @@ impl Options {
                 WiringName::Chain => Wiring::Chain,
             }),
             mixed: self.mixed,
+            modes: self.modes,
         }
     }
 }

@@ -25,6 +25,7 @@ mod faults;
 mod host;
 mod machine;
 mod network;
+mod operator;
 mod plan;
 mod process;
 mod queue;
@@ -47,6 +48,7 @@ use self::events::Event;
 use self::machine::Machine;
 pub use self::network::Weather;
 use self::network::{End, Network};
+pub use self::operator::Wish;
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
 use self::random::Random;
@@ -90,6 +92,8 @@ pub(crate) struct World {
     /// The client of each call.
     callers: Vec<usize>,
     nodes: u32,
+    /// Requests of the operator so far.
+    turns: u64,
     is_calm: bool,
     service: Service,
     watch: Watch,
@@ -121,6 +125,7 @@ impl World {
             clients: Vec::new(),
             callers: Vec::new(),
             nodes: 0,
+            turns: 0,
             is_calm: false,
             service: Service {
                 pairs_max: PAIRS_MAX,
@@ -154,6 +159,9 @@ impl World {
             self.queue.plan(self.plan.calm_at, Event::Calm);
         }
         self.queue.plan(COORDINATOR_TICK, Event::CoordinatorTick);
+        if self.plan.modes {
+            self.queue.plan(operator::LOOK, Event::Operator);
+        }
         let orders = std::mem::take(&mut self.plan.clients);
         for (client, orders) in orders.into_iter().enumerate() {
             self.clients.push(Client::new(client, orders));

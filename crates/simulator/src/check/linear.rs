@@ -101,7 +101,7 @@ fn changed<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a Bytes, Vec<usize>> {
     for (at, (entry, _)) in evidence.log.iter().enumerate() {
         for change in &entry.changes {
             // A collected mark hid nothing that anybody could still be shown.
-            if !matches!(change, Change::Collect { .. }) {
+            if !matches!(change, Change::Collect { .. } | Change::Turn { .. }) {
                 changed.entry(change.key()).or_default().push(at + 1);
             }
         }

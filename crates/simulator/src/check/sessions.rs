@@ -163,7 +163,9 @@ fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)
     let mut entries = evidence.log.iter().map(|(entry, _)| entry);
     !call.is_strong()
         || entries.any(|entry| {
-            let shown = |change: &&Change| !matches!(change, Change::Collect { .. });
+            let is_shown =
+                |change: &Change| !matches!(change, Change::Collect { .. } | Change::Turn { .. });
+            let shown = |change: &&Change| is_shown(change);
             let mut changed = entry.changes.iter().filter(shown).map(Change::key);
             between(entry.id) && changed.any(|key| keys.contains(&key))
         })

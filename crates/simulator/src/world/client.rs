@@ -9,6 +9,7 @@ use fader_chain::{EntryId, Fate, Receipt, Refusal, Reply, RequestId, Scope, Sess
 use super::World;
 use super::events::{Event, What};
 use super::host::Seen;
+use super::operator;
 use super::plan::{Micros, Order, Target};
 use super::rest::fate_of;
 use crate::history::{self, Call, Condition, Fact, Level, Outcome, Shown};
@@ -278,11 +279,15 @@ impl World {
         let process = self.machines[machine].process.as_ref();
         let replica = &process.expect("it has just stepped").replica;
         let floor = replica.configuration().map(|adopted| adopted.floor);
+        let floor = floor.unwrap_or_default();
+        let state = self.machines[machine].disk.state();
         Outcome::Done(history::Reply::Shown {
             epoch: replica.epoch(),
             commit,
+            // Below it, what was removed has perhaps left no mark.
             floor: match self.plan.mixed {
-                true => floor.unwrap_or_default(),
+                true if self.plan.modes => operator::floor(state, commit).max(floor),
+                true => floor,
                 false => commit,
             },
             registers,

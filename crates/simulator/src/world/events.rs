@@ -4,6 +4,7 @@ use fader_chain::{Envelope, Incarnation, Lsn, RequestId};
 
 use super::coordinator::{Ping, Pong};
 use super::network::End;
+use super::operator::Turn;
 use super::{COORDINATOR_TICK, TICK, World};
 use crate::world::network::End::Coordinator as AtCoordinator;
 
@@ -42,6 +43,8 @@ pub(crate) enum Event {
     Fault { index: usize },
     /// Faults end.
     Calm,
+    /// The operator looks around.
+    Operator,
 }
 
 /// What happens to a process.
@@ -56,6 +59,7 @@ pub(crate) enum What {
     Abandon { call: usize },
     Message(Envelope),
     Pong(Pong),
+    Turn(Turn),
 }
 
 impl World {
@@ -87,6 +91,7 @@ impl World {
                 self.strike(fault);
             }
             Event::Calm => self.calm(),
+            Event::Operator => self.operate(),
             Event::Message(_) | Event::Ping(_) | Event::Pong(..) => {
                 unreachable!("messages are wrapped in their arrival")
             }

@@ -10,6 +10,7 @@ use fader_chain::{
 };
 
 use super::disk::Disk;
+use super::operator::{self, Turns};
 use crate::history::Request;
 use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 
@@ -18,7 +19,10 @@ pub(crate) struct Shell<'a> {
     pub(crate) disk: &'a mut Disk,
     pub(crate) requests: &'a BTreeMap<Token, Request>,
     pub(crate) service: Service,
-    pub(crate) marks: Marks,
+    /// The operator's requests.
+    pub(crate) turns: &'a Turns,
+    /// What becomes of marks; by the collection's mode if none is given.
+    pub(crate) marks: Option<Marks>,
     /// What was decided in this step.
     pub(crate) answers: RefCell<BTreeMap<Token, Bytes>>,
 }
@@ -66,12 +70,22 @@ fn put_pairs(pairs: u64) -> Change {
     }
 }
 
+impl Shell<'_> {
+    fn marks(&self, newest: &dyn View) -> Result<Marks, ViewError> {
+        self.marks.map_or_else(|| operator::marks(newest), Ok)
+    }
+}
+
 impl Host for Shell<'_> {
     fn committed(&self) -> &dyn View {
         self.disk.state()
     }
 
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+        if let Some(turn) = self.turns.get(&token) {
+            return operator::decide(*turn, newest);
+        }
+        let marks = self.marks(newest)?;
         let request = &self.requests[&token];
         let decision = self.service.decide(request, &Seen(newest));
         let result = decision.answer.encode();
@@ -79,7 +93,7 @@ impl Host for Shell<'_> {
         let merges = decision.writes.into_iter().map(|write| Change::Merge {
             key: write.key,
             ops: write.ops,
-            marks: self.marks,
+            marks,
         });
         Ok(Decided {
             result,
@@ -93,6 +107,9 @@ impl Host for Shell<'_> {
         token: Token,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
+        if self.marks.is_none() && !operator::takes_eventual(tentative)? {
+            return Ok(None);
+        }
         let request = &self.requests[&token];
         let decision = self.service.decide(request, &Uncounted(Seen(tentative)));
         if !matches!(decision.answer, Answer::Done(_)) {
@@ -115,7 +132,7 @@ impl Host for Shell<'_> {
                 Change::Merge {
                     key: key.clone(),
                     ops: ops.clone(),
-                    marks: self.marks,
+                    marks: self.marks(newest)?,
                 },
                 put_pairs(pairs),
             ]),

@@ -9,6 +9,7 @@ use fader_chain::{
 
 use super::clock::Clock;
 use super::disk::{Disk, Work};
+use super::operator::Turns;
 use crate::history::Request;
 
 /// A machine.
@@ -43,6 +44,8 @@ pub(crate) struct Process {
     /// The requests under way, and the calls they belong to.
     pub(crate) requests: BTreeMap<Token, Request>,
     pub(crate) calls: BTreeMap<Token, usize>,
+    /// What the operator asked.
+    pub(crate) turns: Turns,
     /// Entries written, by id: the log as the disk knows it.
     pub(crate) log: BTreeMap<EntryId, Arc<Entry>>,
     pub(crate) lease: Lease,
@@ -106,6 +109,7 @@ impl Process {
             is_flush_planned: false,
             requests: BTreeMap::new(),
             calls: BTreeMap::new(),
+            turns: Turns::new(),
             log: BTreeMap::new(),
             lease: Lease::default(),
             reports: Vec::new(),

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use fader_chain::{ElementOp, EntryId, Wiring};
 
 use super::network::Weather;
+use super::operator::{self, Wish};
 use super::random::Random;
 use crate::history::{Bound, Condition, Level, Request, Write};
 
@@ -31,6 +32,8 @@ pub struct Choice {
     pub wiring: Option<Wiring>,
     /// Whether there are eventual operations; by the seed if none is given.
     pub mixed: Option<bool>,
+    /// Whether the mode changes, where there are eventual operations; by the seed if none is given.
+    pub modes: Option<bool>,
 }
 
 /// A run before it happens.
@@ -54,6 +57,10 @@ pub struct Plan {
     pub flush_max: Micros,
     /// What goes wrong, by its time.
     pub faults: Vec<(Micros, Fault)>,
+    /// Whether the registers are in a collection, whose mode changes.
+    pub modes: bool,
+    /// What mode the operator then wants, and when.
+    pub wishes: Vec<(Micros, Wish)>,
     /// The work of each client, one order after the other.
     pub clients: Vec<Vec<Order>>,
     /// When faults end, in liveness mode; when the run ends, in safety mode.
@@ -188,6 +195,8 @@ impl Plan {
             sync_max: *random.pick(&[0, 500, 3_000, 20_000]),
             flush_max: *random.pick(&[0, 0, 300]),
             faults: Vec::new(),
+            modes: false,
+            wishes: Vec::new(),
             clients: Vec::new(),
             calm_at,
             rot: None,
@@ -199,6 +208,13 @@ impl Plan {
             .collect();
         more_faults(&mut plan);
         rot(&mut plan);
+        if mixed && choice.modes != Some(false) {
+            plan.wishes = operator::wishes(seed, choice.modes.is_some(), calm_at);
+        }
+        plan.modes = !plan.wishes.is_empty();
+        if plan.modes {
+            operator::collect(&mut plan.clients);
+        }
         plan
     }
 }

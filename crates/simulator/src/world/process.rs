@@ -112,6 +112,7 @@ impl World {
                 self.input(machine, Input::Message(envelope));
             }
             What::Pong(pong) => self.pong(machine, pong),
+            What::Turn(turn) => self.turn(machine, turn),
         }
     }
 
@@ -300,15 +301,18 @@ impl World {
         let Some(process) = here.process.as_mut() else {
             return;
         };
+        let has_modes = self.plan.modes;
         let is_flush = matches!(input, Input::Flush);
         let is_write = matches!(input, Input::Write { .. });
         let mut shell = Shell {
             disk: &mut here.disk,
             requests: &process.requests,
+            turns: &process.turns,
             service: self.service,
             marks: match self.plan.mixed {
-                true => Marks::Kept,
-                false => Marks::Dropped,
+                _ if has_modes => None,
+                true => Some(Marks::Kept),
+                false => Some(Marks::Dropped),
             },
             answers: RefCell::default(),
         };
@@ -348,6 +352,7 @@ impl World {
             Effect::Reply { token, reply } => {
                 let process = self.process(machine);
                 process.requests.remove(&token);
+                process.turns.remove(&token);
                 if let Some(call) = process.calls.remove(&token) {
                     self.answer(machine, call, reply);
                 }

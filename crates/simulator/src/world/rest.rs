@@ -24,6 +24,7 @@ impl World {
         if let Some(client) = self.clients.iter().position(|client| !client.is_done()) {
             return Err(format!("client {client} is not done"));
         }
+        self.mode_rests()?;
         let mut last = None;
         for machine in &self.machines {
             let node = machine.node;

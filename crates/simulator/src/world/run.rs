@@ -9,7 +9,7 @@ use fader_chain::{Entry, Guards};
 use super::events::Event;
 use super::plan::{Micros, Mode, Order, Plan, Target};
 use super::rest::fate_of;
-use super::{Client, SESSION, World};
+use super::{Client, SESSION, World, operator};
 use crate::check;
 use crate::history::{Fact, History, Level, Outcome, Request};
 
@@ -140,7 +140,10 @@ impl World {
 
     /// At rest every member reads, and the head writes.
     fn probe(&mut self) {
-        let keys = ["x", "y", "z"].map(|key| Bytes::from_static(key.as_bytes()));
+        let keys = ["x", "y", "z"].map(|key| match self.plan.modes {
+            true => operator::collected(key),
+            false => Bytes::from_static(key.as_bytes()),
+        });
         let order = |target, request| Order {
             pause: 0,
             target,

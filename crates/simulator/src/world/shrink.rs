@@ -35,6 +35,12 @@ impl Search<'_> {
             },
         );
         is_smaller |= self.cut(
+            |plan| plan.wishes.len(),
+            |plan, range| {
+                plan.wishes.drain(range);
+            },
+        );
+        is_smaller |= self.cut(
             |plan| plan.clients.len(),
             |plan, range| {
                 plan.clients[range].iter_mut().for_each(Vec::clear);
@@ -111,6 +117,7 @@ impl Search<'_> {
 fn same(one: &Plan, other: &Plan) -> bool {
     let work = |plan: &Plan| plan.clients.iter().map(Vec::len).collect::<Vec<_>>();
     one.faults == other.faults
+        && one.wishes == other.wishes
         && work(one) == work(other)
         && one.weather == other.weather
         && (one.sync_max, one.flush_max) == (other.sync_max, other.flush_max)

@@ -11,6 +11,7 @@ const CHOICE: Choice = Choice {
     members: None,
     wiring: None,
     mixed: None,
+    modes: None,
 };
 
 #[test]
@@ -63,6 +64,8 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         members: 3,
         wiring,
         mixed: true,
+        modes: false,
+        wishes: Vec::new(),
         weather: Weather {
             delay_min: D,
             delay_max: D,

@@ -1,0 +1,120 @@
+//! I25 and I26: the mode of the collection is what the log says, nothing of another time enters, and
+//! no change of mode loses what was acknowledged.
+//!
+//! The collection's mode is followed here without the chain's own reckoning, so that the two can
+//! disagree.
+
+use std::collections::BTreeMap;
+
+use fader_chain::{Change, Entry, EntryId, Marks, Mode, RequestId};
+
+use super::evidence::Settled;
+use super::{Evidence, Verdict, Violation};
+use crate::history::Fate;
+use crate::history::display::Name;
+
+/// What the log before an entry says of the collection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    mode: Mode,
+    opened: EntryId,
+    /// Whether it closed, or is closing, without somebody.
+    is_abandoned: bool,
+}
+
+impl Known {
+    fn take(&mut self, entry: &Entry) {
+        for change in &entry.changes {
+            let Change::Turn {
+                mode, is_abandoned, ..
+            } = change
+            else {
+                continue;
+            };
+            let takes = |mode| matches!(mode, Mode::Mixed | Mode::Eventual);
+            match (self.mode, *mode) {
+                (Mode::Strong | Mode::Drained, opens) if takes(opens) => {
+                    self.opened = entry.id;
+                    self.is_abandoned = false;
+                }
+                (Mode::Closing, Mode::Closing) => self.is_abandoned |= is_abandoned,
+                (_, Mode::Closing) => self.is_abandoned = *is_abandoned,
+                _ => {}
+            }
+            self.mode = *mode;
+        }
+    }
+}
+
+/// In runs whose mode changes: every entry was decided in the mode that the log before it gives,
+/// and what was acknowledged as attached is gone only where somebody was left behind.
+///
+/// # Errors
+/// The entry, and the operation.
+pub fn modes(evidence: &Evidence<'_>) -> Verdict {
+    let turns = |entry: &Entry| {
+        entry
+            .changes
+            .iter()
+            .any(|it| matches!(it, Change::Turn { .. }))
+    };
+    if !evidence.log.iter().any(|(entry, _)| turns(entry)) {
+        return Ok(0);
+    }
+    let attached: BTreeMap<RequestId, usize> = evidence
+        .acknowledged()
+        .iter()
+        .filter(|write| write.attached)
+        .map(|write| (write.name, write.call))
+        .collect();
+    let mut known = Known::default();
+    let mut count = 0;
+    for (entry, event) in &evidence.log {
+        let settled = entry.request.and_then(|name| evidence.settled.get(&name));
+        let settled = settled.filter(|settled| settled.entry == entry.id);
+        if let Some(text) = wrong(evidence, &known, entry, settled) {
+            let violation = Violation::new("I25", text).event(event);
+            let story = entry.request.map(|name| evidence.story(name));
+            return Err(violation.events(story.into_iter().flatten()));
+        }
+        let gone = entry
+            .request
+            .filter(|_| settled.is_some_and(|it| it.fate == Fate::Gone));
+        if let Some((name, call)) = gone.and_then(|name| Some((name, *attached.get(&name)?)))
+            && !known.is_abandoned
+        {
+            let text = format!("{} was acknowledged, and is gone", Name(name));
+            return Err(Violation::new("I26", text)
+                .call(evidence.history, call)
+                .events(evidence.story(name)));
+        }
+        count += usize::from(settled.is_some());
+        known.take(entry);
+    }
+    Ok(count)
+}
+
+/// What is wrong with an entry in this mode.
+fn wrong(
+    evidence: &Evidence<'_>,
+    known: &Known,
+    entry: &Entry,
+    settled: Option<&Settled<'_>>,
+) -> Option<&'static str> {
+    let dropped = Marks::Dropped;
+    let drops =
+        |change: &Change| matches!(change, Change::Merge { marks, .. } if *marks == dropped);
+    if known.mode != Mode::Strong && entry.changes.iter().any(drops) {
+        return Some("marks are dropped in a mode that keeps them");
+    }
+    let settled = settled?;
+    let attempts = evidence.attempts(entry.request?);
+    let (attempt, _) = attempts.iter().find(|(it, _)| it.stamp == entry.stamp)?;
+    let is_closed = matches!(known.mode, Mode::Strong | Mode::Drained);
+    let is_gone = is_closed || attempt.accept < known.opened;
+    if is_gone != (settled.fate == Fate::Gone) {
+        return Some("an operation is gone of a time that is not over, or is not of one that is");
+    }
+    let is_above = known.opened <= attempt.stamp.base;
+    (!is_gone && !is_above).then_some("a base is below the entry that opened the collection")
+}
