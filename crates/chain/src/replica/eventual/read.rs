@@ -225,15 +225,14 @@ impl Replica {
         };
         let own = self.part(&keys[0], step)?;
         waiting.parts.insert(self.me.node, own);
-        let mut committed = Register::default();
-        let mut commit = EntryId::ZERO;
+        // Of what is committed the newest follows from the others, and they may hold what has been
+        // removed since without a mark.
+        let newest = waiting.parts.values().max_by_key(|(_, _, at)| *at);
+        let (committed, _, commit) = newest.cloned().expect("this member's part is there");
+        let committed = committed.unwrap_or_default();
         let mut operations: BTreeMap<RequestId, Arc<Operation>> = BTreeMap::new();
-        for (register, held, at) in waiting.parts.values() {
-            register
-                .iter()
-                .for_each(|register| committed.join(register));
-            commit = commit.max(*at);
-            // The attempt with the most elements: others were pruned by state that is joined too.
+        for (_, held, _) in waiting.parts.values() {
+            // The attempt with the most elements: others were pruned by a state that is covered.
             for operation in held {
                 let known = operations
                     .entry(operation.name)

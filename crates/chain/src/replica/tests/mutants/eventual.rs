@@ -52,7 +52,7 @@ missed! {
         => "n1 answers 13: done";
     drop_waits: DropWaits,
         "marks_are_kept_until_all_have_applied_what_was_settled"
-        => "[b\"a\", b\"b\"]";
+        => "n3 answers 16: at 1.6, tentative: [b\"a\"]";
     settles_own_time: SettlesOwnTime,
         "what_is_abandoned_is_gone"
         => "n3 answers 18: at 4.8: cart-one/k=a";
