@@ -87,6 +87,19 @@ class Server:
     def client(self, **settings):
         return client(self.url, **settings)
 
+    def mode(self, *words):
+        """What `fader cluster mode` prints."""
+        done = subprocess.run(
+            [BINARY, "cluster", "mode", *words, "--data", self.data],
+            env=environment(self.folder),
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS_MAX,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
     def stop(self):
         """Ends the server in order; its exit code."""
         if self.process.poll() is None:

@@ -1,14 +1,16 @@
 """A cluster in one process: what was acknowledged outlives members, and they come back."""
 
+import concurrent.futures
 import contextlib
 import pathlib
 import threading
+import time
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sdb_calls import Following, asking, get, put, select
-from server import Cluster
+from server import Cluster, Server
 
 WRITERS = 3
 
@@ -21,11 +23,17 @@ def head_of(roles):
     return next(name for name, role in roles.items() if role == "head")
 
 
+def at(level, sdb):
+    """The client, with all its requests at this level."""
+    return asking(sdb, {"x-fader-consistency": level}) if level else sdb
+
+
 class Load:
     """Writers that note what was acknowledged, and how often."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, level=None):
         self.cluster = cluster
+        self.level = level
         self.acknowledged = {}
         self.changed = threading.Condition()
         self.is_ending = False
@@ -34,7 +42,7 @@ class Load:
         ]
 
     def write(self, number):
-        sdb = self.cluster.client(read_timeout=30)
+        sdb = at(self.level, self.cluster.client(read_timeout=30))
         serial = 0
         while not self.is_ending:
             serial += 1
@@ -53,6 +61,8 @@ class Load:
 
     def __enter__(self):
         self.cluster.client().create_domain(DomainName="domain")
+        if self.level:
+            assert self.cluster.mode("domain", "mixed") == "domain: mixed\n"
         for writer in self.writers:
             writer.start()
         self.await_more()
@@ -200,6 +210,89 @@ def test_a_session_outlives_a_member(tmp_path, victim):
         strong.token = session.token
         assert get(strong.sdb, "carts", "i") == expected
         assert cluster.stop() == 0, cluster.log()
+
+
+def await_mode(cluster, words):
+    end = time.monotonic() + 60
+    while words not in cluster.mode("domain"):
+        assert time.monotonic() < end, cluster.mode("domain")
+        time.sleep(0.05)
+
+
+def refuses_eventual_writes(cluster):
+    with pytest.raises(ClientError) as refused:
+        put(at("eventual", cluster.client(read_timeout=30)), "domain", "item", n="1")
+    return refused.value.response["Error"]["Code"] == "InvalidParameterCombination"
+
+
+def test_a_mode_is_changed_under_load_while_a_member_is_killed(tmp_path):
+    with Cluster(tmp_path) as cluster, concurrent.futures.ThreadPoolExecutor() as beside:
+        with Load(cluster, "eventual; w=2") as load:
+            # It may hold writes that nobody else has: the change waits for it, and says so.
+            cluster.order("kill", "n3")
+            cluster.await_roles(lambda roles: roles["n3"] == "out")
+            load.await_more()
+            change = beside.submit(cluster.mode, "domain", "strong", "--wait")
+            await_mode(cluster, "closing, waits for n3")
+            assert refuses_eventual_writes(cluster)
+            put(cluster.client(read_timeout=30), "domain", "strong", n="1")
+            # Taken back, it goes on as if nothing had been.
+            assert cluster.mode("domain", "mixed") == "domain: mixed\n"
+            with pytest.raises(RuntimeError, match="taken back"):
+                change.result()
+            load.await_more()
+            change = beside.submit(cluster.mode, "domain", "strong", "--wait")
+            await_mode(cluster, "closing, waits for n3")
+            cluster.order("restart", "n3")
+            assert change.result() == "domain: strong\n"
+            load.is_ending = True
+        assert refuses_eventual_writes(cluster)
+        # All that was acknowledged is settled, so that strong reads show it.
+        sdb = cluster.client(read_timeout=30)
+        sdb.delete_attributes(DomainName="domain", ItemName="strong")
+        load.check(sdb)
+        cluster.await_roles(is_whole)
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_a_mode_is_changed_without_a_head_that_is_killed_on_the_way(tmp_path):
+    with Cluster(tmp_path) as cluster, concurrent.futures.ThreadPoolExecutor() as beside:
+        with Load(cluster, "eventual; w=2") as load:
+            head = head_of(cluster.roles()[1])
+            cluster.order("kill", head)
+            change = beside.submit(cluster.mode, "domain", "strong", "--abandon", "--wait")
+            assert change.result() == "domain: strong\n"
+            load.is_ending = True
+        load.check(cluster.client(read_timeout=30))
+        assert cluster.stop() == 0, cluster.log()
+
+
+def test_a_lone_server_changes_a_mode_at_once(tmp_path):
+    with Server(tmp_path) as server:
+        sdb = server.client()
+        sdb.create_domain(DomainName="domain")
+        assert server.mode("domain") == "domain: strong\n"
+        assert refuses_eventual_writes(server)
+        assert server.mode("domain", "mixed") == "domain: mixed\n"
+        put(at("eventual", server.client()), "domain", "item", n="1")
+        assert server.mode("domain", "strong") == "domain: strong\n"
+        assert refuses_eventual_writes(server)
+        assert get(sdb, "domain", "item") == {"n": ["1"]}
+        for words, reason in [
+            (["nothing", "mixed"], "no domain nothing"),
+            (["domain", "closing"], "one of strong, mixed and eventual"),
+            (["domain", "mixed", "--abandon"], "leaves members behind"),
+            (["do/main"], "no account or domain"),
+        ]:
+            with pytest.raises(RuntimeError, match=reason):
+                server.mode(*words)
+        assert server.mode("domain", "eventual") == "domain: eventual\n"
+        assert server.stop() == 0, server.log()
+        with pytest.raises(RuntimeError, match="no server runs"):
+            server.mode("domain")
+    with Server(tmp_path, root=False) as server:
+        assert server.mode("domain") == "domain: eventual\n"
+        assert server.stop() == 0, server.log()
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
