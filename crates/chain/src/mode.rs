@@ -35,8 +35,8 @@ pub enum Mode {
     /// Every write passes the head in stamp order; marks go at once.
     #[default]
     Strong = 0,
-    /// `Strong` in all that is promised, and called so; marks are kept until every member has applied
-    /// what was settled (MD-6).
+    /// `Strong` in all that is promised, and called so; marks are kept until every member has
+    /// applied what was settled (MD-6).
     Drained = 1,
     /// Strong and eventual writes on the same keys.
     Mixed = 2,

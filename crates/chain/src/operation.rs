@@ -19,8 +19,8 @@ pub struct Operation {
     pub name: RequestId,
     /// Its place in the order of all writes of the register.
     pub stamp: Stamp,
-    /// The last entry in the log of the member that accepted it: for the filter of returning members
-    /// (GC-5), and for whether its collection has closed since (MD-5).
+    /// The last entry in the log of the member that accepted it: for the filter of returning
+    /// members (GC-5), and for whether its collection has closed since (MD-5).
     pub accept: EntryId,
     /// The register.
     pub key: Bytes,

@@ -113,7 +113,8 @@ fn in_words(standing: &DomainMode) -> String {
     let mut words = vec![standing.mode.clone()];
     if !standing.away.is_empty() {
         words.push(format!(
-            "waits for {} to come back with eventual writes that only it may have, or for --abandon",
+            "waits for {} to come back with eventual writes that only it may have, \
+             or for --abandon",
             standing.away.join(", ")
         ));
     }

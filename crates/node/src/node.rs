@@ -375,7 +375,8 @@ impl Node {
         Ok(key)
     }
 
-    /// The mode of a domain, and what a change of it waits for; `None` when there is no such domain.
+    /// The mode of a domain, and what a change of it waits for; `None` when there is no such
+    /// domain.
     ///
     /// # Errors
     /// [`catalog::Refusal::View`] when the store fails.

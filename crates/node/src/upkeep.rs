@@ -185,7 +185,8 @@ impl ChainThread {
         self.replica.is_head() && self.replica.is_ready()
     }
 
-    /// What is due between two turns: a step of the sweep, closing domains, checkpoints, and the log's end.
+    /// What is due between two turns: a step of the sweep, closing domains, checkpoints, and the
+    /// log's end.
     pub(super) fn maintain(&mut self) {
         if self.shared.refusal().is_some() && self.engine_full.is_none() {
             return;

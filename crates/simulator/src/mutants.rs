@@ -65,6 +65,18 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::BaseOverlay], Script("eventual::base_overlay")),
     (&[Guard::BaseToken], Script("eventual::base_token")),
     (&[Guard::BaseFloor], Seed(97)),
+    (&[Guard::BaseOpened], Script("eventual::base_opened")),
+    (&[Guard::StampClean], Script("eventual::stamp_clean")),
+    (
+        &[Guard::CloseCommitted],
+        Script("eventual::close_committed"),
+    ),
+    (&[Guard::CloseAwaits], Script("eventual::close_awaits")),
+    (&[Guard::DropWaits], Script("eventual::drop_waits")),
+    (
+        &[Guard::SettlesOwnTime],
+        Script("eventual::settles_own_time"),
+    ),
     (&[Guard::BaseNumbered], Script("eventual::base_numbered")),
     (&[Guard::InvisibleKept], Seed(1)),
     (&[Guard::OverlayApart], Seed(1)),

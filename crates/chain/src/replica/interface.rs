@@ -147,9 +147,9 @@ pub enum Input {
         /// Registers to settle first, for a conditional operation with a barrier (BR); else empty.
         barrier: Vec<Bytes>,
     },
-    /// The strong request that takes a closing collection the next step to the mode `strong`: decided
-    /// by the host once nobody can hold eventual operations of it (MD-4), and again once marks need
-    /// not be kept (MD-6). Refused as [`Refusal::NotDrained`](crate::Refusal) before.
+    /// The strong request that takes a closing collection the next step to the mode `strong`:
+    /// decided by the host once nobody can hold eventual operations of it (MD-4), and again once
+    /// marks need not be kept (MD-6). Refused as [`Refusal::NotDrained`](crate::Refusal) before.
     Close {
         /// Who waits.
         token: Token,

@@ -87,8 +87,8 @@ pub enum Command {
         /// the eventual writes of it that only they have.
         abandon: bool,
     },
-    /// Takes a closing domain the next step to the mode `strong`. The chain lets it happen when nobody
-    /// can hold eventual writes of it, and a second time when it needs to keep no marks.
+    /// Takes a closing domain the next step to the mode `strong`. The chain lets it happen when
+    /// nobody can hold eventual writes of it, and a second time when it needs to keep no marks.
     CloseDomain(CollectionId),
 }
 

@@ -75,10 +75,11 @@ pub(super) fn set(
         Mode::Strong if entry.mode.settles_eventual() => Mode::Closing,
         mode => mode,
     };
-    if next == entry.mode.promised() && (standing.is_abandoned || !abandon) {
+    let is_awaited = entry.mode == Mode::Closing && !standing.is_abandoned;
+    if next == entry.mode.promised() && !(abandon && is_awaited) {
         return Ok(Vec::new());
     }
-    Ok(turn(account, name, entry, (next, abandon)))
+    Ok(turn(account, name, &entry, (next, abandon)))
 }
 
 /// The next step: the domain of `collection` becomes strong, if it is still closing, and then needs
@@ -95,14 +96,14 @@ pub(super) fn close(view: &dyn View, collection: CollectionId) -> Result<Vec<Cha
         Mode::Closing => Mode::Drained,
         _ => Mode::Strong,
     };
-    Ok(turn(&closing.account, &closing.name, entry, (next, false)))
+    Ok(turn(&closing.account, &closing.name, &entry, (next, false)))
 }
 
 /// All that an entry changes which gives a domain the mode `next`.
 fn turn(
     account: &AccountId,
     name: &str,
-    entry: DomainEntry,
+    entry: &DomainEntry,
     (next, abandon): (Mode, bool),
 ) -> Vec<Change> {
     let collection = entry.collection;
@@ -125,7 +126,7 @@ fn turn(
             name,
             &DomainEntry {
                 mode: next,
-                ..entry
+                ..entry.clone()
             },
         ),
         marker,

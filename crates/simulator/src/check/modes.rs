@@ -1,5 +1,5 @@
-//! I25 and I26: the mode of the collection is what the log says, nothing of another time enters, and
-//! no change of mode loses what was acknowledged.
+//! I25 and I26: the mode of the collection is what the log says, nothing of another time enters,
+//! and no change of mode loses what was acknowledged.
 //!
 //! The collection's mode is followed here without the chain's own reckoning, so that the two can
 //! disagree.

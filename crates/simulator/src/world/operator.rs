@@ -42,8 +42,8 @@ pub(crate) enum Turn {
     Close,
 }
 
-/// What the operator wants and when, chosen from `seed` alone; in some runs, or if it must, at least
-/// one change.
+/// What the operator wants and when, chosen from `seed` alone; in some runs, or if it must, at
+/// least one change.
 pub(crate) fn wishes(seed: u64, must: bool, end: Micros) -> Vec<(Micros, Wish)> {
     let mut random = Random::new(seed ^ 0x006d_6f64_6573);
     if !random.chance(300) && !must {
@@ -97,7 +97,8 @@ pub(crate) fn decide(turn: Turn, newest: &dyn View) -> Result<Decided, ViewError
         Turn::Close if standing.mode == Mode::Closing => (Mode::Drained, false),
         Turn::Close => (Mode::Strong, false),
     };
-    let is_done = mode == standing.mode.promised() && (standing.is_abandoned || !abandon);
+    let is_awaited = standing.mode == Mode::Closing && !standing.is_abandoned;
+    let is_done = mode == standing.mode.promised() && !(abandon && is_awaited);
     let change = Change::turn(COLLECTION, mode, abandon);
     Ok(Decided {
         changes: match turn {
