@@ -273,16 +273,10 @@ impl Host for Desk {
                     depends_on_state: true,
                 })
             }
-            Work::Close(collection) => {
-                let decision = catalog::decide(newest, &catalog::Command::CloseDomain(*collection));
-                decision
-                    .outcome
-                    .map_err(|refusal| ViewError(refusal.to_string()))?;
-                Ok(Decided {
-                    changes: decision.changes,
-                    ..Decided::default()
-                })
-            }
+            Work::Close(collection) => Ok(Decided {
+                changes: catalog::close_domain(newest, *collection)?,
+                ..Decided::default()
+            }),
             Work::Sweep => Ok(Decided {
                 changes: self.sweep.borrow_mut().step(newest)?,
                 ..Decided::default()

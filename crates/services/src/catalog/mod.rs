@@ -10,7 +10,7 @@ mod modes;
 pub use access_key::{key, keys};
 pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
 pub use domains::{domain, domain_key};
-pub use modes::{Closing, closing};
+pub use modes::{Closing, close_domain, closing};
 
 use bytes::Bytes;
 
@@ -87,9 +87,6 @@ pub enum Command {
         /// the eventual writes of it that only they have.
         abandon: bool,
     },
-    /// Takes a closing domain the next step to the mode `strong`. The chain lets it happen when
-    /// nobody can hold eventual writes of it, and a second time when it needs to keep no marks.
-    CloseDomain(CollectionId),
 }
 
 /// Why the catalog refused.
@@ -129,7 +126,6 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
             mode,
             abandon,
         } => modes::set(view, account, domain, (*mode, *abandon)),
-        Command::CloseDomain(collection) => modes::close(view, *collection),
     };
     let (outcome, changes) = match changes {
         Ok(changes) => (Ok(()), changes),

@@ -82,9 +82,12 @@ pub(super) fn set(
     Ok(turn(account, name, &entry, (next, abandon)))
 }
 
-/// The next step: the domain of `collection` becomes strong, if it is still closing, and then needs
-/// to keep no marks. The chain lets each be decided when it may be (MD-4, MD-6).
-pub(super) fn close(view: &dyn View, collection: CollectionId) -> Result<Vec<Change>, Refusal> {
+/// The next step of a closing domain: it becomes strong, and then needs to keep no marks. No command:
+/// only the chain knows when each may be decided (MD-4, MD-6).
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn close_domain(view: &dyn View, collection: CollectionId) -> Result<Vec<Change>, ViewError> {
     let mut closing = closing(view)?.into_iter();
     let Some(closing) = closing.find(|closing| closing.collection == collection) else {
         return Ok(Vec::new());

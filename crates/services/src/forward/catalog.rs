@@ -64,6 +64,12 @@ impl Wire for Command {
             Command::SetKeyStatus { id, status } => put_choice(out, 1, &[id, status]),
             Command::SetKeyPreference { id, preference } => put_choice(out, 2, &[id, preference]),
             Command::RotateKey { id, replacement } => put_choice(out, 3, &[id, replacement]),
+            Command::SetMode {
+                account,
+                domain,
+                mode,
+                abandon,
+            } => put_choice(out, 4, &[account, domain, mode, abandon]),
         }
     }
 
@@ -81,6 +87,12 @@ impl Wire for Command {
             3 => Command::RotateKey {
                 id: Wire::read(reader)?,
                 replacement: Wire::read(reader)?,
+            },
+            4 => Command::SetMode {
+                account: Wire::read(reader)?,
+                domain: Wire::read(reader)?,
+                mode: Wire::read(reader)?,
+                abandon: Wire::read(reader)?,
             },
             _ => return Err(DecodeError::new("a catalog command")),
         })
@@ -104,6 +116,7 @@ impl Wire for Refusal {
             Refusal::KeyExists(id) => put_choice(out, 1, &[id]),
             Refusal::Invalid(why) => put_choice(out, 2, &[why]),
             Refusal::View(error) => put_choice(out, 3, &[error]),
+            Refusal::NoSuchDomain(name) => put_choice(out, 4, &[name]),
         }
     }
 
@@ -113,6 +126,7 @@ impl Wire for Refusal {
             1 => Refusal::KeyExists(Wire::read(reader)?),
             2 => Refusal::Invalid(Wire::read(reader)?),
             3 => Refusal::View(Wire::read(reader)?),
+            4 => Refusal::NoSuchDomain(Wire::read(reader)?),
             _ => return Err(DecodeError::new("a refusal of the catalog")),
         })
     }

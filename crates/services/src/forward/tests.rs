@@ -176,6 +176,12 @@ fn asked() -> Vec<Asked> {
             id: id(),
             preference: Some(preference()),
         },
+        Command::SetMode {
+            account: access_key().account,
+            domain: "carts".to_owned(),
+            mode: Mode::Strong,
+            abandon: true,
+        },
         Command::RotateKey {
             id: id(),
             replacement: access_key(),
@@ -256,6 +262,7 @@ fn told() -> Vec<Told> {
         Told::Catalog(Err(Refusal::KeyExists("id".to_owned()))),
         Told::Catalog(Err(Refusal::Invalid("why".to_owned()))),
         Told::Catalog(Err(Refusal::View(ViewError("why".to_owned())))),
+        Told::Catalog(Err(Refusal::NoSuchDomain("carts".to_owned()))),
     ];
     replies.chain(others).collect()
 }

@@ -87,7 +87,8 @@ impl Replica {
         (collection, since): (u64, EntryId),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        self.gather(token, Act::Close(collection, since), Scope::All, step)
+        let asked = (Scope::All, Session::default());
+        self.gather(token, Act::Close(collection, since), asked, step)
     }
 
     /// Who has been asked what is held of a closing collection, and has not answered.

@@ -117,6 +117,11 @@ impl Runner for Script {
     }
 }
 
+fn show_change_of(entry: Option<EntryId>) -> String {
+    let entry = entry.map_or("no entry".to_owned(), |id| format!("@{}", id.index));
+    format!("{entry} done\n")
+}
+
 fn member(prefix: &str) -> usize {
     member_at(prefix)
 }
@@ -341,15 +346,13 @@ impl Script {
         let mut meant = meant.into_iter();
         let settled = meant.by_ref().map(|(id, it)| self.settle(id, &it, false));
         let settled: String = settled.collect();
-        settled + &self.catalog(&catalog::Command::CloseDomain(collection))
+        let closed = self.world.close(collection);
+        settled + &show_change_of(closed)
     }
 
     fn catalog(&mut self, command: &catalog::Command) -> String {
-        match self.world.catalog(command) {
-            Ok(Some(id)) => format!("@{} done\n", id.index),
-            Ok(None) => "no entry done\n".to_owned(),
-            Err(refusal) => format!("{refusal}\n"),
-        }
+        let outcome = self.world.catalog(command);
+        outcome.map_or_else(|refusal| format!("{refusal}\n"), show_change_of)
     }
 
     fn overlay(&self, at: usize) -> String {

@@ -130,8 +130,18 @@ impl World {
     ) -> Result<Option<EntryId>, catalog::Refusal> {
         let Decision { outcome, changes } = catalog::decide(&self.newest, command);
         outcome?;
+        Ok(self.append_changes(changes))
+    }
+
+    /// The next step of a closing domain, at the head.
+    pub(super) fn close(&mut self, collection: CollectionId) -> Option<EntryId> {
+        let changes = catalog::close_domain(&self.newest, collection).unwrap();
+        self.append_changes(changes)
+    }
+
+    fn append_changes(&mut self, changes: Vec<Change>) -> Option<EntryId> {
         let stamp = Stamp::strong(self.next_id());
-        Ok((!changes.is_empty()).then(|| self.append(stamp, None, Bytes::new(), changes)))
+        (!changes.is_empty()).then(|| self.append(stamp, None, Bytes::new(), changes))
     }
 
     /// The result of a name that the log has (XO-2).
