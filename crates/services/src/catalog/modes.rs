@@ -82,8 +82,8 @@ pub(super) fn set(
     Ok(turn(account, name, &entry, (next, abandon)))
 }
 
-/// The next step of a closing domain: it becomes strong, and then needs to keep no marks. No command:
-/// only the chain knows when each may be decided (MD-4, MD-6).
+/// The next step of a closing domain: it becomes strong, and then needs to keep no marks. No
+/// command: only the chain knows when each may be decided (MD-4, MD-6).
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
