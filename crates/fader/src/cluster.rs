@@ -61,14 +61,14 @@ pub(crate) struct ModeOptions {
 }
 
 /// Carries out `fader cluster mode`.
-pub(crate) async fn change_mode(options: ModeOptions) -> Result<ExitCode> {
+pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
     let control = control(options.data.as_deref())?;
     let (account, domain) = (&*options.account, &*options.domain);
     let standing = match options.mode {
         None => control.mode(account, domain).await?,
         Some(mode) => {
             let begun = control.set_mode(account, domain, mode, options.abandon);
-            follow(&control, &options, mode, begun.await?).await?
+            follow(&control, options, mode, begun.await?).await?
         }
     };
     output::print(&format!("{domain}: {}\n", in_words(&standing)))?;

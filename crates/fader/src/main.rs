@@ -113,7 +113,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
         Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
         Command::Cluster(ClusterCommand::Mode(options)) => {
-            runtime.block_on(cluster::change_mode(options))
+            runtime.block_on(cluster::change_mode(&options))
         }
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),

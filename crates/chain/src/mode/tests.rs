@@ -1,7 +1,7 @@
 //! The words of modes, what each mode allows, and what is kept of a collection's.
 
 use super::*;
-use crate::config::{DiskId, NodeId, Wiring};
+use crate::config::{DiskId, Incarnation, NodeId, Wiring};
 
 #[test]
 fn a_collection_is_created_in_a_mode_of_rest() {
@@ -76,6 +76,7 @@ fn what_opened_a_collection_is_known_until_it_is_strong_again() {
 fn it_waits_for_who_may_have_taken_operations() {
     let away = |node, left| Away {
         node: NodeId(node),
+        incarnation: Incarnation(1),
         disk: DiskId(u128::from(node)),
         left,
     };

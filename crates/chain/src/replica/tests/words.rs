@@ -86,6 +86,7 @@ pub(super) fn parse_away(word: &str) -> Result<Away, Box<dyn Error>> {
     let node: u32 = node.parse()?;
     Ok(Away {
         node: NodeId(node),
+        incarnation: Incarnation(100 * u128::from(node) + 1),
         disk: DiskId(node.into()),
         left: left.parse()?,
     })
