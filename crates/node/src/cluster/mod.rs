@@ -486,6 +486,7 @@ impl Cluster {
             told: 0,
             reports: VecDeque::new(),
             is_over: false,
+            refused: None,
             has_stopped: false,
             left_out: 0,
             again_at: None,

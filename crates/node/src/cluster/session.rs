@@ -43,6 +43,8 @@ pub(super) struct Session {
     pub(super) reports: VecDeque<Report>,
     /// Whether this life is over, and no other has begun.
     pub(super) is_over: bool,
+    /// Why it was given no session, when it was told.
+    pub(super) refused: Option<String>,
     /// Whether the member takes nothing: no other life is to begin before it says so.
     pub(super) has_stopped: bool,
     /// How often it was left out since it served, and when it may join again.
@@ -143,10 +145,23 @@ impl Session {
             Ok(me) => {
                 self.me = me;
                 self.is_over = false;
+                self.refused = None;
                 self.told = 0;
                 self.send(Job::Live(me));
             }
-            Err(error) => tracing::warn!(%error, "no session yet"),
+            Err(error) => self.tell_once(&error),
+        }
+    }
+
+    /// It is tried again and again: what is refused is told once.
+    fn tell_once(&mut self, error: &CoordinatorError) {
+        let CoordinatorError::Refused(reason) = error else {
+            tracing::debug!(%error, "no session yet");
+            return;
+        };
+        if self.refused.as_ref() != Some(reason) {
+            tracing::error!(reason, "this member is given no session");
+            self.refused = Some(reason.clone());
         }
     }
 

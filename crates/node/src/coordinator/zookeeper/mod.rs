@@ -381,7 +381,7 @@ impl Coordinator for ZooKeeperCoordinator {
         self.lives.lock().remove(&member);
         let deleted = self.asker.lock().delete(&self.shared.session(member), ANY);
         if let Err(failure) = deleted {
-            tracing::warn!(%failure, "the session stays until its time is over");
+            tracing::debug!(%failure, "the session stays until its time is over");
         }
     }
 
