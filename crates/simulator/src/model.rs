@@ -15,12 +15,13 @@
 //! Deliberately absent: time. Leases end by a step of their own, and nothing is retried by a timer:
 //! a message that may arrive at any time covers that.
 
-mod checks;
-mod effects;
 mod explore;
 mod ledger;
+mod links;
 mod node;
 mod scenarios;
+mod step;
+mod table;
 mod world;
 
 pub use explore::{Found, Limits, Outcome, explore};

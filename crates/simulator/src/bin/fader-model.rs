@@ -83,5 +83,8 @@ fn search(scenario: &Scenario, limits: Limits) -> bool {
         "{:24} {:>9} {:>11} {:>5} {outcome}",
         scenario.name, found.states, found.transitions, found.depth,
     );
+    if std::env::var_os("SIZES").is_some() {
+        println!("    {}", found.sizes);
+    }
     matches!(found.outcome, Outcome::Exhausted)
 }

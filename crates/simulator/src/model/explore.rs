@@ -1,12 +1,10 @@
 //! Breadth-first search over the states of a scenario.
 
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-
 use fader_chain::Guards;
 
-use super::scenarios::Scenario;
-use super::world::{Action, World};
+use super::scenarios::{Scenario, Scene};
+use super::table::{Table, hash};
+use super::world::{Action, State, World};
 
 /// When a search is cut off.
 #[derive(Clone, Copy, Debug)]
@@ -42,236 +40,139 @@ pub struct Found {
     pub transitions: usize,
     /// The length of the longest shortest way to a state.
     pub depth: usize,
-    /// The most requests that were answered in one state: a search without any shows nothing.
-    pub answered: usize,
-}
-
-/// 128 bits of hash.
-pub(super) fn hash(value: &impl Hash) -> u128 {
-    let mut mixer = Mixer([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]);
-    value.hash(&mut mixer);
-    let [low, high] = mixer.0.map(finish);
-    u128::from(high) << 64 | u128::from(low)
-}
-
-/// Two lanes of multiply and fold; nobody chooses the input to make them collide.
-struct Mixer([u64; 2]);
-
-impl Mixer {
-    fn mix(&mut self, word: u64) {
-        let fold = |lane: u64, by: u64| {
-            let product = u128::from(lane ^ word) * u128::from(by);
-            (product as u64 ^ (product >> 64) as u64).rotate_left(23) ^ lane
-        };
-        let [low, high] = self.0;
-        self.0 = [
-            fold(low, 0xa076_1d64_78bd_642f),
-            fold(high, 0xe703_7ed1_a0b4_28db),
-        ];
-    }
-}
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word) ^ (chunk.len() as u64) << 56);
-        }
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.mix(u64::from(value));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.mix(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.mix(value);
-    }
-
-    fn write_u128(&mut self, value: u128) {
-        self.mix(value as u64);
-        self.mix((value >> 64) as u64);
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.mix(value as u64);
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.mix(value as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0[0]
-    }
-}
-
-fn finish(lane: u64) -> u64 {
-    let mixed = (lane ^ lane >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    mixed ^ mixed >> 29
-}
-
-/// How a state was reached.
-#[derive(Clone)]
-struct Step {
-    from: u32,
-    action: Action,
+    /// How many different parts the states are made of.
+    pub sizes: String,
 }
 
 /// Searches `scenario` with these guards in place.
 pub fn explore(scenario: &Scenario, guards: &Guards, limits: Limits) -> Found {
-    let scenario = Arc::new(scenario.clone());
-    let mut found = Found {
-        outcome: Outcome::Exhausted,
-        states: 0,
-        transitions: 0,
-        depth: 0,
-        answered: 0,
+    let mut world = World::new(Scene::new(scenario, guards));
+    let mut search = Search {
+        found: Found {
+            outcome: Outcome::Exhausted,
+            states: 0,
+            transitions: 0,
+            depth: 0,
+            sizes: String::new(),
+        },
+        steps: Vec::new(),
+        visited: Table::new(),
     };
-    let first = match World::first(&scenario, guards) {
-        Ok(first) => first,
-        Err(what) => {
-            found.outcome = Outcome::Violated {
-                what,
-                trace: String::new(),
-            };
-            return found;
+    let searched = search.run(&mut world, limits);
+    let mut found = search.found;
+    found.states = search.steps.len();
+    found.sizes = world.sizes();
+    match searched {
+        Ok(true) => {}
+        Ok(false) => found.outcome = Outcome::CutOff,
+        Err(Violation { what, at, last }) => {
+            let trace = trace(&mut world, &search.steps, at, last);
+            found.outcome = Outcome::Violated { what, trace };
         }
-    };
-    let mut visited = Visited::default();
-    visited.insert(first.fingerprint());
-    let mut steps: Vec<Option<Step>> = vec![None];
-    let mut frontier = vec![(0_u32, first)];
-    while !frontier.is_empty() {
-        let mut next = Vec::new();
-        for (from, world) in frontier {
-            found.answered = found.answered.max(world.answered());
-            let mut is_at_rest = true;
-            for action in world.actions() {
-                let after = match world.after(&action) {
-                    Ok(Some(after)) => after,
-                    Ok(None) => continue,
-                    Err(what) => {
-                        let trace = trace(&scenario, guards, &steps, from, Some(&action));
-                        found.states = steps.len();
-                        found.outcome = Outcome::Violated { what, trace };
-                        return found;
-                    }
-                };
-                is_at_rest = false;
-                found.transitions += 1;
-                if !visited.insert(after.fingerprint()) {
-                    continue;
-                }
-                let number = steps.len() as u32;
-                steps.push(Some(Step { from, action }));
-                next.push((number, after));
-            }
-            if is_at_rest && let Err(what) = world.check_rest() {
-                let trace = trace(&scenario, guards, &steps, from, None);
-                found.states = steps.len();
-                found.outcome = Outcome::Violated { what, trace };
-                return found;
-            }
-            if limits.states <= steps.len() {
-                found.states = steps.len();
-                found.outcome = Outcome::CutOff;
-                return found;
-            }
-        }
-        found.depth += usize::from(!next.is_empty());
-        frontier = next;
     }
-    found.states = steps.len();
     found
 }
 
+/// What went wrong after which state, by which step if by one.
+struct Violation {
+    what: String,
+    at: u32,
+    last: Option<Action>,
+}
+
+struct Search {
+    found: Found,
+    /// By a state's number: the state before, and the place of the step among those it allows.
+    steps: Vec<(u32, u16)>,
+    visited: Table<()>,
+}
+
+impl Search {
+    /// Level by level; whether it came to the end.
+    fn run(&mut self, world: &mut World, limits: Limits) -> Result<bool, Violation> {
+        let first = world.first().map_err(|what| Violation {
+            what,
+            at: 0,
+            last: None,
+        })?;
+        self.visited.insert(hash(&first), ());
+        self.steps.push((0, 0));
+        let mut frontier = vec![(0, first)];
+        let mut next = Vec::new();
+        loop {
+            for (number, state) in frontier.drain(..) {
+                self.expand(world, number, &state, &mut next)?;
+                if limits.states <= self.steps.len() {
+                    return Ok(false);
+                }
+            }
+            if next.is_empty() {
+                return Ok(true);
+            }
+            self.found.depth += 1;
+            std::mem::swap(&mut frontier, &mut next);
+        }
+    }
+
+    fn expand(
+        &mut self,
+        world: &mut World,
+        number: u32,
+        state: &State,
+        next: &mut Vec<(u32, State)>,
+    ) -> Result<(), Violation> {
+        let mut is_at_rest = true;
+        let mut actions = Vec::new();
+        world.actions(state, &mut actions);
+        for (place, action) in actions.into_iter().enumerate() {
+            let after = world.after(state, action).map_err(|what| Violation {
+                what,
+                at: number,
+                last: Some(action),
+            })?;
+            let Some(after) = after else { continue };
+            is_at_rest &= !action.is_due();
+            self.found.transitions += 1;
+            if self.visited.insert(hash(&after), ()) {
+                let reached = self.steps.len() as u32;
+                self.steps.push((number, place as u16));
+                next.push((reached, after));
+            }
+        }
+        if is_at_rest {
+            world.check_rest(state).map_err(|what| Violation {
+                what,
+                at: number,
+                last: None,
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// The way to a violation, told step by step.
-fn trace(
-    scenario: &Arc<Scenario>,
-    guards: &Guards,
-    steps: &[Option<Step>],
-    from: u32,
-    last: Option<&Action>,
-) -> String {
-    let mut way: Vec<Action> = last.into_iter().cloned().collect();
-    let mut at = from;
-    while let Some(step) = &steps[at as usize] {
-        way.push(step.action.clone());
-        at = step.from;
+fn trace(world: &mut World, steps: &[(u32, u16)], at: u32, last: Option<Action>) -> String {
+    let mut way = Vec::new();
+    let mut number = at;
+    while number != 0 {
+        let (before, place) = steps[number as usize];
+        way.push(place);
+        number = before;
     }
-    way.reverse();
     let mut lines = Vec::new();
-    let mut world = World::first(scenario, guards).ok();
-    for action in way {
-        lines.push(describe(scenario, &action));
-        world = world.and_then(|world| world.after(&action).ok().flatten());
-        lines.extend(world.as_ref().map(World::describe));
+    let Ok(mut state) = world.first() else {
+        return String::new();
+    };
+    let mut actions = Vec::new();
+    for place in way.into_iter().rev() {
+        world.actions(&state, &mut actions);
+        let action = actions[usize::from(place)];
+        lines.push(world.describe_action(action));
+        if let Ok(Some(after)) = world.after(&state, action) {
+            state = after;
+        }
+        lines.push(world.describe(&state));
     }
+    lines.extend(last.map(|action| world.describe_action(action)));
     lines.join("\n")
-}
-
-fn describe(scenario: &Scenario, action: &Action) -> String {
-    match action {
-        Action::Deliver(_, packet) => {
-            let envelope = &packet.envelope;
-            format!(
-                "{} -> {} in epoch {}: {:?}",
-                envelope.from, packet.to, envelope.epoch, envelope.message
-            )
-        }
-        Action::Ask(ask, node) => format!("{node} is asked {:?}", scenario.asks[*ask]),
-        Action::Hear(node) => format!("{node} hears of the newest configuration"),
-        Action::EndLease(node) => format!("the lease of {node} ends"),
-        Action::Crash(node) => format!("{node} crashes"),
-        Action::Return(node) => format!("{node} comes back"),
-        Action::Publish(shift, floor) => format!("published, {shift:?}, floor raised: {floor}"),
-        Action::Sync(node) => format!("{node} syncs one record"),
-        Action::Tick(node) => format!("{node} has waited for a while"),
-    }
-}
-
-/// A set of hashes: open addressing, since hashes are as good as random already.
-struct Visited {
-    slots: Vec<u128>,
-    count: usize,
-}
-
-impl Default for Visited {
-    fn default() -> Self {
-        Visited {
-            slots: vec![0; 1 << 16],
-            count: 0,
-        }
-    }
-}
-
-impl Visited {
-    /// Whether it was not there before.
-    fn insert(&mut self, hash: u128) -> bool {
-        if self.slots.len() < self.count * 2 {
-            let grown = vec![0; self.slots.len() * 2];
-            let old = std::mem::replace(&mut self.slots, grown);
-            self.count = 0;
-            for hash in old.into_iter().filter(|hash| *hash != 0) {
-                self.insert(hash);
-            }
-        }
-        let hash = hash.max(1);
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.slots[at] != 0 {
-            if self.slots[at] == hash {
-                return false;
-            }
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = hash;
-        self.count += 1;
-        true
-    }
 }

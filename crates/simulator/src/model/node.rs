@@ -7,10 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{
     Accepted, Change, Decided, Direction, Durable, ElementOp, EntryId, Guards, Host, Identity, Lsn,
-    Marks, Operation, Record, Register, Replica, Scan, Settled, Token, Tuning, View, ViewError,
+    Marks, Operation, Record, Register, Replica, Scan, Scope, Settled, Token, Tuning, View,
+    ViewError,
 };
 
 use super::scenarios::Ask;
+use super::step::NOW;
+use super::table::hash;
 
 /// A member's engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,15 +64,45 @@ pub(super) struct Node {
 
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        if self.is_up {
-            self.replica.hash(state);
-            self.fixed.hash(state);
-            self.unsynced.hash(state);
+        match self.is_up {
+            true => self.replica.hash(state),
+            false => self.replica.identity().hash(state),
         }
+        self.fixed.hash(state);
+        self.unsynced.hash(state);
         self.store.hash(state);
         self.durable.hash(state);
         (self.is_up, self.session).hash(state);
     }
+}
+
+/// What a strong read shows of a register at a member, here and now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub(super) at: EntryId,
+    pub(super) version: EntryId,
+    /// The hash of the pairs.
+    pub(super) pairs: u64,
+}
+
+/// What the search asks of a member again and again.
+#[derive(Clone, Debug)]
+pub(super) struct Brief {
+    pub(super) identity: Identity,
+    pub(super) is_up: bool,
+    pub(super) session: Session,
+    pub(super) epoch: u64,
+    pub(super) is_ready: bool,
+    pub(super) is_head: bool,
+    pub(super) may_serve: bool,
+    pub(super) is_unsynced: bool,
+    /// Whether it holds eventual operations.
+    pub(super) holds: bool,
+    pub(super) last: EntryId,
+    pub(super) commit: EntryId,
+    pub(super) applied: EntryId,
+    /// What strong reads show, by register.
+    pub(super) sights: Vec<Option<Sight>>,
 }
 
 impl Node {
@@ -91,6 +124,42 @@ impl Node {
         let view = self.replica.view_at(at, &self.store);
         register(&*view, key)
     }
+
+    pub(super) fn brief(&self, keys: &[Bytes]) -> Brief {
+        let replica = &self.replica;
+        let may_serve = self.is_up && replica.may_serve(NOW);
+        let sight = |key: &Bytes| {
+            let scope = Scope::Keys(vec![key.clone()]);
+            let at = replica.answers_now(NOW, &scope).filter(|_| may_serve)?;
+            let shown = self.register_at(at, key);
+            Some(Sight {
+                at,
+                version: shown.version,
+                pairs: pairs_hash(&shown),
+            })
+        };
+        Brief {
+            identity: replica.identity(),
+            is_up: self.is_up,
+            session: self.session,
+            epoch: replica.epoch(),
+            is_ready: self.is_up && replica.is_ready(),
+            is_head: replica.is_head(),
+            may_serve,
+            is_unsynced: self.is_up && !self.unsynced.is_empty(),
+            holds: self.is_up && 0 < replica.eventual_counts().held,
+            last: replica.last(),
+            commit: replica.commit(),
+            applied: self.store.applied,
+            sights: keys.iter().map(sight).collect(),
+        }
+    }
+}
+
+/// The hash of what a register shows.
+pub(super) fn pairs_hash(register: &Register) -> u64 {
+    let pairs: Vec<_> = register.pairs().collect();
+    hash(&pairs)
 }
 
 /// A replica with its guards.

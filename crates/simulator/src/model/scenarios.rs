@@ -1,7 +1,7 @@
 //! The scenarios of the model: scopes small enough to be searched to the end.
 
 use bytes::Bytes;
-use fader_chain::Wiring;
+use fader_chain::{Guards, Wiring};
 
 /// What a client may ask, once and again under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,37 @@ pub struct Scenario {
     pub is_fifo: bool,
     /// Entries kept after they were applied; none makes every return a filling.
     pub window: usize,
+    /// Whether members also say again what was not answered for a while.
+    pub ticks: bool,
+}
+
+/// A scenario, and what follows from it.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    pub(super) scenario: Scenario,
+    pub(super) guards: Guards,
+    /// All registers.
+    pub(super) keys: Vec<Bytes>,
+}
+
+impl Scene {
+    pub(super) fn new(scenario: &Scenario, guards: &Guards) -> Self {
+        let keys = scenario.asks.iter().flat_map(keys_of).cloned();
+        let mut keys: Vec<Bytes> = keys.collect();
+        keys.sort();
+        keys.dedup();
+        Scene {
+            scenario: scenario.clone(),
+            guards: guards.clone(),
+            keys,
+        }
+    }
+
+    /// The place of `key` among the registers.
+    pub(super) fn place(&self, key: &Bytes) -> usize {
+        let place = self.keys.binary_search(key);
+        place.expect("requests are about registers of the scenario")
+    }
 }
 
 fn bytes(text: &'static str) -> Bytes {
@@ -169,6 +200,7 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
         is_quick: false,
         is_fifo: true,
         window: 8,
+        ticks: false,
     }
 }
 
@@ -182,7 +214,10 @@ pub fn scenarios() -> Vec<Scenario> {
                 is_quick: true,
                 ..scenario
             });
-            quick.chain(large(wiring)).collect::<Vec<_>>()
+            quick
+                .chain(large(wiring))
+                .chain(whole(wiring))
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -360,5 +395,44 @@ fn large(wiring: Wiring) -> Vec<Scenario> {
                 vec![put("k", "a"), tentative("k", "e", 1)],
             )
         },
+    ]
+}
+
+/// What the whole is for.
+fn whole(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| Scenario {
+        crashes: 1,
+        returns: 1,
+        epochs: 4,
+        ..plain(name(wiring, names), wiring, asks)
+    };
+    vec![
+        scenario(
+            ["star-x1", "chain-x1"],
+            vec![put("k", "a"), tentative("k", "e", 1)],
+        ),
+        scenario(
+            ["star-x2", "chain-x2"],
+            vec![put("k", "a"), put("l", "b"), tentative("k", "e", 1)],
+        ),
+        scenario(
+            ["star-x3", "chain-x3"],
+            vec![
+                put("k", "a"),
+                tentative("k", "e", 1),
+                tentative("l", "f", 1),
+            ],
+        ),
+        scenario(
+            ["star-x4", "chain-x4"],
+            vec![
+                put("k", "a"),
+                tentative("k", "e", 1),
+                put("l", "b"),
+                tentative("l", "f", 1),
+            ],
+        ),
+        scenario(["star-x0", "chain-x0"], vec![put("k", "a")]),
+        scenario(["star-x", "chain-x"], vec![]),
     ]
 }

@@ -1,63 +1,65 @@
 //! A state of the model, and every step that can follow.
+//!
+//! A state is a few numbers: what they stand for (members, queues, the ledger) is kept once in
+//! pools, and what a member in one state does with one message is computed once.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
 use fader_chain::{
-    Configuration, Envelope, Guard, Guards, Identity, Incarnation, Input, Level, Message, NodeId,
-    Now, RequestId, Role, Scope, Session as Seen, Token, Tuning,
+    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report, Role,
+    Seat,
 };
 
-use super::explore::hash;
-use super::ledger::{Known, Ledger};
-use super::node::{Node, Session, replica};
-use super::scenarios::{Ask, Scenario};
+use super::ledger::{Event, Ledger};
+use super::links::{Links, Queues, link_of, links_to};
+use super::node::{Brief, Node, Session};
+use super::scenarios::{Ask, Scene};
+use super::step::{Happening, Packet, Plain, tuning};
+use super::table::{Pool, Table, hash};
 
-/// The one client of the model; a request's number is its place among the asks, from 1.
-pub(super) const CLIENT: u128 = 1;
-/// All steps happen now.
-pub(super) const NOW: Now = Now {
-    monotonic: 1_000,
-    wall: 1_000,
-};
+/// Members of a scenario at most.
+pub(super) const MEMBERS_MAX: usize = 4;
 
-/// So much later that whatever waits for a while has waited.
-const LATER: Now = Now {
-    monotonic: 10_000,
-    wall: 1_000,
-};
-
-/// One step of the model.
-#[derive(Clone, Debug)]
+/// One step of the model. Members are named by their place among all.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// A message arrives.
-    Deliver(u128, Arc<Packet>),
+    /// A message arrives: of a queue the oldest, of the bag any.
+    Deliver { link: usize, packet: u32 },
     /// A request arrives at a member, for the first time or again.
-    Ask(usize, NodeId),
+    Ask(usize, usize),
     /// A member hears of the newest configuration.
-    Hear(NodeId),
+    Hear(usize),
     /// A member's lease ends.
-    EndLease(NodeId),
+    EndLease(usize),
     /// A member crashes.
-    Crash(NodeId),
+    Crash(usize),
     /// A member starts again, in a new life.
-    Return(NodeId),
+    Return(usize),
     /// The next configuration is published.
     Publish(Option<Shift>, bool),
     /// One more record becomes durable.
-    Sync(NodeId),
-    /// What a member does after a while: it promotes, and says again what was not answered.
-    Tick(NodeId),
+    Sync(usize),
+    /// The head settles what it holds.
+    Promote(usize),
+    /// A member says again what was not answered for a while.
+    Tick(usize),
 }
 
-/// A message and whom it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Packet {
-    pub(super) to: NodeId,
-    pub(super) envelope: Envelope,
+impl Action {
+    /// Whether it happens sooner or later, whatever clients, operators and fate do.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(
+            self,
+            Action::Deliver { .. }
+                | Action::Hear(_)
+                | Action::Publish(None, false)
+                | Action::Sync(_)
+                | Action::Promote(_)
+                | Action::Tick(_)
+        )
+    }
 }
 
 /// What may still happen.
@@ -71,48 +73,121 @@ struct Budget {
     floors: u8,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Coordinator {
-    pub(super) configuration: Arc<Configuration>,
-    pub(super) reports: Reports,
-}
-
-/// A state.
-#[derive(Clone, Debug)]
-pub(super) struct World {
-    pub(super) scenario: Arc<Scenario>,
-    guards: Guards,
-    pub(super) nodes: BTreeMap<NodeId, (u128, Arc<Node>)>,
-    /// In the order in which they were sent.
-    pub(super) messages: Arc<Vec<(u128, Arc<Packet>)>>,
-    pub(super) coordinator: Arc<Coordinator>,
-    pub(super) ledger: Arc<Ledger>,
+/// A state, by numbers of what is in the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    nodes: [u32; MEMBERS_MAX],
+    links: Links,
+    ledger: u32,
+    coordinator: u32,
     budget: Budget,
 }
 
+/// What the coordinator knows.
+#[derive(Clone, Debug, Hash)]
+struct Coordinator {
+    configuration: Arc<Configuration>,
+    /// Of its epoch.
+    reports: Reports,
+}
+
+/// What happens to a member, by numbers.
+#[derive(Clone, Copy)]
+enum Cause {
+    Message(u32),
+    Hear(u32),
+    Ask { ask: usize, attempt: usize },
+    Plain(Plain),
+}
+
+impl Cause {
+    /// A number for the table of outcomes.
+    fn code(self) -> u32 {
+        let (kind, operand) = match self {
+            Cause::Message(packet) => (1, packet),
+            Cause::Hear(configuration) => (2, configuration),
+            Cause::Ask { ask, attempt } => (3, (attempt << 8 | ask) as u32),
+            Cause::Plain(kind) => (4, kind as u32),
+        };
+        kind << 28 | operand
+    }
+}
+
+/// What comes of a member's state and what happens to it.
+struct Outcome {
+    node: u32,
+    /// Packets, with their queues.
+    sent: Vec<(usize, u32)>,
+    events: Vec<Event>,
+    reports: Vec<Report>,
+}
+
+/// The pools, and everything computed so far.
+pub(super) struct World {
+    pub(super) scene: Scene,
+    nodes: Pool<Node>,
+    /// By a node's number.
+    briefs: Vec<Brief>,
+    packets: Pool<Packet>,
+    queues: Queues,
+    ledgers: Pool<Ledger>,
+    coordinators: Pool<Coordinator>,
+    configurations: Pool<Arc<Configuration>>,
+    outcomes: Vec<Arc<Outcome>>,
+    /// By a node's number and the code of what happens to it.
+    known_outcomes: Table<u32>,
+    /// By a ledger's number and an outcome's.
+    known_ledgers: Table<u32>,
+    /// Ledgers and nodes whose reads were compared.
+    compared: Table<()>,
+    /// What is published next, by the hash of what it depends on.
+    published: Table<Option<u32>>,
+}
+
 impl World {
-    /// The first state: everyone has started, and takes part in the first epoch.
-    pub(super) fn first(scenario: &Arc<Scenario>, guards: &Guards) -> Result<Self, String> {
+    pub(super) fn new(scene: Scene) -> Self {
+        World {
+            scene,
+            nodes: Pool::new(),
+            briefs: Vec::new(),
+            packets: Pool::new(),
+            queues: Queues::new(),
+            ledgers: Pool::new(),
+            coordinators: Pool::new(),
+            configurations: Pool::new(),
+            outcomes: Vec::new(),
+            known_outcomes: Table::new(),
+            known_ledgers: Table::new(),
+            compared: Table::new(),
+            published: Table::new(),
+        }
+    }
+
+    /// The first state: everyone has started, has heard of the first epoch and was greeted. What
+    /// happens on the way is part of the scenarios with a second epoch.
+    pub(super) fn first(&mut self) -> Result<State, String> {
+        let scenario = self.scene.scenario.clone();
         let identity = |number: usize| Identity {
             node: NodeId(number as u32 + 1),
             incarnation: Incarnation(1),
-            disk: fader_chain::DiskId(number as u128 + 1),
+            disk: DiskId(number as u128 + 1),
         };
         let members: Vec<Identity> = (0..scenario.members).map(identity).collect();
-        let configuration = controller::first(&members, scenario.wiring);
-        let mut world = World {
-            scenario: scenario.clone(),
-            guards: guards.clone(),
-            nodes: BTreeMap::new(),
-            messages: Arc::default(),
-            coordinator: Arc::new(Coordinator {
-                configuration: Arc::new(configuration),
-                reports: Reports::default(),
-            }),
-            ledger: Arc::new(Ledger {
-                known: vec![Known::default(); scenario.asks.len()],
-                ..Ledger::default()
-            }),
+        let configuration = Arc::new(controller::first(&members, scenario.wiring));
+        let coordinator = Coordinator {
+            configuration: configuration.clone(),
+            reports: Reports::default(),
+        };
+        let nothing = self.node(Node::new(
+            identity(0),
+            tuning(&self.scene),
+            &self.scene.guards,
+        ));
+        let mut state = State {
+            nodes: [nothing; MEMBERS_MAX],
+            links: [0; _],
+            ledger: self.ledgers.put(Ledger::new(&self.scene)).0,
+            coordinator: self.coordinators.put(coordinator).0,
             budget: Budget {
                 retries: scenario.retries,
                 crashes: scenario.crashes,
@@ -122,247 +197,214 @@ impl World {
                 floors: scenario.floors,
             },
         };
-        for number in 0..scenario.members + scenario.spares {
-            let me = identity(number);
-            let node = Node::new(me, world.tuning(), guards);
-            world.nodes.insert(me.node, (0, Arc::new(node)));
-            world.start(me.node)?;
+        for number in 0..self.count() {
+            let tuning = tuning(&self.scene);
+            let node = Node::new(identity(number), tuning, &self.scene.guards);
+            state.nodes[number] = self.node(node);
+            self.happen(&mut state, number, Cause::Plain(Plain::Start))?;
         }
-        world.settle()?;
-        world.check_reads()?;
-        Ok(world)
+        let cause = Cause::Hear(self.configurations.put(configuration).0);
+        for number in 0..scenario.members {
+            self.happen(&mut state, number, cause)?;
+        }
+        loop {
+            let next = self.arrivals(&state).next();
+            let Some((link, packet)) = next else { break };
+            state.links[link] = self.queues.rest(state.links[link]);
+            let place = self.packets[packet].to.0 as usize - 1;
+            self.happen(&mut state, place, Cause::Message(packet))?;
+        }
+        self.observe(&state.clone(), &mut state)?;
+        Ok(state)
     }
 
-    /// Everyone hears of the first configuration and is greeted: what happens on the way is part of
-    /// the scenarios with a second epoch.
-    fn settle(&mut self) -> Result<(), String> {
-        let members: Vec<NodeId> = self.coordinator.configuration.serving().collect();
-        for member in members {
-            let newest = self.coordinator.configuration.clone();
-            self.step(member, Input::Configuration(newest))?;
-        }
-        while !self.messages.is_empty() {
-            let (_, packet) = Arc::make_mut(&mut self.messages).remove(0);
-            self.step(packet.to, Input::Message(packet.envelope.clone()))?;
-        }
-        Ok(())
+    /// How many members there are.
+    fn count(&self) -> usize {
+        self.scene.scenario.members + self.scene.scenario.spares
     }
 
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            window_entries: self.scenario.window,
-            promote_after_ms: 1_000,
-            ..Tuning::default()
+    fn node(&mut self, node: Node) -> u32 {
+        let brief = node.brief(&self.scene.keys);
+        let (number, is_new) = self.nodes.put(node);
+        if is_new {
+            self.briefs.push(brief);
         }
+        number
     }
 
-    /// What tells this state from others.
-    pub(super) fn fingerprint(&self) -> u128 {
-        let mut mixed = hash(&(
-            self.budget,
-            &self.coordinator.configuration,
-            &self.coordinator.reports,
-            &self.ledger.shown,
-            &self.ledger.known,
-        ));
-        for (node, _) in self.nodes.values() {
-            mixed = mixed.rotate_left(1) ^ node;
-        }
-        for committed in &self.ledger.log {
-            mixed ^= hash(&committed.entry.id);
-        }
-        // In FIFO links the order within each link is part of the state; elsewhere there is none.
-        let mut links: BTreeMap<(NodeId, NodeId), u128> = BTreeMap::new();
-        for (key, packet) in self.messages.iter() {
-            let link = match self.scenario.is_fifo {
-                true => (packet.envelope.from, packet.to),
-                false => (NodeId(0), NodeId(0)),
-            };
-            let sum = links.entry(link).or_default();
-            *sum = match self.scenario.is_fifo {
-                true => hash(&(*sum, key)),
-                false => *sum ^ key,
-            };
-        }
-        hash(&(mixed, links))
+    fn brief(&self, state: &State, place: usize) -> &Brief {
+        &self.briefs[state.nodes[place] as usize]
     }
 
-    /// Every step that can be taken now.
-    pub(super) fn actions(&self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let mut links = BTreeSet::new();
-        for (key, packet) in self.messages.iter() {
-            // Of a FIFO link the oldest message is next.
-            if !self.scenario.is_fifo || links.insert((packet.envelope.from, packet.to)) {
-                actions.push(Action::Deliver(*key, packet.clone()));
-            }
-        }
-        for (ask, known) in self.ledger.known.iter().enumerate() {
+    fn newest<'a>(&'a self, state: &State) -> &'a Arc<Configuration> {
+        &self.coordinators[state.coordinator].configuration
+    }
+
+    /// What may arrive next.
+    fn arrivals<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, u32)> + 'a {
+        let each = match self.scene.scenario.is_fifo {
+            true => 1,
+            false => usize::MAX,
+        };
+        let links = state.links.iter().enumerate();
+        links
+            .filter(|(_, queue)| **queue != 0)
+            .flat_map(move |(link, queue)| {
+                let list = self.queues.list(*queue).iter().take(each);
+                list.map(move |packet| (link, *packet))
+            })
+    }
+
+    /// Every step that can be taken.
+    pub(super) fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        actions.clear();
+        let arrivals = self.arrivals(state);
+        actions.extend(arrivals.map(|(link, packet)| Action::Deliver { link, packet }));
+        let asks = &self.scene.scenario.asks;
+        for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
             let is_retry = 0 < known.sent;
-            let is_read = matches!(self.scenario.asks[ask], Ask::Read { .. });
-            if is_retry && (self.budget.retries == 0 || is_read) {
+            let is_read = matches!(asks[ask], Ask::Read { .. });
+            if is_retry && (state.budget.retries == 0 || is_read) {
                 continue;
             }
-            let takers = self
-                .nodes
-                .iter()
-                .filter(|(_, (_, node))| self.takes(ask, node));
-            actions.extend(takers.map(|(id, _)| Action::Ask(ask, *id)));
+            let takers = (0..self.count()).filter(|place| self.takes(&asks[ask], state, *place));
+            actions.extend(takers.map(|place| Action::Ask(ask, place)));
         }
-        for (id, (_, node)) in &self.nodes {
-            self.member_actions(*id, node, &mut actions);
+        for place in 0..self.count() {
+            self.member_actions(state, place, actions);
         }
-        for shift in self.shifts() {
-            actions.push(Action::Publish(shift, false));
-        }
-        if 0 < self.budget.floors {
+        self.shifts(state, actions);
+        if 0 < state.budget.floors {
             actions.push(Action::Publish(None, true));
         }
-        actions
     }
 
-    fn takes(&self, ask: usize, node: &Node) -> bool {
-        if !node.is_up || !node.replica.is_ready() {
-            return false;
-        }
-        match &self.scenario.asks[ask] {
-            Ask::Read { .. } | Ask::Eventual { .. } => node.replica.may_serve(NOW),
-            _ => node.replica.is_head(),
+    fn takes(&self, ask: &Ask, state: &State, place: usize) -> bool {
+        let brief = self.brief(state, place);
+        match ask {
+            Ask::Read { .. } | Ask::Eventual { .. } => brief.is_ready && brief.may_serve,
+            _ => brief.is_ready && brief.is_head,
         }
     }
 
-    fn member_actions(&self, id: NodeId, node: &Node, actions: &mut Vec<Action>) {
-        let newest = &self.coordinator.configuration;
-        if node.is_up && node.replica.epoch() < newest.epoch {
-            actions.push(Action::Hear(id));
+    fn member_actions(&self, state: &State, place: usize, actions: &mut Vec<Action>) {
+        let brief = self.brief(state, place);
+        let budget = &state.budget;
+        let is_live = brief.session == Session::Live;
+        if brief.is_up {
+            if brief.epoch < self.newest(state).epoch {
+                actions.push(Action::Hear(place));
+            }
+            if is_live && 0 < budget.lease_ends {
+                actions.push(Action::EndLease(place));
+            }
+            if 0 < budget.crashes {
+                actions.push(Action::Crash(place));
+            }
         }
-        if node.is_up && node.session == Session::Live && 0 < self.budget.lease_ends {
-            actions.push(Action::EndLease(id));
+        if (!brief.is_up || !is_live) && 0 < budget.returns {
+            actions.push(Action::Return(place));
         }
-        if node.is_up && 0 < self.budget.crashes {
-            actions.push(Action::Crash(id));
+        if brief.is_unsynced {
+            actions.push(Action::Sync(place));
         }
-        let is_gone = !node.is_up || node.session == Session::Ended;
-        if is_gone && 0 < self.budget.returns {
-            actions.push(Action::Return(id));
+        if brief.holds && brief.is_head {
+            actions.push(Action::Promote(place));
         }
-        if node.is_up && !node.unsynced.is_empty() {
-            actions.push(Action::Sync(id));
-        }
-        if node.is_up && 0 < node.replica.eventual_counts().held {
-            actions.push(Action::Tick(id));
+        if brief.holds && self.scene.scenario.ticks {
+            actions.push(Action::Tick(place));
         }
     }
 
     /// What the controller might want to change besides what it must.
-    fn shifts(&self) -> Vec<Option<Shift>> {
-        let newest = &self.coordinator.configuration;
-        if self.scenario.epochs <= newest.epoch {
-            return Vec::new();
+    fn shifts(&self, state: &State, actions: &mut Vec<Action>) {
+        let newest = self.newest(state);
+        if self.scene.scenario.epochs <= newest.epoch {
+            return;
         }
-        let mut shifts = vec![None];
-        if 0 < self.budget.moves {
+        actions.push(Action::Publish(None, false));
+        if 0 < state.budget.moves {
             let serving = newest.serving().skip(1);
-            shifts.extend(serving.map(|node| Some(Shift::Head(node))));
-            shifts.push(Some(Shift::Back(newest.head())));
+            let heads = serving.map(|node| Action::Publish(Some(Shift::Head(node)), false));
+            actions.extend(heads);
+            actions.push(Action::Publish(Some(Shift::Back(newest.head())), false));
         }
-        shifts
     }
 
     /// The state after `action`, or nothing if it changes nothing.
     ///
     /// # Errors
     /// The violation, in words.
-    pub(super) fn after(&self, action: &Action) -> Result<Option<World>, String> {
-        let mut next = self.clone();
-        let stepped = catch_unwind(AssertUnwindSafe(|| next.act(action)));
-        let changed = stepped.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Err(format!("a member stopped: {}", text.unwrap_or_default()))
-        })?;
-        if !changed {
+    pub(super) fn after(&mut self, state: &State, action: Action) -> Result<Option<State>, String> {
+        let mut next = *state;
+        let budget = &mut next.budget;
+        match action {
+            Action::Deliver { link, packet } => self.arrive(&mut next, link, packet)?,
+            Action::Ask(ask, place) => self.ask(&mut next, ask, place)?,
+            Action::Hear(place) => {
+                let newest = self.newest(state).clone();
+                let cause = Cause::Hear(self.configurations.put(newest).0);
+                self.happen(&mut next, place, cause)?;
+                self.cut_links(&mut next, place);
+            }
+            Action::EndLease(place) => {
+                budget.lease_ends -= 1;
+                self.happen(&mut next, place, Cause::Plain(Plain::EndLease))?;
+            }
+            Action::Crash(place) => {
+                budget.crashes -= 1;
+                self.happen(&mut next, place, Cause::Plain(Plain::Crash))?;
+                self.cut_links(&mut next, place);
+            }
+            Action::Return(place) => {
+                budget.returns -= 1;
+                self.happen(&mut next, place, Cause::Plain(Plain::Return))?;
+                self.cut_links(&mut next, place);
+            }
+            Action::Publish(shift, floor) => self.publish(&mut next, shift, floor),
+            Action::Sync(place) => self.happen(&mut next, place, Cause::Plain(Plain::Sync))?,
+            Action::Promote(place) => {
+                self.happen(&mut next, place, Cause::Plain(Plain::Promote))?
+            }
+            Action::Tick(place) => self.happen(&mut next, place, Cause::Plain(Plain::Tick))?,
+        }
+        if next == *state {
             return Ok(None);
         }
-        next.check_reads()?;
-        next.forget_messages();
+        self.observe(state, &mut next)?;
         Ok(Some(next))
     }
 
-    fn act(&mut self, action: &Action) -> Result<bool, String> {
-        match action {
-            Action::Deliver(key, packet) => return self.deliver(*key, packet),
-            Action::Ask(ask, node) => self.ask(*ask, *node)?,
-            Action::Hear(node) => {
-                let newest = self.coordinator.configuration.clone();
-                self.step(*node, Input::Configuration(newest))?;
-            }
-            Action::EndLease(node) => {
-                self.budget.lease_ends -= 1;
-                self.node_mut(*node).session = Session::Ended;
-                self.step(*node, Input::Lease { until: 0 })?;
-            }
-            Action::Crash(node) => {
-                self.budget.crashes -= 1;
-                let crashed = self.node_mut(*node);
-                crashed.is_up = false;
-                crashed.session = Session::Ended;
-                crashed.unsynced.clear();
-                self.rehash(*node);
-            }
-            Action::Return(node) => {
-                self.budget.returns -= 1;
-                self.come_back(*node)?;
-            }
-            Action::Publish(shift, floor) => return Ok(self.publish(*shift, *floor)),
-            Action::Sync(node) => self.sync(*node)?,
-            Action::Tick(node) => return self.tick(*node),
+    /// A message of a queue is gone when it arrives; one of the bag when it is without effect for
+    /// good: states that differ in such messages only are one.
+    fn arrive(&mut self, state: &mut State, link: usize, packet: u32) -> Result<(), String> {
+        let before = *state;
+        let envelope = self.packets[packet].envelope.clone();
+        let place = self.packets[packet].to.0 as usize - 1;
+        if self.scene.scenario.is_fifo {
+            state.links[link] = self.queues.rest(state.links[link]);
+            return self.happen(state, place, Cause::Message(packet));
         }
-        Ok(true)
-    }
-
-    /// A message that is without effect for good is forgotten, wherever that can be told: states
-    /// that differ in such messages only are one.
-    fn deliver(&mut self, key: u128, packet: &Packet) -> Result<bool, String> {
-        let to = packet.to;
-        let Some((before, node)) = self.nodes.get(&to) else {
-            return Ok(false);
-        };
-        let is_up = node.is_up;
-        if self.scenario.is_fifo {
-            let messages = Arc::make_mut(&mut self.messages);
-            let first = messages.iter().position(|(other, _)| *other == key);
-            messages.remove(first.expect("it is to be delivered"));
-            if is_up {
-                self.step(to, Input::Message(packet.envelope.clone()))?;
-            }
-            return Ok(true);
+        if !self.brief(state, place).is_up {
+            return Ok(());
         }
-        if !is_up {
-            return Ok(false);
-        }
-        let epoch = node.replica.epoch();
-        let is_ready = node.replica.is_ready() && packet.envelope.epoch == epoch;
-        let (before, messages) = (*before, self.messages.len());
-        let known = hash(&(&self.ledger.known, self.ledger.log.len()));
-        self.step(to, Input::Message(packet.envelope.clone()))?;
-        let is_same = self.nodes[&to].0 == before
-            && self.messages.len() == messages
-            && hash(&(&self.ledger.known, self.ledger.log.len())) == known;
-        let is_over = match &packet.envelope.message {
+        let brief = self.brief(state, place);
+        let is_ready = brief.is_ready && envelope.epoch == brief.epoch;
+        self.happen(state, place, Cause::Message(packet))?;
+        let is_over = match &envelope.message {
             // Said again it would only have entries sent again, and they may arrive again anyway.
             Message::Resend { .. } => is_ready,
-            message => is_ready && is_same && self.is_inert(to, message),
+            message => is_ready && *state == before && self.is_inert(state, place, message),
         };
         if is_over {
-            Arc::make_mut(&mut self.messages).retain(|(other, _)| *other != key);
+            state.links[link] = self.queues.without(state.links[link], packet);
         }
-        Ok(is_over || !is_same)
+        Ok(())
     }
 
     /// Whether a message that had no effect will have none as long as the epoch lasts.
-    fn is_inert(&self, to: NodeId, message: &Message) -> bool {
-        let replica = &self.nodes[&to].1.replica;
+    fn is_inert(&self, state: &State, place: usize, message: &Message) -> bool {
+        let brief = self.brief(state, place);
         match message {
             Message::Hello { .. } | Message::QueryAnswer { .. } => true,
             Message::Append {
@@ -371,191 +413,324 @@ impl World {
                 commit,
             } => {
                 let last = entries.last().map_or(*after, |entry| entry.id);
-                last <= replica.last() && *commit <= replica.commit()
+                last <= brief.last && *commit <= brief.commit
             }
-            Message::Confirm { id } => *id <= replica.last(),
-            Message::Commit { id } => *id <= replica.commit(),
+            Message::Confirm { id } => *id <= brief.last,
+            Message::Commit { id } => *id <= brief.commit,
             _ => false,
         }
     }
 
-    fn ask(&mut self, ask: usize, node: NodeId) -> Result<(), String> {
-        let ledger = Arc::make_mut(&mut self.ledger);
-        let (above, before) = (ledger.held_on(&self.scenario.asks, ask), ledger.held());
-        let known = &mut ledger.known[ask];
-        if 0 < known.sent {
-            self.budget.retries -= 1;
-        } else {
-            (known.above, known.before) = (above, before);
+    fn ask(&mut self, state: &mut State, ask: usize, place: usize) -> Result<(), String> {
+        let mut ledger = self.ledgers[state.ledger].clone();
+        let attempt = usize::from(ledger.known[ask].sent);
+        if 0 < attempt {
+            state.budget.retries -= 1;
         }
-        known.sent += 1;
-        // A retry has a token of its own, and the same name.
-        let token = Token((ask + self.scenario.asks.len() * usize::from(known.sent - 1)) as u64);
-        let request = RequestId {
-            client: CLIENT,
-            seq: ask as u64 + 1,
-            part: 0,
-        };
-        let input = match &self.scenario.asks[ask] {
-            Ask::Read { key, r } => {
-                let key = key.clone();
-                let ledger = Arc::make_mut(&mut self.ledger);
-                ledger.known[ask].began = ledger.shown(&key);
-                Input::Read {
-                    token,
-                    scope: Scope::Keys(vec![key]),
-                    level: match r {
-                        None => Level::Strong,
-                        Some(r) => Level::Eventual {
-                            r: *r,
-                            sloppy: false,
-                        },
-                    },
-                    session: Seen::default(),
-                }
-            }
-            Ask::Eventual { w, .. } => Input::Write {
-                token,
-                request: Some(request),
-                w: *w,
-                sloppy: false,
-                session: Seen::default(),
-            },
-            _ => Input::Submit {
-                token,
-                request: Some(request),
-                barrier: Vec::new(),
-            },
-        };
-        self.step(node, input)
+        ledger.send(&self.scene, ask);
+        state.ledger = self.ledgers.put(ledger).0;
+        self.happen(state, place, Cause::Ask { ask, attempt })
     }
 
-    fn come_back(&mut self, node: NodeId) -> Result<(), String> {
-        let tuning = self.tuning();
-        let guards = self.guards.clone();
-        let back = self.node_mut(node);
-        let Identity {
-            incarnation, disk, ..
-        } = back.replica.identity();
-        let me = Identity {
-            node,
-            incarnation: Incarnation(incarnation.0 + 1),
-            disk,
-        };
-        back.replica = replica(me, tuning, &guards);
-        back.unsynced.clear();
-        back.fixed = None;
-        (back.is_up, back.session) = (true, Session::Live);
-        self.start(node)
-    }
-
-    fn start(&mut self, node: NodeId) -> Result<(), String> {
-        let (durable, store) = {
-            let node = &self.nodes[&node].1;
-            (node.durable.clone(), &node.store)
-        };
-        let recovered = Input::Recovered {
-            durable,
-            applied: store.applied,
-            filling: store.filling,
-        };
-        self.step(node, recovered)?;
-        self.step(node, Input::Lease { until: u64::MAX })
-    }
-
-    fn publish(&mut self, shift: Option<Shift>, floor: bool) -> bool {
-        let newest = &self.coordinator.configuration;
-        if self.scenario.epochs <= newest.epoch {
-            return false;
-        }
-        let lives = |node: &&(u128, Arc<Node>)| node.1.is_up && node.1.session == Session::Live;
-        let sessions = self.nodes.values().filter(lives);
-        let facts = Facts {
-            sessions: sessions.map(|(_, node)| node.replica.identity()).collect(),
-            reports: self.coordinator.reports.clone(),
-            size: self.scenario.members + self.scenario.spares,
-            wiring: self.scenario.wiring,
-            shift,
-            raise_floor: floor,
-        };
-        let Some(next) = controller::next(newest, &facts) else {
-            return false;
-        };
-        self.budget.moves -= u8::from(shift.is_some());
-        self.budget.floors -= u8::from(floor);
-        Arc::make_mut(&mut self.coordinator).configuration = Arc::new(next);
-        true
-    }
-
-    fn sync(&mut self, node: NodeId) -> Result<(), String> {
-        let synced = self.node_mut(node);
-        let Some((lsn, record)) = synced.unsynced.pop_front() else {
-            return Ok(());
-        };
-        synced.durable.take(record);
-        self.step(node, Input::Persisted(lsn))
-    }
-
-    fn tick(&mut self, node: NodeId) -> Result<bool, String> {
-        let (before, messages) = (self.nodes[&node].0, self.messages.len());
-        self.step_at(LATER, node, Input::Tick)?;
-        Ok(self.nodes[&node].0 != before || self.messages.len() != messages)
-    }
-
-    pub(super) fn node_mut(&mut self, node: NodeId) -> &mut Node {
-        let (_, node) = self.nodes.get_mut(&node).expect("nodes do not vanish");
-        Arc::make_mut(node)
-    }
-
-    pub(super) fn rehash(&mut self, node: NodeId) {
-        if let Some((known, node)) = self.nodes.get_mut(&node) {
-            *known = hash(&**node);
-        }
-    }
-
-    /// Messages of epochs that their receivers have left are refused for ever.
-    fn forget_messages(&mut self) {
-        if !self.guards.has(Guard::EpochCheck) {
+    fn publish(&mut self, state: &mut State, shift: Option<Shift>, floor: bool) {
+        let count = self.count();
+        let sessions = (0..count).filter_map(|place| {
+            let brief = self.brief(state, place);
+            let is_live = brief.is_up && brief.session == Session::Live;
+            is_live.then_some(brief.identity)
+        });
+        let sessions: Vec<Identity> = sessions.collect();
+        let newest = self.coordinators[state.coordinator].clone();
+        if self.scene.scenario.epochs <= newest.configuration.epoch {
             return;
         }
-        let nodes = &self.nodes;
-        let is_over = |packet: &Packet| {
-            let to = nodes.get(&packet.to);
-            to.is_none_or(|(_, node)| packet.envelope.epoch < node.replica.epoch())
-        };
-        if self.messages.iter().any(|(_, packet)| is_over(packet)) {
-            Arc::make_mut(&mut self.messages).retain(|(_, packet)| !is_over(packet));
+        let wanted = shift.map(|shift| match shift {
+            Shift::Head(node) => (0, node),
+            Shift::Back(node) => (1, node),
+            Shift::Demote(node) => (2, node),
+        });
+        let key = hash(&(state.coordinator, &sessions, wanted, floor));
+        let next = self.published.get(key).unwrap_or_else(|| {
+            let facts = Facts {
+                sessions,
+                reports: newest.reports,
+                size: count,
+                wiring: self.scene.scenario.wiring,
+                shift,
+                raise_floor: floor,
+            };
+            let next = controller::next(&newest.configuration, &facts);
+            let next = next.map(|configuration| Coordinator {
+                configuration: Arc::new(configuration),
+                reports: Reports::default(),
+            });
+            let number = next.map(|next| self.coordinators.put(next).0);
+            self.published.insert(key, number);
+            number
+        });
+        if let Some(next) = next {
+            state.budget.moves -= u8::from(shift.is_some());
+            state.budget.floors -= u8::from(floor);
+            state.coordinator = next;
         }
     }
 
-    /// Whether every request that was sent was answered; for traces.
-    pub(super) fn answered(&self) -> usize {
-        let known = self.ledger.known.iter();
-        known.filter(|known| known.answered.is_some()).count()
+    /// Something happens to a member: what comes of it, here and elsewhere.
+    fn happen(&mut self, state: &mut State, place: usize, cause: Cause) -> Result<(), String> {
+        let number = self.outcome(state.nodes[place], cause)?;
+        let outcome = self.outcomes[number as usize].clone();
+        state.nodes[place] = outcome.node;
+        if !outcome.events.is_empty() {
+            let key = u64::from(state.ledger) << 32 | u64::from(number);
+            state.ledger = match self.known_ledgers.get(key) {
+                Some(known) => known,
+                None => {
+                    let mut ledger = self.ledgers[state.ledger].clone();
+                    ledger.take(&self.scene, &outcome.events)?;
+                    let ledger = self.ledgers.put(ledger).0;
+                    self.known_ledgers.insert(key, ledger);
+                    ledger
+                }
+            };
+        }
+        for report in &outcome.reports {
+            self.report(state, place, *report);
+        }
+        for (link, packet) in &outcome.sent {
+            self.send(state, *link, *packet);
+        }
+        Ok(())
+    }
+
+    /// The outcome of what happens to a node, computed or known.
+    fn outcome(&mut self, node: u32, cause: Cause) -> Result<u32, String> {
+        let key = u64::from(node) << 32 | u64::from(cause.code());
+        if let Some(known) = self.known_outcomes.get(key) {
+            return Ok(known);
+        }
+        let mut next = self.nodes[node].clone();
+        let happening = match cause {
+            Cause::Message(packet) => Happening::Message(self.packets[packet].envelope.clone()),
+            Cause::Hear(configuration) => {
+                Happening::Hear(self.configurations[configuration].clone())
+            }
+            Cause::Ask { ask, attempt } => Happening::Ask { ask, attempt },
+            Cause::Plain(kind) => Happening::Plain(kind),
+        };
+        let scene = &self.scene;
+        let taken = catch_unwind(AssertUnwindSafe(|| next.take(scene, happening)));
+        let emitted = taken.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Err(format!("a member stopped: {}", text.unwrap_or_default()))
+        })?;
+        let packets = emitted.packets.into_iter();
+        let sent = packets.map(|packet| (link_of(&packet), self.packets.put(packet).0));
+        let outcome = Outcome {
+            sent: sent.collect(),
+            node: self.node(next),
+            events: emitted.events,
+            reports: emitted.reports,
+        };
+        let number = self.outcomes.len() as u32;
+        self.outcomes.push(Arc::new(outcome));
+        self.known_outcomes.insert(key, number);
+        Ok(number)
+    }
+
+    fn send(&mut self, state: &mut State, link: usize, packet: u32) {
+        if !self.scene.scenario.is_fifo {
+            state.links[0] = self.queues.add(state.links[0], packet);
+        } else if self.hears(state, packet) {
+            let queue = self
+                .queues
+                .push(state.links[link], packet, &mut self.packets);
+            state.links[link] = queue;
+        }
+    }
+
+    /// Whether a message is not refused for ever: its receiver lives, and has not left its epoch.
+    fn hears(&self, state: &State, packet: u32) -> bool {
+        let packet = &self.packets[packet];
+        let place = packet.to.0 as usize - 1;
+        let brief = self.brief(state, place);
+        let is_old = packet.envelope.epoch < brief.epoch;
+        place < self.count() && brief.is_up && !(is_old && self.scene.guards.has(Guard::EpochCheck))
+    }
+
+    /// A member has left its epoch or is down: of what is under way to it much is lost.
+    fn cut_links(&mut self, state: &mut State, place: usize) {
+        let is_fifo = self.scene.scenario.is_fifo;
+        for link in links_to(place).filter(|_| is_fifo) {
+            state.links[link] = self.cut_link(state, state.links[link]);
+        }
+        if !is_fifo {
+            state.links[0] = self.cut_link(state, state.links[0]);
+        }
+    }
+
+    fn cut_link(&mut self, state: &State, queue: u32) -> u32 {
+        let list = self.queues.list(queue);
+        let kept: Vec<u32> = list
+            .iter()
+            .copied()
+            .filter(|packet| self.hears(state, *packet))
+            .collect();
+        match kept.len() == list.len() {
+            true => queue,
+            false => self.queues.put(kept),
+        }
+    }
+
+    /// What a member says of the newest epoch, as far as the controller looks at it.
+    fn report(&mut self, state: &mut State, place: usize, report: Report) {
+        let matters = match report {
+            Report::SyncDone { epoch, .. } => epoch == self.newest(state).epoch,
+            Report::Floor { epoch, .. } => {
+                epoch == self.newest(state).epoch && 0 < self.scene.scenario.floors
+            }
+            Report::Adopted { .. } | Report::Differs { .. } => false,
+        };
+        if matters {
+            let mut coordinator = self.coordinators[state.coordinator].clone();
+            coordinator.reports.note(NodeId(place as u32 + 1), report);
+            state.coordinator = self.coordinators.put(coordinator).0;
+        }
+    }
+
+    /// Every strong read that could be answered here and now, at every member.
+    fn observe(&mut self, before: &State, state: &mut State) -> Result<(), String> {
+        let mut is_greater = false;
+        for place in 0..self.count() {
+            let node = state.nodes[place];
+            if node == before.nodes[place] && state.ledger == before.ledger {
+                continue;
+            }
+            let key = u64::from(state.ledger) << 32 | u64::from(node);
+            let ledger = &self.ledgers[state.ledger];
+            let is_compared = !self.compared.insert(key, ());
+            for (place, sight) in self.briefs[node as usize].sights.iter().enumerate() {
+                let Some(sight) = sight else { continue };
+                if !is_compared {
+                    ledger.check_sight(sight, &self.scene.keys[place], EntryId::ZERO)?;
+                }
+                is_greater |= ledger.shown(place) < sight.version;
+            }
+        }
+        // Any order of the reads is possible: first all show, then each must show the greatest.
+        if is_greater {
+            let mut ledger = self.ledgers[state.ledger].clone();
+            for node in state.nodes.iter().take(self.count()) {
+                for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
+                    let version = sight.map_or(EntryId::ZERO, |sight| sight.version);
+                    ledger.show(place, version);
+                }
+            }
+            state.ledger = self.ledgers.put(ledger).0;
+        }
+        let ledger = &self.ledgers[state.ledger];
+        for node in state.nodes.iter().take(self.count()) {
+            for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
+                let greatest = ledger.shown(place);
+                if let Some(sight) = sight.filter(|sight| sight.version < greatest) {
+                    return Err(format!(
+                        "G1: {:?} is shown as of {} though {greatest} had been shown before",
+                        self.scene.keys[place], sight.version
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// G3: nothing is due any more.
+    pub(super) fn check_rest(&self, state: &State) -> Result<(), String> {
+        let newest = self.newest(state);
+        let log = &self.ledgers[state.ledger].log;
+        let last = log.last().map_or(EntryId::ZERO, |last| last.entry.id);
+        let briefs = newest
+            .seats
+            .iter()
+            .map(|seat| (seat, self.brief(state, seat.node.0 as usize - 1)));
+        let takes_part = |(seat, brief): (&Seat, &Brief)| {
+            brief.is_up
+                && brief.identity.incarnation == seat.incarnation
+                && brief.is_ready
+                && seat.role == Role::Serving
+        };
+        if !briefs.clone().all(takes_part) {
+            return Ok(());
+        }
+        for (seat, brief) in briefs {
+            let id = seat.node;
+            if brief.last != last || brief.applied != last {
+                return Err(format!(
+                    "G3: at rest {id} ends at {}, not {last}",
+                    brief.last
+                ));
+            }
+            if brief.holds {
+                return Err(format!("G3: at rest {id} holds what is not settled"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many values of each kind there are, for whoever looks for what makes a search large.
+    pub(super) fn sizes(&self) -> String {
+        format!(
+            "{} members' states, {} outcomes, {} messages, {} queues, {} ledgers",
+            self.nodes.len(),
+            self.outcomes.len(),
+            self.packets.len(),
+            self.queues.len(),
+            self.ledgers.len()
+        )
+    }
+
+    /// A step in words.
+    pub(super) fn describe_action(&self, action: Action) -> String {
+        let name = |place: usize| NodeId(place as u32 + 1);
+        match action {
+            Action::Deliver { packet, .. } => {
+                let Packet { to, envelope } = &self.packets[packet];
+                let (from, epoch) = (envelope.from, envelope.epoch);
+                format!("{from} -> {to} in epoch {epoch}: {:?}", envelope.message)
+            }
+            Action::Ask(ask, place) => {
+                let ask = &self.scene.scenario.asks[ask];
+                format!("{} is asked {ask:?}", name(place))
+            }
+            Action::Hear(place) => format!("{} hears of the newest configuration", name(place)),
+            Action::EndLease(place) => format!("the lease of {} ends", name(place)),
+            Action::Crash(place) => format!("{} crashes", name(place)),
+            Action::Return(place) => format!("{} comes back", name(place)),
+            Action::Publish(shift, floor) => format!("published, {shift:?}, floor raised: {floor}"),
+            Action::Sync(place) => format!("{} syncs one record", name(place)),
+            Action::Promote(place) => format!("{} settles what it holds", name(place)),
+            Action::Tick(place) => format!("{} has waited for a while", name(place)),
+        }
     }
 
     /// The state in a few lines.
-    pub(super) fn describe(&self) -> String {
-        let mut lines = Vec::new();
-        let newest = &self.coordinator.configuration;
-        let seats: Vec<String> = newest
-            .seats
-            .iter()
-            .map(|seat| match seat.role {
-                Role::Serving => seat.node.to_string(),
-                Role::Syncing => format!("{}(s)", seat.node),
-            })
-            .collect();
-        lines.push(format!("    epoch {} [{}]", newest.epoch, seats.join(", ")));
-        for (id, (_, node)) in &self.nodes {
-            let replica = &node.replica;
+    pub(super) fn describe(&self, state: &State) -> String {
+        let newest = self.newest(state);
+        let seats = newest.seats.iter().map(|seat| match seat.role {
+            Role::Serving => seat.node.to_string(),
+            Role::Syncing => format!("{}(s)", seat.node),
+        });
+        let seats: Vec<String> = seats.collect();
+        let mut lines = vec![format!("    epoch {} [{}]", newest.epoch, seats.join(", "))];
+        for place in 0..self.count() {
+            let brief = self.brief(state, place);
             lines.push(format!(
-                "    {id}: {} epoch {} ready {} last {} commit {}",
-                if node.is_up { "up" } else { "down" },
-                replica.epoch(),
-                replica.is_ready(),
-                replica.last(),
-                replica.commit(),
+                "    {}: {} epoch {} ready {} last {} commit {}",
+                brief.identity.node,
+                if brief.is_up { "up" } else { "down" },
+                brief.epoch,
+                brief.is_ready,
+                brief.last,
+                brief.commit,
             ));
         }
         lines.join("\n")

@@ -1,0 +1,384 @@
+//! What one member does with one input: its next state, and what leaves it.
+//!
+//! Nothing here looks at other members, so what a member in one state does with one input is
+//! computed once, however many states of the whole there are in which that happens.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fader_chain::{
+    Change, Configuration, Effect, EntryId, Envelope, Fate, Fill, Identity, Incarnation, Input,
+    Level, Lsn, Mutation, NodeId, Now, Record, Reply, Report, RequestId, Scope, Session as Seen,
+    Token, Tuning, result_key,
+};
+
+use super::ledger::Event;
+use super::node::{Node, Session, Shell, register, replica};
+use super::scenarios::{Ask, Scene};
+
+/// The one client of the model; a request's number is its place among the asks, from 1.
+pub(super) const CLIENT: u128 = 1;
+/// Steps happen now.
+pub(super) const NOW: Now = Now {
+    monotonic: 1_000,
+    wall: 1_000,
+};
+/// A moment later: what rests before it is settled has rested, and nothing is late yet.
+const SOON: Now = Now {
+    monotonic: 1_001,
+    wall: 1_000,
+};
+/// So much later that whatever waits for a while has waited.
+const LATER: Now = Now {
+    monotonic: 10_000,
+    wall: 1_000,
+};
+
+/// A message and whom it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Packet {
+    pub(super) to: NodeId,
+    pub(super) envelope: Envelope,
+}
+
+/// What happens to a member.
+#[derive(Clone, Debug)]
+pub(super) enum Happening {
+    Message(Envelope),
+    /// A request arrives, for the first time or again.
+    Ask {
+        ask: usize,
+        attempt: usize,
+    },
+    Hear(Arc<Configuration>),
+    Plain(Plain),
+}
+
+/// What happens to a member without more to be said.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plain {
+    /// It starts with what it has.
+    Start,
+    /// It starts in a new life.
+    Return,
+    EndLease,
+    Crash,
+    /// One more record becomes durable.
+    Sync,
+    /// The head settles what it holds.
+    Promote,
+    /// What is done after a while: what was not answered is said again.
+    Tick,
+}
+
+/// What leaves a member.
+#[derive(Debug, Default)]
+pub(super) struct Emitted {
+    pub(super) packets: Vec<Packet>,
+    pub(super) events: Vec<Event>,
+    pub(super) reports: Vec<Report>,
+}
+
+/// What a chain of this scenario is tuned to.
+pub(super) fn tuning(scene: &Scene) -> Tuning {
+    Tuning {
+        window_entries: scene.scenario.window,
+        promote_after_ms: 1,
+        digest_ms: match scene.scenario.ticks {
+            true => Tuning::default().digest_ms,
+            false => u64::MAX,
+        },
+        ..Tuning::default()
+    }
+}
+
+impl Node {
+    /// Does what `happening` asks for.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(super) fn take(&mut self, scene: &Scene, happening: Happening) -> Result<Emitted, String> {
+        let mut out = Emitted::default();
+        match happening {
+            Happening::Message(envelope) => {
+                self.step(scene, NOW, Input::Message(envelope), &mut out)?;
+            }
+            Happening::Ask { ask, attempt } => {
+                self.step(scene, NOW, input(scene, ask, attempt), &mut out)?;
+            }
+            Happening::Hear(newest) => {
+                self.step(scene, NOW, Input::Configuration(newest), &mut out)?;
+            }
+            Happening::Plain(kind) => self.take_plain(scene, kind, &mut out)?,
+        }
+        Ok(out)
+    }
+
+    fn take_plain(&mut self, scene: &Scene, kind: Plain, out: &mut Emitted) -> Result<(), String> {
+        match kind {
+            Plain::Start => self.start(scene, out),
+            Plain::Return => {
+                let before = self.replica.identity();
+                let me = Identity {
+                    incarnation: Incarnation(before.incarnation.0 + 1),
+                    ..before
+                };
+                self.replica = replica(me, tuning(scene), &scene.guards);
+                self.unsynced.clear();
+                self.fixed = None;
+                (self.is_up, self.session) = (true, Session::Live);
+                self.start(scene, out)
+            }
+            Plain::EndLease => {
+                self.session = Session::Ended;
+                self.step(scene, NOW, Input::Lease { until: 0 }, out)
+            }
+            Plain::Crash => {
+                (self.is_up, self.session) = (false, Session::Ended);
+                self.unsynced.clear();
+                self.fixed = None;
+                self.replica = replica(self.replica.identity(), tuning(scene), &scene.guards);
+                Ok(())
+            }
+            Plain::Sync => match self.unsynced.pop_front() {
+                Some((lsn, record)) => {
+                    self.durable.take(record);
+                    self.step(scene, NOW, Input::Persisted(lsn), out)
+                }
+                None => Ok(()),
+            },
+            Plain::Promote => self.step(scene, SOON, Input::Flush, out),
+            Plain::Tick => self.step(scene, LATER, Input::Tick, out),
+        }
+    }
+
+    fn start(&mut self, scene: &Scene, out: &mut Emitted) -> Result<(), String> {
+        let recovered = Input::Recovered {
+            durable: self.durable.clone(),
+            applied: self.store.applied,
+            filling: self.store.filling,
+        };
+        self.step(scene, NOW, recovered, out)?;
+        self.step(scene, NOW, Input::Lease { until: u64::MAX }, out)
+    }
+
+    /// One input, what it causes at the member itself, and what it then sends.
+    fn step(
+        &mut self,
+        scene: &Scene,
+        now: Now,
+        input: Input,
+        out: &mut Emitted,
+    ) -> Result<(), String> {
+        let mut inputs = VecDeque::from([input]);
+        let mut is_flushed = false;
+        loop {
+            let input = match inputs.pop_front() {
+                Some(input) => input,
+                None if is_flushed => break,
+                None => Input::Flush,
+            };
+            is_flushed = matches!(input, Input::Flush);
+            let mut effects = Vec::new();
+            let mut shell = Shell {
+                store: &mut self.store,
+                fixed: &mut self.fixed,
+                asks: &scene.scenario.asks,
+            };
+            let result = self.replica.step(now, input, &mut shell, &mut effects);
+            result.map_err(|error| error.to_string())?;
+            let mut persisted = None;
+            for effect in effects {
+                inputs.extend(self.perform(scene, effect, &mut persisted, out)?);
+            }
+            inputs.extend(persisted.map(Input::Persisted));
+        }
+        Ok(())
+    }
+
+    fn perform(
+        &mut self,
+        scene: &Scene,
+        effect: Effect,
+        persisted: &mut Option<Lsn>,
+        out: &mut Emitted,
+    ) -> Result<Option<Input>, String> {
+        match effect {
+            Effect::Persist { lsn, record } => {
+                if let Record::Operation(operation) = &record
+                    && operation.stamp.node == self.replica.identity().node.0
+                {
+                    out.events.push(Event::Stamped(operation.clone()));
+                }
+                let waits = scene.scenario.loses_unsynced && !matches!(record, Record::Epoch(_));
+                if waits || !self.unsynced.is_empty() {
+                    self.unsynced.push_back((lsn, record));
+                } else {
+                    self.durable.take(record);
+                    *persisted = Some(lsn);
+                }
+            }
+            Effect::Send { to, envelope } => out.packets.push(Packet { to, envelope }),
+            Effect::Apply {
+                id: entry,
+                mutations,
+            } => {
+                self.apply(entry, &mutations, out)?;
+                return Ok(Some(Input::Applied(entry)));
+            }
+            Effect::Fill(fill) => {
+                self.fill(scene, fill, out);
+                return Ok(Some(Input::Filled));
+            }
+            Effect::Reply { token, reply } => self.replied(scene, token, reply, out),
+            Effect::Coordinator(report) => out.reports.push(report),
+        }
+        Ok(None)
+    }
+
+    fn apply(
+        &mut self,
+        id: EntryId,
+        mutations: &[Mutation],
+        out: &mut Emitted,
+    ) -> Result<(), String> {
+        let unsynced = self.unsynced.iter().filter_map(|(_, record)| match record {
+            Record::Entry(entry) => Some(entry),
+            _ => None,
+        });
+        let mut logged = self.durable.entries.iter().chain(unsynced);
+        let entry = logged.find(|entry| entry.id == id).cloned();
+        let entry = entry.ok_or_else(|| format!("I4: {id} is applied and was never logged"))?;
+        let rows = Arc::make_mut(&mut self.store.rows);
+        for mutation in mutations {
+            match &mutation.value {
+                Some(value) => rows.insert(mutation.key.clone(), value.clone()),
+                None => rows.remove(&mutation.key),
+            };
+        }
+        self.store.applied = id;
+        self.durable.release(id);
+        // Recovery passes over what has a result.
+        if let Some(name) = entry.request {
+            self.durable.operations.remove(&name);
+        }
+        out.events.push(Event::Committed(entry.clone()));
+        for key in entry.changes.iter().map(Change::key) {
+            self.tell_state(id, key, out);
+        }
+        Ok(())
+    }
+
+    fn tell_state(&self, at: EntryId, key: &Bytes, out: &mut Emitted) {
+        out.events.push(Event::State {
+            at,
+            key: key.clone(),
+            register: register(&self.store, key),
+        });
+    }
+
+    fn fill(&mut self, scene: &Scene, fill: Fill, out: &mut Emitted) {
+        match fill {
+            Fill::Begin => self.store.filling = true,
+            Fill::Range(range) => {
+                let rows = Arc::make_mut(&mut self.store.rows);
+                rows.retain(|key, _| *key < range.start || range.end <= *key);
+                rows.extend(range.rows);
+            }
+            Fill::End { at } => {
+                (self.store.filling, self.store.applied) = (false, at);
+                let rows = &self.store.rows;
+                let operations = &mut self.durable.operations;
+                operations.retain(|name, _| !rows.contains_key(&result_key(*name)));
+                for key in &scene.keys {
+                    self.tell_state(at, key, out);
+                }
+            }
+        }
+    }
+
+    fn replied(&self, scene: &Scene, token: Token, reply: Reply, out: &mut Emitted) {
+        let asks = &scene.scenario.asks;
+        let ask = token.0 as usize % asks.len();
+        let key = match &asks[ask] {
+            Ask::Read { key, .. } => key,
+            _ => &Bytes::new(),
+        };
+        let size = self.replica.configuration().map_or(0, |it| it.size());
+        out.events.push(match reply {
+            Reply::Decided { id: Some(entry) } | Reply::Repeated { id: entry, .. } => {
+                Event::Answered { ask, entry }
+            }
+            Reply::Show { at } => Event::Shown {
+                ask,
+                at,
+                register: self.register_at(at, key),
+            },
+            Reply::Held(receipt) => {
+                let tentative = receipt
+                    .writes
+                    .iter()
+                    .find_map(|written| match written.fate {
+                        Fate::Tentative(stamp) => Some(stamp),
+                        Fate::Settled(..) => None,
+                    });
+                match tentative {
+                    Some(stamp) => Event::Held { ask, stamp },
+                    None => return,
+                }
+            }
+            Reply::ShowRegister(shown) => Event::ShownByQuorum {
+                ask,
+                size,
+                register: shown.register,
+            },
+            Reply::ShowTentative { .. } => {
+                let view = self.replica.tentative_view(&self.store);
+                Event::ShownByQuorum {
+                    ask,
+                    size,
+                    register: register(&*view, key),
+                }
+            }
+            _ => return,
+        });
+    }
+}
+
+/// A request as a member gets it. A retry has a token of its own, and the same name.
+fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
+    let asks = &scene.scenario.asks;
+    let token = Token((ask + asks.len() * attempt) as u64);
+    let request = RequestId {
+        client: CLIENT,
+        seq: ask as u64 + 1,
+        part: 0,
+    };
+    match &asks[ask] {
+        Ask::Read { key, r } => Input::Read {
+            token,
+            scope: Scope::Keys(vec![key.clone()]),
+            level: match r {
+                None => Level::Strong,
+                Some(r) => Level::Eventual {
+                    r: *r,
+                    sloppy: false,
+                },
+            },
+            session: Seen::default(),
+        },
+        Ask::Eventual { w, .. } => Input::Write {
+            token,
+            request: Some(request),
+            w: *w,
+            sloppy: false,
+            session: Seen::default(),
+        },
+        _ => Input::Submit {
+            token,
+            request: Some(request),
+            barrier: Vec::new(),
+        },
+    }
+}
