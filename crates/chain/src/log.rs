@@ -9,6 +9,7 @@
 //! Above an open gap entries are held and not computed: there is no state to compute them on (D9).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::change::Mutation;
 use crate::entry::{Entry, RequestId};
 use crate::message::Scope;
 use crate::record::Lsn;
+use crate::replica::Ahead;
 use crate::runs::Runs;
 use crate::stamp::EntryId;
 use crate::view::{Direction, Layered, Mutations, Scan, View, ViewError, scan_layered};
@@ -329,6 +331,18 @@ impl Log {
 
     fn place(&self, id: EntryId) -> Option<usize> {
         usize::try_from(id.index.checked_sub(self.base.index + 1)?).ok()
+    }
+
+    /// See [`Ahead`]: what newest values and names there are follows from the entries.
+    pub(crate) fn hash_future<H: Hasher>(&self, ahead: &Ahead, persisted: EntryId, state: &mut H) {
+        (self.base, &self.runs, self.applied, &self.names).hash(state);
+        for slot in &self.slots {
+            (&slot.entry, &slot.mutations).hash(state);
+            (persisted < slot.entry.id).then_some(slot.lsn).hash(state);
+            if ahead.time {
+                slot.persisted_at.hash(state);
+            }
+        }
     }
 
     fn rebuild(&mut self) {

@@ -30,11 +30,12 @@ mod session;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Now, Replica, Step};
+use super::{Ahead, Now, Replica, Step};
 use crate::config::{Configuration, NodeId};
 use crate::entry::RequestId;
 use crate::host::Token;
@@ -191,6 +192,41 @@ impl Eventual {
         tokens
             .chain(barriers.map(|barrier| barrier.token))
             .collect()
+    }
+
+    /// See [`Ahead`]: requests count by their order, and what is offered as long as it is held or
+    /// waited for.
+    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
+        self.overlay.hash_future(ahead, self.persisted, state);
+        self.clock.hash_future(state);
+        (&self.quarantine, self.unnamed, &self.fresh, &self.queue).hash(state);
+        let rank = |number: &u64| self.requests.range(..number).count();
+        for (lsn, node, name) in &self.owed {
+            ((self.persisted < *lsn).then_some(lsn), node, name).hash(state);
+        }
+        for (name, offering) in &self.offerings {
+            let wanted = offering.wanted.iter();
+            let wanted = wanted.filter(|number| self.requests.contains_key(number));
+            let wanted: Vec<usize> = wanted.map(rank).collect();
+            if ahead.retries || self.overlay.holds(name) || !wanted.is_empty() {
+                (name, wanted).hash(state);
+                offering.hash_future(ahead, state);
+            }
+        }
+        for request in self.requests.values() {
+            request.hash(state);
+        }
+        (&self.reads, &self.probes, &self.barriers, &self.outcomes).hash(state);
+        if ahead.claims {
+            (self.number, self.requests.keys().next()).hash(state);
+        }
+        if ahead.time {
+            (self.promoted_at, self.persisted).hash(state);
+        }
+    }
+
+    pub(super) fn hash_exchange<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
+        self.exchange.hash_future(ahead, size, state);
     }
 
     fn next_number(&mut self) -> u64 {

@@ -8,11 +8,12 @@
 //!   engine to have it, so that whoever was answered can read it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Effect, Replica, Reply, Step};
+use super::{Ahead, Effect, Replica, Reply, Step};
 use crate::change::{Change, Mutation, apply};
 use crate::config::{NodeId, Wiring};
 use crate::entry::{Entry, RequestId};
@@ -65,6 +66,37 @@ pub(super) struct Writes {
 }
 
 impl Writes {
+    /// See [`Ahead`]: a flush leaves nothing unsaid, so what was said follows from what is here.
+    /// A confirmation counts as far as it is above the commit id; for what a joining member is kept
+    /// entries, wherever it is.
+    pub(super) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &Ahead,
+        commit: EntryId,
+        joining: Option<NodeId>,
+        state: &mut H,
+    ) {
+        for (node, follower) in &self.followers {
+            (node, follower.sent).hash(state);
+            let is_greeted = follower.sent.is_none() && follower.said_at.is_some();
+            is_greeted.hash(state);
+        }
+        for (node, confirmed) in &self.confirmed {
+            let confirmed = match joining == Some(*node) {
+                true => *confirmed,
+                false => commit.max(*confirmed),
+            };
+            if confirmed != commit {
+                (node, confirmed).hash(state);
+            }
+        }
+        (&self.waiting, self.resend_due).hash(state);
+        if ahead.time {
+            (&self.followers, &self.confirmed, self.confirm_sent).hash(state);
+            (self.told_upstream, self.progress_at).hash(state);
+        }
+    }
+
     pub(super) fn on_epoch(&mut self, same_epoch: bool) {
         let confirmed = std::mem::take(&mut self.confirmed);
         *self = Writes {

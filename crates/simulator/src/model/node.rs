@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, Direction, Durable, ElementOp, EntryId, Guards, Host, Identity, Lsn,
-    Marks, Operation, Record, Register, Replica, Scan, Scope, Settled, Token, Tuning, View,
-    ViewError,
+    Accepted, Ahead, Change, Decided, Direction, Durable, ElementOp, EntryId, Guards, Host,
+    Identity, Lsn, Marks, Operation, Record, Register, Replica, Scan, Scope, Settled, Token,
+    Tuning, View, ViewError,
 };
 
-use super::scenarios::Ask;
-use super::step::NOW;
+use super::scenarios::{Ask, Scene};
+use super::step::{NOW, tuning};
 use super::table::hash;
 
 /// A member's engine.
@@ -52,6 +52,7 @@ pub(super) enum Session {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) replica: Replica,
+    pub(super) ahead: Ahead,
     pub(super) store: Store,
     pub(super) fixed: Option<Store>,
     /// What is durable.
@@ -65,7 +66,7 @@ pub(super) struct Node {
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self.is_up {
-            true => self.replica.hash(state),
+            true => self.replica.hash_future(&self.ahead, state),
             false => self.replica.identity().hash(state),
         }
         self.fixed.hash(state);
@@ -107,9 +108,10 @@ pub(super) struct Brief {
 
 impl Node {
     /// A member with an empty disk, which has not started.
-    pub(super) fn new(me: Identity, tuning: Tuning, guards: &Guards) -> Self {
+    pub(super) fn new(me: Identity, scene: &Scene) -> Self {
         Node {
-            replica: replica(me, tuning, guards),
+            replica: replica(me, tuning(scene), &scene.guards),
+            ahead: scene.ahead(),
             store: Store::default(),
             fixed: None,
             durable: Durable::default(),

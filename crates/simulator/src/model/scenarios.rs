@@ -1,7 +1,7 @@
 //! The scenarios of the model: scopes small enough to be searched to the end.
 
 use bytes::Bytes;
-use fader_chain::{Guards, Wiring};
+use fader_chain::{Ahead, Guards, Wiring};
 
 /// What a client may ask, once and again under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +128,19 @@ impl Scene {
             scenario: scenario.clone(),
             guards: guards.clone(),
             keys,
+        }
+    }
+
+    /// What may come to a member.
+    pub(super) fn ahead(&self) -> Ahead {
+        let asks = &self.scenario.asks;
+        Ahead {
+            writes: asks.iter().any(|ask| matches!(ask, Ask::Eventual { .. })),
+            claims: asks
+                .iter()
+                .any(|ask| matches!(ask, Ask::Read { r: Some(_), .. })),
+            retries: 0 < self.scenario.retries,
+            time: self.scenario.ticks || 0 < self.scenario.floors,
         }
     }
 

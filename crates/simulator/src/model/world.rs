@@ -16,7 +16,7 @@ use super::ledger::{Event, Ledger};
 use super::links::{Links, Queues, link_of, links_to};
 use super::node::{Brief, Node, Session};
 use super::scenarios::{Ask, Scene};
-use super::step::{Happening, Packet, Plain, tuning};
+use super::step::{Happening, Packet, Plain};
 use super::table::{Pool, Table, hash};
 
 /// Members of a scenario at most.
@@ -178,11 +178,7 @@ impl World {
             configuration: configuration.clone(),
             reports: Reports::default(),
         };
-        let nothing = self.node(Node::new(
-            identity(0),
-            tuning(&self.scene),
-            &self.scene.guards,
-        ));
+        let nothing = self.node(Node::new(identity(0), &self.scene));
         let mut state = State {
             nodes: [nothing; MEMBERS_MAX],
             links: [0; _],
@@ -198,8 +194,7 @@ impl World {
             },
         };
         for number in 0..self.count() {
-            let tuning = tuning(&self.scene);
-            let node = Node::new(identity(number), tuning, &self.scene.guards);
+            let node = Node::new(identity(number), &self.scene);
             state.nodes[number] = self.node(node);
             self.happen(&mut state, number, Cause::Plain(Plain::Start))?;
         }
@@ -497,7 +492,12 @@ impl World {
             self.report(state, place, *report);
         }
         for (link, packet) in &outcome.sent {
-            self.send(state, *link, *packet);
+            if !self.is_instant(*packet) {
+                self.send(state, *link, *packet);
+            } else if self.is_heard(state, *packet) {
+                let place = self.packets[*packet].to.0 as usize - 1;
+                self.happen(state, place, Cause::Message(*packet))?;
+            }
         }
         Ok(())
     }
@@ -547,6 +547,23 @@ impl World {
                 .push(state.links[link], packet, &mut self.packets);
             state.links[link] = queue;
         }
+    }
+
+    /// Whether a message arrives with the step that sends it, or never: an overlay that holds
+    /// nothing, where nobody claims a quorum by it.
+    fn is_instant(&self, packet: u32) -> bool {
+        let scenario = &self.scene.scenario;
+        let message = &self.packets[packet].envelope.message;
+        let is_empty =
+            matches!(message, Message::Overlay { operations, .. } if operations.is_empty());
+        is_empty && scenario.is_fifo && !self.scene.ahead().claims
+    }
+
+    /// Whether the receiver takes part in the message's epoch now.
+    fn is_heard(&self, state: &State, packet: u32) -> bool {
+        let Packet { to, envelope } = &self.packets[packet];
+        let brief = self.brief(state, to.0 as usize - 1);
+        brief.is_ready && brief.epoch == envelope.epoch
     }
 
     /// Whether a message is not refused for ever: its receiver lives, and has not left its epoch.

@@ -6,6 +6,7 @@
 //!   restart the clock goes on from that bound.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use crate::config::NodeId;
 use crate::record::Lsn;
@@ -77,6 +78,16 @@ impl Clock {
         let offset = i128::from(clock) - i128::from(now.monotonic);
         let known = self.peers.entry(peer).or_insert(offset);
         *known = offset.max(*known);
+    }
+
+    /// See [`Ahead`](crate::replica::Ahead): peers whose clocks are all equal say nothing.
+    pub(super) fn hash_future<H: Hasher>(&self, state: &mut H) {
+        (self.last, self.durable, self.reserved).hash(state);
+        let mut offsets = self.peers.values();
+        let first = offsets.next();
+        if offsets.any(|offset| Some(offset) != first) {
+            self.peers.hash(state);
+        }
     }
 
     /// Peers' clocks are compared anew in every epoch.

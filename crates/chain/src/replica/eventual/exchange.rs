@@ -2,13 +2,14 @@
 //! with every quorum that may still be claimed when members may have come (EX-2).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::config::{Configuration, NodeId};
 use crate::guard::Guard;
 use crate::message::Message;
 use crate::operation::Operation;
-use crate::replica::{Replica, Step};
+use crate::replica::{Ahead, Replica, Step};
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
@@ -49,6 +50,23 @@ impl Exchange {
 
     pub(super) fn on_heard(&mut self, from: NodeId) {
         self.adopted.insert(from);
+    }
+
+    /// See [`Ahead`]: once all are known to have adopted the epoch, earlier ones are over.
+    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
+        if ahead.claims || ahead.time {
+            self.merged.hash(state);
+        }
+        if ahead.time {
+            self.said_at.hash(state);
+        }
+        let is_over = size <= self.adopted.len() + 1;
+        if ahead.writes {
+            is_over.hash(state);
+        }
+        if ahead.writes && !is_over {
+            (&self.adopted, &self.earlier, self.knows_earlier).hash(state);
+        }
     }
 
     /// Whether `held`, of which there are `w` at least, meet min(w, N) members of every

@@ -1,6 +1,7 @@
 //! Offering operations to all members, and holding what others offer (EV-3).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::overlay::committed_register;
@@ -10,7 +11,7 @@ use crate::guard::Guard;
 use crate::message::Message;
 use crate::operation::Operation;
 use crate::record::{Lsn, Record};
-use crate::replica::{Replica, Step};
+use crate::replica::{Ahead, Replica, Step};
 use crate::results;
 use crate::view::ViewError;
 
@@ -31,6 +32,14 @@ pub(super) struct Offering {
 }
 
 impl Offering {
+    /// See [`Ahead`].
+    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
+        (&self.operation, &self.held).hash(state);
+        if ahead.time {
+            self.said_at.hash(state);
+        }
+    }
+
     pub(super) fn on_epoch(&mut self) {
         self.held.clear();
         self.said_at = None;
@@ -85,8 +94,9 @@ impl Replica {
         }
     }
 
-    /// A new epoch: everything that is offered is offered anew.
+    /// A new epoch: everything that is still offered is offered anew.
     pub(super) fn offer_anew(&mut self) {
+        self.end_offerings();
         let eventual = &mut self.eventual;
         eventual.fresh = eventual.offerings.keys().copied().collect();
         for name in eventual.offerings.keys() {

@@ -7,6 +7,7 @@
 //!   name is settled (D2, D4, PR-6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::message::Scope;
 use crate::operation::Operation;
 use crate::record::Lsn;
 use crate::register::Register;
+use crate::replica::Ahead;
 use crate::stamp::Stamp;
 use crate::view::{Direction, Scan, View, ViewError, merge_scans};
 
@@ -171,6 +173,16 @@ impl Overlay {
             };
             if let Some(held) = self.remove(&operation.name) {
                 self.insert(Arc::new(pruned), held.lsn, held.since);
+            }
+        }
+    }
+
+    /// See [`Ahead`].
+    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, durable: Lsn, state: &mut H) {
+        for held in self.held.values() {
+            (&held.operation, (durable < held.lsn).then_some(held.lsn)).hash(state);
+            if ahead.time {
+                held.since.hash(state);
             }
         }
     }

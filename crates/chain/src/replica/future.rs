@@ -1,0 +1,48 @@
+//! What of a replica can still make a difference to what it does: by this the exhaustive model
+//! tells states apart (docs/protocol/checked.md).
+//!
+//! Left out is what is derived from the rest at the end of a step that flushed, what is counted
+//! for people, the numbers of records that are durable, and what only those inputs look at that
+//! [`Ahead`] rules out. Two replicas that hash alike answer all other inputs alike.
+//!
+//! Deliberately absent: mutants. A guard that is removed may make what is left out matter; the
+//! model then searches fewer states than there are, and what it finds is still there.
+
+use std::hash::{Hash, Hasher};
+
+use super::{Phase, Replica};
+
+/// What may still come to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Eventual writes.
+    pub writes: bool,
+    /// Reads with a quorum, and barriers.
+    pub claims: bool,
+    /// Requests that arrive again.
+    pub retries: bool,
+    /// Time: ticks, leases' ends, bounds in milliseconds.
+    pub time: bool,
+}
+
+impl Replica {
+    /// Hashes what can still make a difference, if no more than `ahead` comes.
+    pub fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
+        (self.me, self.phase, &self.configuration, self.lease_until).hash(state);
+        self.log.hash_future(ahead, self.persisted, state);
+        (self.persisted, self.commit, self.applying).hash(state);
+        let inherits = self.phase == Phase::Ready && self.commit < self.inherited;
+        inherits.then_some(self.inherited).hash(state);
+        self.early.hash(state);
+        let joining = self.adopted().and_then(|adopted| adopted.syncing());
+        self.writes.hash_future(ahead, self.commit, joining, state);
+        self.reads.hash(state);
+        self.joining.hash(state);
+        self.eventual.hash_future(ahead, state);
+        let size = self.configuration.as_ref().map_or(0, |it| it.size());
+        self.eventual.hash_exchange(ahead, size, state);
+        if ahead.time {
+            (&self.collect, &self.digests, self.lsn).hash(state);
+        }
+    }
+}
