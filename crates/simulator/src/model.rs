@@ -7,14 +7,17 @@
 //! trace to a violation is a shortest one, and a search that ends has seen everything its scenario
 //! allows.
 //!
-//! What is reduced, and why nothing is lost by it: disks sync at once unless the scenario loses
-//! what is not synced; what a step gathered is sent with it; reads that need no message are made
-//! in every state at every member that could answer one, which only makes what later reads must
-//! show greater earlier. Two states are told apart by 128 bits of hash.
+//! What is left out, and why nothing is lost by it, is docs/protocol/checked.md's ("What the model
+//! leaves out"). A state is a few numbers: members' states, queues and ledgers are kept once, and
+//! what a member in one state does with one input is computed once, by the real core. Two states
+//! are told apart by 64 bits of hash.
 //!
-//! Deliberately absent: time. Leases end by a step of their own, and nothing is retried by a timer:
-//! a message that may arrive at any time covers that.
+//! Deliberately absent: time, but for scenarios with ticks. Leases end by a step of their own; what
+//! rests before it is settled has rested whenever the head settles it.
 
+mod actions;
+mod checks;
+mod eager;
 mod explore;
 mod ledger;
 mod links;
@@ -25,7 +28,7 @@ mod table;
 mod world;
 
 pub use explore::{Found, Limits, Outcome, explore};
-pub use scenarios::{Scenario, scenarios};
+pub use scenarios::{Ask, Delivery, Scenario, scenarios};
 
 /// What goes wrong in the scenario called `name` without `guards`, if anything does.
 pub fn catches(guards: &fader_chain::Guards, name: &str) -> Option<String> {

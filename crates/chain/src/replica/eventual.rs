@@ -196,10 +196,22 @@ impl Eventual {
 
     /// See [`Ahead`]: requests count by their order, and what is offered as long as it is held or
     /// waited for.
-    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
+    pub(super) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &Ahead,
+        is_logged: impl Fn(&RequestId) -> bool,
+        state: &mut H,
+    ) {
         self.overlay.hash_future(ahead, self.persisted, state);
-        self.clock.hash_future(state);
-        (&self.quarantine, self.unnamed, &self.fresh, &self.queue).hash(state);
+        if ahead.writes {
+            self.clock.hash_future(state);
+        }
+        (&self.quarantine, self.unnamed, &self.fresh).hash(state);
+        for name in &self.queue {
+            if self.overlay.holds(name) && !is_logged(name) {
+                name.hash(state);
+            }
+        }
         let rank = |number: &u64| self.requests.range(..number).count();
         for (lsn, node, name) in &self.owed {
             ((self.persisted < *lsn).then_some(lsn), node, name).hash(state);
@@ -209,8 +221,9 @@ impl Eventual {
             let wanted = wanted.filter(|number| self.requests.contains_key(number));
             let wanted: Vec<usize> = wanted.map(rank).collect();
             if ahead.retries || self.overlay.holds(name) || !wanted.is_empty() {
+                let counts = ahead.retries || !wanted.is_empty();
                 (name, wanted).hash(state);
-                offering.hash_future(ahead, state);
+                offering.hash_future(ahead, counts, state);
             }
         }
         for request in self.requests.values() {
@@ -226,7 +239,9 @@ impl Eventual {
     }
 
     pub(super) fn hash_exchange<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
-        self.exchange.hash_future(ahead, size, state);
+        let writes = ahead.writes || !self.requests.is_empty();
+        let ahead = Ahead { writes, ..*ahead };
+        self.exchange.hash_future(&ahead, size, state);
     }
 
     fn next_number(&mut self) -> u64 {

@@ -11,6 +11,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::{Phase, Replica};
+use crate::entry::RequestId;
 
 /// What may still come to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,8 @@ impl Replica {
         self.writes.hash_future(ahead, self.commit, joining, state);
         self.reads.hash(state);
         self.joining.hash(state);
-        self.eventual.hash_future(ahead, state);
+        let is_settled = |name: &RequestId| self.log.named(name).is_some();
+        self.eventual.hash_future(ahead, is_settled, state);
         let size = self.configuration.as_ref().map_or(0, |it| it.size());
         self.eventual.hash_exchange(ahead, size, state);
         if ahead.time {

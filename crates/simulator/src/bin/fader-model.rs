@@ -9,22 +9,29 @@ use std::thread;
 
 use clap::Parser;
 use fader_chain::Guards;
-use fader_simulator::model::{Limits, Outcome, Scenario, explore, scenarios};
+use fader_simulator::model::{Delivery, Limits, Outcome, Scenario, explore, scenarios};
 
 /// Searches every state that small chains of the real core can get into.
 #[derive(Parser)]
 struct Cli {
     /// Only these scenarios.
     names: Vec<String>,
-    /// Only the scenarios that take seconds.
+    /// Only the scenarios that every merge searches.
     #[arg(long)]
     quick: bool,
     /// Names the scenarios.
     #[arg(long)]
     list: bool,
     /// Gives up a search after so many states.
-    #[arg(long, default_value_t = 8_000_000)]
+    #[arg(long, default_value_t = 40_000_000)]
     states: usize,
+    /// Messages arrive one by one, where they would arrive together: many more states, and the
+    /// same verdicts.
+    #[arg(long)]
+    in_order: bool,
+    /// Says how many different parts the states are made of.
+    #[arg(long)]
+    sizes: bool,
     /// Searches at a time.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -49,6 +56,11 @@ fn main() -> ExitCode {
         "{:24} {:>9} {:>11} {:>5}",
         "scenario", "states", "transitions", "depth"
     );
+    for scenario in &mut wanted {
+        if cli.in_order && scenario.delivery == Delivery::Together {
+            scenario.delivery = Delivery::InOrder;
+        }
+    }
     wanted.reverse();
     let queue = Mutex::new(wanted);
     let next = || queue.lock().ok()?.pop();
@@ -57,7 +69,7 @@ fn main() -> ExitCode {
         let worker = || {
             let mut unclean = 0;
             while let Some(scenario) = next() {
-                unclean += usize::from(!search(&scenario, limits));
+                unclean += usize::from(!search(&scenario, limits, cli.sizes));
             }
             unclean
         };
@@ -72,7 +84,7 @@ fn main() -> ExitCode {
 }
 
 /// Searches one scenario and says how it ended; whether to its end and without a violation.
-fn search(scenario: &Scenario, limits: Limits) -> bool {
+fn search(scenario: &Scenario, limits: Limits, sizes: bool) -> bool {
     let found = explore(scenario, &Guards::default(), limits);
     let outcome = match &found.outcome {
         Outcome::Exhausted => "exhausted".to_owned(),
@@ -83,7 +95,7 @@ fn search(scenario: &Scenario, limits: Limits) -> bool {
         "{:24} {:>9} {:>11} {:>5} {outcome}",
         scenario.name, found.states, found.transitions, found.depth,
     );
-    if std::env::var_os("SIZES").is_some() {
+    if sizes {
         println!("    {}", found.sizes);
     }
     matches!(found.outcome, Outcome::Exhausted)

@@ -2,9 +2,10 @@
 
 use fader_chain::Guards;
 
+use super::actions::Action;
 use super::scenarios::{Scenario, Scene};
 use super::table::{Table, hash};
-use super::world::{Action, State, World};
+use super::world::{State, World};
 
 /// When a search is cut off.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use fader_chain::{Change, Entry, EntryId, Operation, Register, RequestId, View, 
 use fader_chain::{Direction, Scan, Stamp};
 
 use super::node::{Sight, decide, pairs_hash};
-use super::scenarios::{Ask, Scene, keys_of};
+use super::scenarios::{Ask, KEYS_MAX, Scene, keys_of};
 use super::step::CLIENT;
 use super::table::hash;
 
@@ -32,7 +32,10 @@ pub(super) enum Event {
     /// It answered a strong write.
     Answered { ask: usize, entry: EntryId },
     /// It acknowledged an eventual write.
-    Held { ask: usize, stamp: Stamp },
+    Held {
+        ask: usize,
+        stamps: Vec<(Bytes, Stamp)>,
+    },
     /// It answered a read with the state at an id.
     Shown {
         ask: usize,
@@ -69,16 +72,16 @@ pub(super) struct Known {
     pub(super) sent: u8,
     /// It was answered: strong ones with their entry.
     pub(super) answered: Option<EntryId>,
-    /// The stamp of an eventual write, once it is acknowledged.
-    pub(super) stamp: Option<Stamp>,
+    /// The stamps of an eventual write, once it is acknowledged, by register.
+    pub(super) stamps: [Option<Stamp>; KEYS_MAX],
     /// What had been shown of the register when a read began.
     pub(super) began: EntryId,
     /// The greatest stamp on its registers that was acknowledged when it was first sent.
     pub(super) above: Stamp,
     /// Which asks had been acknowledged as eventual writes when it was first sent, by bits.
     pub(super) before: u32,
-    /// An eventual write was stamped: later attempts may be stamped again.
-    pub(super) is_stamped: bool,
+    /// An eventual write was stamped, by register: later attempts may be stamped again.
+    pub(super) is_stamped: [bool; KEYS_MAX],
 }
 
 /// The committed log, and what was shown of it.
@@ -118,7 +121,7 @@ impl Ledger {
         let asks = &scene.scenario.asks;
         let known = self.known[ask];
         if known.sent == 0 {
-            let (above, before) = (self.held_on(asks, ask), self.held());
+            let (above, before) = (self.held_on(scene, ask), self.held());
             let began = match &asks[ask] {
                 Ask::Read { key, .. } => self.shown(scene.place(key)),
                 _ => EntryId::ZERO,
@@ -141,11 +144,15 @@ impl Ledger {
         let asks = &scene.scenario.asks;
         for event in events {
             match event {
-                Event::Stamped(operation) => self.check_stamping(asks, operation)?,
+                Event::Stamped(operation) => self.check_stamping(scene, operation)?,
                 Event::Committed(entry) => self.commit(entry, asks)?,
                 Event::State { at, key, register } => self.check_state(*at, key, register)?,
                 Event::Answered { ask, entry } => self.answer(scene, *ask, *entry)?,
-                Event::Held { ask, stamp } => self.known[*ask].stamp = Some(*stamp),
+                Event::Held { ask, stamps } => {
+                    for (key, stamp) in stamps {
+                        self.known[*ask].stamps[scene.place(key)] = Some(*stamp);
+                    }
+                }
                 Event::Shown { ask, at, register } => {
                     let Ask::Read { key, .. } = &asks[*ask] else {
                         continue;
@@ -157,14 +164,15 @@ impl Ledger {
                         pairs: pairs_hash(register),
                     };
                     self.check_sight(&sight, key, began)?;
-                    self.show(scene.place(key), sight.version);
+                    let version = self.version_of(&sight, key);
+                    self.show(scene.place(key), version);
                     self.known[*ask].answered = Some(*at);
                 }
                 Event::ShownByQuorum {
                     ask,
                     size,
                     register,
-                } => self.check_covers(asks, *ask, *size, register)?,
+                } => self.check_covers(scene, *ask, *size, register)?,
             }
         }
         self.forget(scene);
@@ -198,14 +206,16 @@ impl Ledger {
                 }
                 Ask::Eventual { .. } => {
                     (known.above, known.before) = (Stamp::ZERO, 0);
-                    known.is_stamped |= !retries && 0 < known.sent;
+                    if !retries && 0 < known.sent {
+                        known.is_stamped = [true; KEYS_MAX];
+                    }
                     // Looked at by writes and quorums' reads that begin later, and by those reads.
                     let matters = |(it, its): (&Ask, &Known)| match it {
                         Ask::Read { r, .. } => r.is_some() && its.answered.is_none(),
                         other => other.is_strong_write() && its.sent == 0,
                     };
                     if !others().any(matters) {
-                        known.stamp = None;
+                        known.stamps = [None; KEYS_MAX];
                     }
                 }
                 _ => {
@@ -217,7 +227,7 @@ impl Ledger {
                         known.above = Stamp::ZERO;
                     }
                     let stamps = |(it, its): (&Ask, &Known)| {
-                        matches!(it, Ask::Eventual { .. }) && !its.is_stamped
+                        matches!(it, Ask::Eventual { .. }) && its.is_stamped != [true; KEYS_MAX]
                     };
                     if !others().any(stamps) {
                         known.answered = None;
@@ -242,12 +252,14 @@ impl Ledger {
     }
 
     /// G2 (a): an eventual write is stamped above every strong one that was acknowledged.
-    fn check_stamping(&mut self, asks: &[Ask], operation: &Operation) -> Result<(), String> {
+    fn check_stamping(&mut self, scene: &Scene, operation: &Operation) -> Result<(), String> {
         let ask = operation.name.seq as usize - 1;
-        if operation.name.client != CLIENT || self.known[ask].is_stamped {
+        let place = scene.place(&operation.key);
+        if operation.name.client != CLIENT || self.known[ask].is_stamped[place] {
             return Ok(());
         }
-        self.known[ask].is_stamped = true;
+        self.known[ask].is_stamped[place] = true;
+        let asks = &scene.scenario.asks;
         let acknowledged = asks.iter().zip(&self.known);
         let acknowledged = acknowledged
             .filter(|(ask, _)| ask.is_strong_write() && keys_of(ask).contains(&&operation.key))
@@ -277,24 +289,22 @@ impl Ledger {
     /// G4: a quorum's read shows what was acknowledged by a quorum before it began.
     fn check_covers(
         &mut self,
-        asks: &[Ask],
+        scene: &Scene,
         ask: usize,
         size: usize,
         shown: &Register,
     ) -> Result<(), String> {
+        let asks = &scene.scenario.asks;
         let Ask::Read { key, r: Some(r) } = &asks[ask] else {
             return Ok(());
         };
         let before = self.known[ask].before;
         for (place, other) in asks.iter().enumerate() {
-            let Ask::Eventual {
-                key: written, w, ..
-            } = other
-            else {
+            let Ask::Eventual { keys, w, .. } = other else {
                 continue;
             };
-            let is_quorum = size < w + r && written == key && before & 1 << place != 0;
-            let stamp = self.known[place].stamp.unwrap_or_default();
+            let is_quorum = size < w + r && keys.contains(key) && before & 1 << place != 0;
+            let stamp = self.known[place].stamps[scene.place(key)].unwrap_or_default();
             if is_quorum && shown.newest() < stamp {
                 return Err(format!(
                     "G4: {shown:?} is shown, {stamp:?} was acknowledged"
@@ -313,7 +323,8 @@ impl Ledger {
         key: &Bytes,
         began: EntryId,
     ) -> Result<(), String> {
-        let Sight { at, version, pairs } = *sight;
+        let Sight { at, pairs, .. } = *sight;
+        let version = self.version_of(sight, key);
         if version < began {
             return Err(format!(
                 "G1: {key:?} is shown as of {version} though {began} had been shown before"
@@ -445,6 +456,15 @@ impl Ledger {
         Some(&self.log.get(place)?.registers)
     }
 
+    /// The version of what is shown: of a register that was collected there is none left, and it
+    /// stands for what the log had there.
+    pub(super) fn version_of(&self, sight: &Sight, key: &Bytes) -> EntryId {
+        match sight.version == EntryId::ZERO {
+            true => self.version_at(key, sight.at),
+            false => sight.version,
+        }
+    }
+
     /// The version that `key` has in the committed prefix up to `at`.
     fn version_at(&self, key: &Bytes, at: EntryId) -> EntryId {
         let register = self.state_at(at).and_then(|registers| registers.get(key));
@@ -452,22 +472,18 @@ impl Ledger {
     }
 
     /// The greatest stamp of acknowledged eventual writes of the registers that `ask` is about.
-    fn held_on(&self, asks: &[Ask], ask: usize) -> Stamp {
-        let keys = keys_of(&asks[ask]);
-        let of_keys = asks
-            .iter()
-            .zip(&self.known)
-            .filter(|(other, _)| keys_of(other).iter().any(|key| keys.contains(key)));
-        of_keys
-            .filter_map(|(_, known)| known.stamp)
-            .max()
-            .unwrap_or_default()
+    fn held_on(&self, scene: &Scene, ask: usize) -> Stamp {
+        let keys = keys_of(&scene.scenario.asks[ask]);
+        let places = keys.into_iter().map(|key| scene.place(key));
+        let stamps =
+            places.flat_map(|place| self.known.iter().filter_map(move |it| it.stamps[place]));
+        stamps.max().unwrap_or_default()
     }
 
     /// The asks that were acknowledged as eventual writes, by bits.
     fn held(&self) -> u32 {
         let held = self.known.iter().enumerate();
-        held.filter(|(_, known)| known.stamp.is_some())
+        held.filter(|(_, known)| known.stamps.iter().any(Option::is_some))
             .fold(0, |bits, (ask, _)| bits | 1 << ask)
     }
 

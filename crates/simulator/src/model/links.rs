@@ -1,7 +1,4 @@
 //! Messages under way: queues between members, or one bag of all.
-//!
-//! Between two members there are two queues, one for the log and one for eventual operations: the
-//! protocol relies on no order between the two, and states that differ in it only are one.
 
 use fader_chain::{Envelope, Message, NodeId};
 
@@ -9,32 +6,18 @@ use super::step::Packet;
 use super::table::{Pool, Table};
 use super::world::MEMBERS_MAX;
 
-const PAIRS: usize = MEMBERS_MAX * MEMBERS_MAX;
-
 /// The queues of a state, by number; a bag is the first of them.
-pub(super) type Links = [u32; 2 * PAIRS];
+pub(super) type Links = [u32; MEMBERS_MAX * MEMBERS_MAX];
 
 /// The queue of `packet`.
 pub(super) fn link_of(packet: &Packet) -> usize {
     let place = |node: NodeId| node.0 as usize - 1;
-    let pair = place(packet.to) * MEMBERS_MAX + place(packet.envelope.from);
-    match packet.envelope.message {
-        Message::Offer { .. }
-        | Message::Held { .. }
-        | Message::Promote { .. }
-        | Message::Show { .. }
-        | Message::Shown { .. }
-        | Message::Overlay { .. }
-        | Message::Gather { .. }
-        | Message::Gathered { .. } => PAIRS + pair,
-        _ => pair,
-    }
+    place(packet.to) * MEMBERS_MAX + place(packet.envelope.from)
 }
 
 /// The queues to the member in this place.
 pub(super) fn links_to(place: usize) -> impl Iterator<Item = usize> {
-    let pairs = place * MEMBERS_MAX..(place + 1) * MEMBERS_MAX;
-    pairs.clone().chain(pairs.map(|pair| PAIRS + pair))
+    place * MEMBERS_MAX..(place + 1) * MEMBERS_MAX
 }
 
 /// All queues that are met in a search, the empty one first.
@@ -109,9 +92,9 @@ impl Queues {
         self.lists.put(list).0
     }
 
-    /// The bag without `packet`.
-    pub(super) fn without(&mut self, bag: u32, packet: u32) -> u32 {
-        let kept = self.lists[bag].iter().copied();
+    /// The queue or bag without `packet`.
+    pub(super) fn without(&mut self, queue: u32, packet: u32) -> u32 {
+        let kept = self.lists[queue].iter().copied();
         let kept = kept.filter(|it| *it != packet).collect();
         self.put(kept)
     }

@@ -72,8 +72,13 @@ impl Hash for Node {
         self.fixed.hash(state);
         self.unsynced.hash(state);
         self.store.hash(state);
-        self.durable.hash(state);
-        (self.is_up, self.session).hash(state);
+        let durable = &self.durable;
+        (&durable.configuration, &durable.entries, durable.before).hash(state);
+        (&durable.runs, &durable.operations).hash(state);
+        if self.ahead.writes {
+            durable.clock_bound.hash(state);
+        }
+        (self.is_up, self.session, self.ahead.writes).hash(state);
     }
 }
 
@@ -213,7 +218,10 @@ pub(super) fn decide(ask: &Ask, newest: &dyn View) -> (Vec<(Bytes, Vec<ElementOp
     let has = |key| !register(newest, key).is_empty();
     let (yes, no) = (Bytes::from_static(b"yes"), Bytes::from_static(b"no"));
     match ask {
-        Ask::Put { key, value } => (vec![(key.clone(), replacement(Some(value)))], yes),
+        Ask::Put { keys, value } => {
+            let put = |key: &Bytes| (key.clone(), replacement(Some(value)));
+            (keys.iter().map(put).collect(), yes)
+        }
         Ask::Delete { key } => (vec![(key.clone(), replacement(None))], yes),
         Ask::PutIfAbsent { key, value } => match has(key) {
             false => (vec![(key.clone(), replacement(Some(value)))], yes),
@@ -261,13 +269,14 @@ impl Host for Shell<'_> {
         token: Token,
         _tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
-        let Ask::Eventual { key, value, .. } = self.ask(token) else {
+        let Ask::Eventual { keys, value, .. } = self.ask(token) else {
             return Ok(None);
         };
-        Ok(Some(vec![Accepted {
+        let accepted = keys.iter().map(|key| Accepted {
             key: key.clone(),
             ops: replacement(value.as_ref()),
-        }]))
+        });
+        Ok(Some(accepted.collect()))
     }
 
     fn settle(&self, operation: &Operation, _newest: &dyn View) -> Result<Settled, ViewError> {

@@ -3,13 +3,16 @@
 use bytes::Bytes;
 use fader_chain::{Ahead, Guards, Wiring};
 
+/// Registers of a scenario at most.
+pub(super) const KEYS_MAX: usize = 2;
+
 /// What a client may ask, once and again under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Leaves one value.
+    /// Leaves one value in each register.
     Put {
-        /// The register.
-        key: Bytes,
+        /// The registers.
+        keys: Vec<Bytes>,
         /// The value.
         value: Bytes,
     },
@@ -34,8 +37,8 @@ pub enum Ask {
     },
     /// An eventual write, or deletion, acknowledged by `w` members.
     Eventual {
-        /// The register.
-        key: Bytes,
+        /// The registers.
+        keys: Vec<Bytes>,
         /// The value, or a deletion.
         value: Option<Bytes>,
         /// W.
@@ -53,11 +56,8 @@ pub enum Ask {
 /// The registers a request is about.
 pub(super) fn keys_of(ask: &Ask) -> Vec<&Bytes> {
     match ask {
-        Ask::Put { key, .. }
-        | Ask::Delete { key }
-        | Ask::PutIfAbsent { key, .. }
-        | Ask::Eventual { key, .. }
-        | Ask::Read { key, .. } => vec![key],
+        Ask::Put { keys, .. } | Ask::Eventual { keys, .. } => keys.iter().collect(),
+        Ask::Delete { key } | Ask::PutIfAbsent { key, .. } | Ask::Read { key, .. } => vec![key],
         Ask::Move { from, to } => vec![from, to],
     }
 }
@@ -67,6 +67,18 @@ impl Ask {
     pub(super) fn is_strong_write(&self) -> bool {
         !matches!(self, Ask::Eventual { .. } | Ask::Read { .. })
     }
+}
+
+/// How messages arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Any of them at any time, and again.
+    AnyOrder,
+    /// In order and once, one by one, until the link is cut off.
+    InOrder,
+    /// In order and once, all that are under way between two members together; what is without
+    /// effect is not under way (docs/protocol/checked.md).
+    Together,
 }
 
 /// How far a search goes, and over what.
@@ -98,11 +110,10 @@ pub struct Scenario {
     pub epochs: u64,
     /// Whether a crash loses what was not synced, and syncs are steps.
     pub loses_unsynced: bool,
-    /// Whether a search takes seconds.
+    /// Whether every merge searches it.
     pub is_quick: bool,
-    /// Whether a link delivers in order and once, until it is cut off; otherwise any message may
-    /// arrive at any time, and again.
-    pub is_fifo: bool,
+    /// How messages arrive.
+    pub delivery: Delivery,
     /// Entries kept after they were applied; none makes every return a filling.
     pub window: usize,
     /// Whether members also say again what was not answered for a while.
@@ -155,9 +166,10 @@ fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
+/// `key` may name several, with blanks between them.
 fn put(key: &'static str, value: &'static str) -> Ask {
     Ask::Put {
-        key: bytes(key),
+        keys: key.split(' ').map(bytes).collect(),
         value: bytes(value),
     }
 }
@@ -182,7 +194,7 @@ fn read(key: &'static str) -> Ask {
 
 fn tentative(key: &'static str, value: &'static str, w: usize) -> Ask {
     Ask::Eventual {
-        key: bytes(key),
+        keys: key.split(' ').map(bytes).collect(),
         value: Some(bytes(value)),
         w,
     }
@@ -211,7 +223,7 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
         epochs: 1,
         loses_unsynced: false,
         is_quick: false,
-        is_fifo: true,
+        delivery: Delivery::Together,
         window: 8,
         ticks: false,
     }
@@ -222,15 +234,13 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let quick = normal(wiring).into_iter().chain(changing(wiring));
+            let sets = [normal, changing, larger, further, whole];
+            let quick = sets.into_iter().flat_map(move |set| set(wiring));
             let quick = quick.map(|scenario| Scenario {
                 is_quick: true,
                 ..scenario
             });
-            quick
-                .chain(large(wiring))
-                .chain(whole(wiring))
-                .collect::<Vec<_>>()
+            quick.chain(slow(wiring))
         })
         .collect()
 }
@@ -275,7 +285,7 @@ fn normal(wiring: Wiring) -> Vec<Scenario> {
         },
         Scenario {
             members: 2,
-            is_fifo: false,
+            delivery: Delivery::AnyOrder,
             ..scenario(
                 ["star-any-order", "chain-any-order"],
                 vec![put("k", "a"), put("k", "b")],
@@ -283,6 +293,7 @@ fn normal(wiring: Wiring) -> Vec<Scenario> {
         },
         Scenario {
             members: 2,
+            ticks: true,
             ..scenario(
                 ["star-mixed", "chain-mixed"],
                 vec![put("k", "a"), tentative("k", "e", 1)],
@@ -350,8 +361,8 @@ fn changing(wiring: Wiring) -> Vec<Scenario> {
     ]
 }
 
-/// What takes minutes.
-fn large(wiring: Wiring) -> Vec<Scenario> {
+/// Members go and come, of larger scope.
+fn larger(wiring: Wiring) -> Vec<Scenario> {
     let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
     vec![
         Scenario {
@@ -411,7 +422,46 @@ fn large(wiring: Wiring) -> Vec<Scenario> {
     ]
 }
 
-/// What the whole is for.
+/// What takes seconds, of rules beside writes and reads of one register.
+fn further(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
+    vec![
+        Scenario {
+            members: 2,
+            crashes: 1,
+            returns: 1,
+            epochs: 4,
+            ..scenario(
+                ["star-rejoin-move", "chain-rejoin-move"],
+                vec![put("k", "a"), moved("k", "l")],
+            )
+        },
+        Scenario {
+            members: 2,
+            crashes: 1,
+            returns: 1,
+            epochs: 4,
+            window: 0,
+            ..scenario(
+                ["star-rejoin-fill", "chain-rejoin-fill"],
+                vec![put("k l", "a"), put("k", "b"), tentative("l", "e", 1)],
+            )
+        },
+        Scenario {
+            members: 2,
+            floors: 1,
+            epochs: 2,
+            ticks: true,
+            ..scenario(
+                ["star-floor", "chain-floor"],
+                vec![tentative("k", "e", 1), delete("k")],
+            )
+        },
+    ]
+}
+
+/// What the whole is for: strong and eventual writers of two registers, while a member crashes and
+/// comes back.
 fn whole(wiring: Wiring) -> Vec<Scenario> {
     let scenario = |names, asks| Scenario {
         crashes: 1,
@@ -421,31 +471,39 @@ fn whole(wiring: Wiring) -> Vec<Scenario> {
     };
     vec![
         scenario(
-            ["star-x1", "chain-x1"],
-            vec![put("k", "a"), tentative("k", "e", 1)],
+            ["star-whole", "chain-whole"],
+            vec![put("k l", "a"), tentative("k l", "e", 1)],
         ),
         scenario(
-            ["star-x2", "chain-x2"],
-            vec![put("k", "a"), put("l", "b"), tentative("k", "e", 1)],
+            ["star-rejoin-three", "chain-rejoin-three"],
+            vec![put("k", "a"), put("l", "b")],
         ),
         scenario(
-            ["star-x3", "chain-x3"],
-            vec![
-                put("k", "a"),
-                tentative("k", "e", 1),
-                tentative("l", "f", 1),
-            ],
+            ["star-rejoin-tentative", "chain-rejoin-tentative"],
+            vec![tentative("k", "e", 1)],
         ),
-        scenario(
-            ["star-x4", "chain-x4"],
-            vec![
-                put("k", "a"),
-                tentative("k", "e", 1),
-                put("l", "b"),
-                tentative("l", "f", 1),
-            ],
-        ),
-        scenario(["star-x0", "chain-x0"], vec![put("k", "a")]),
-        scenario(["star-x", "chain-x"], vec![]),
+    ]
+}
+
+/// What takes minutes.
+fn slow(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
+    vec![
+        Scenario {
+            members: 4,
+            ..scenario(
+                ["star-four", "chain-four"],
+                vec![put("k", "a"), put("k", "b"), tentative("k", "e", 2)],
+            )
+        },
+        Scenario {
+            crashes: 1,
+            returns: 1,
+            epochs: 4,
+            ..scenario(
+                ["star-rejoin-mixed", "chain-rejoin-mixed"],
+                vec![put("k", "a"), tentative("k", "e", 1)],
+            )
+        },
     ]
 }

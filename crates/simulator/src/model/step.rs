@@ -70,6 +70,8 @@ pub(super) enum Plain {
     Promote,
     /// What is done after a while: what was not answered is said again.
     Tick,
+    /// No client will write eventually any more: what matters for that only is forgotten.
+    NoMoreWrites,
 }
 
 /// What leaves a member.
@@ -149,6 +151,10 @@ impl Node {
                 None => Ok(()),
             },
             Plain::Promote => self.step(scene, SOON, Input::Flush, out),
+            Plain::NoMoreWrites => {
+                self.ahead.writes = false;
+                Ok(())
+            }
             Plain::Tick => self.step(scene, LATER, Input::Tick, out),
         }
     }
@@ -316,17 +322,12 @@ impl Node {
                 register: self.register_at(at, key),
             },
             Reply::Held(receipt) => {
-                let tentative = receipt
-                    .writes
-                    .iter()
-                    .find_map(|written| match written.fate {
-                        Fate::Tentative(stamp) => Some(stamp),
-                        Fate::Settled(..) => None,
-                    });
-                match tentative {
-                    Some(stamp) => Event::Held { ask, stamp },
-                    None => return,
-                }
+                let tentative = receipt.writes.iter().filter_map(|it| match it.fate {
+                    Fate::Tentative(stamp) => Some((it.key.clone(), stamp)),
+                    Fate::Settled(..) => None,
+                });
+                let stamps = tentative.collect();
+                Event::Held { ask, stamps }
             }
             Reply::ShowRegister(shown) => Event::ShownByQuorum {
                 ask,

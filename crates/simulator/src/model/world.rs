@@ -8,92 +8,52 @@ use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
 use fader_chain::{
-    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report, Role,
-    Seat,
+    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report,
 };
 
+use super::actions::Action;
 use super::ledger::{Event, Ledger};
 use super::links::{Links, Queues, link_of, links_to};
 use super::node::{Brief, Node, Session};
-use super::scenarios::{Ask, Scene};
+use super::scenarios::{Ask, Delivery, Scene};
 use super::step::{Happening, Packet, Plain};
 use super::table::{Pool, Table, hash};
 
 /// Members of a scenario at most.
 pub(super) const MEMBERS_MAX: usize = 4;
 
-/// One step of the model. Members are named by their place among all.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Action {
-    /// A message arrives: of a queue the oldest, of the bag any.
-    Deliver { link: usize, packet: u32 },
-    /// A request arrives at a member, for the first time or again.
-    Ask(usize, usize),
-    /// A member hears of the newest configuration.
-    Hear(usize),
-    /// A member's lease ends.
-    EndLease(usize),
-    /// A member crashes.
-    Crash(usize),
-    /// A member starts again, in a new life.
-    Return(usize),
-    /// The next configuration is published.
-    Publish(Option<Shift>, bool),
-    /// One more record becomes durable.
-    Sync(usize),
-    /// The head settles what it holds.
-    Promote(usize),
-    /// A member says again what was not answered for a while.
-    Tick(usize),
-}
-
-impl Action {
-    /// Whether it happens sooner or later, whatever clients, operators and fate do.
-    pub(super) fn is_due(&self) -> bool {
-        matches!(
-            self,
-            Action::Deliver { .. }
-                | Action::Hear(_)
-                | Action::Publish(None, false)
-                | Action::Sync(_)
-                | Action::Promote(_)
-                | Action::Tick(_)
-        )
-    }
-}
-
 /// What may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Budget {
-    retries: u8,
-    crashes: u8,
-    lease_ends: u8,
-    returns: u8,
-    moves: u8,
-    floors: u8,
+pub(super) struct Budget {
+    pub(super) retries: u8,
+    pub(super) crashes: u8,
+    pub(super) lease_ends: u8,
+    pub(super) returns: u8,
+    pub(super) moves: u8,
+    pub(super) floors: u8,
 }
 
 /// A state, by numbers of what is in the pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
-    nodes: [u32; MEMBERS_MAX],
-    links: Links,
-    ledger: u32,
-    coordinator: u32,
-    budget: Budget,
+    pub(super) nodes: [u32; MEMBERS_MAX],
+    pub(super) links: Links,
+    pub(super) ledger: u32,
+    pub(super) coordinator: u32,
+    pub(super) budget: Budget,
 }
 
 /// What the coordinator knows.
 #[derive(Clone, Debug, Hash)]
-struct Coordinator {
-    configuration: Arc<Configuration>,
+pub(super) struct Coordinator {
+    pub(super) configuration: Arc<Configuration>,
     /// Of its epoch.
-    reports: Reports,
+    pub(super) reports: Reports,
 }
 
 /// What happens to a member, by numbers.
 #[derive(Clone, Copy)]
-enum Cause {
+pub(super) enum Cause {
     Message(u32),
     Hear(u32),
     Ask { ask: usize, attempt: usize },
@@ -114,32 +74,34 @@ impl Cause {
 }
 
 /// What comes of a member's state and what happens to it.
-struct Outcome {
-    node: u32,
+pub(super) struct Outcome {
+    pub(super) node: u32,
     /// Packets, with their queues.
-    sent: Vec<(usize, u32)>,
-    events: Vec<Event>,
-    reports: Vec<Report>,
+    pub(super) sent: Vec<(usize, u32)>,
+    pub(super) events: Vec<Event>,
+    pub(super) reports: Vec<Report>,
 }
 
 /// The pools, and everything computed so far.
 pub(super) struct World {
     pub(super) scene: Scene,
-    nodes: Pool<Node>,
+    /// Whether anybody claims a quorum.
+    pub(super) claims: bool,
+    pub(super) nodes: Pool<Node>,
     /// By a node's number.
-    briefs: Vec<Brief>,
-    packets: Pool<Packet>,
-    queues: Queues,
-    ledgers: Pool<Ledger>,
-    coordinators: Pool<Coordinator>,
-    configurations: Pool<Arc<Configuration>>,
-    outcomes: Vec<Arc<Outcome>>,
+    pub(super) briefs: Vec<Brief>,
+    pub(super) packets: Pool<Packet>,
+    pub(super) queues: Queues,
+    pub(super) ledgers: Pool<Ledger>,
+    pub(super) coordinators: Pool<Coordinator>,
+    pub(super) configurations: Pool<Arc<Configuration>>,
+    pub(super) outcomes: Vec<Arc<Outcome>>,
     /// By a node's number and the code of what happens to it.
-    known_outcomes: Table<u32>,
+    pub(super) known_outcomes: Table<u32>,
     /// By a ledger's number and an outcome's.
-    known_ledgers: Table<u32>,
+    pub(super) known_ledgers: Table<u32>,
     /// Ledgers and nodes whose reads were compared.
-    compared: Table<()>,
+    pub(super) compared: Table<()>,
     /// What is published next, by the hash of what it depends on.
     published: Table<Option<u32>>,
 }
@@ -147,6 +109,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(scene: Scene) -> Self {
         World {
+            claims: scene.ahead().claims,
             scene,
             nodes: Pool::new(),
             briefs: Vec::new(),
@@ -214,7 +177,7 @@ impl World {
     }
 
     /// How many members there are.
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.scene.scenario.members + self.scene.scenario.spares
     }
 
@@ -227,19 +190,22 @@ impl World {
         number
     }
 
-    fn brief(&self, state: &State, place: usize) -> &Brief {
+    pub(super) fn brief(&self, state: &State, place: usize) -> &Brief {
         &self.briefs[state.nodes[place] as usize]
     }
 
-    fn newest<'a>(&'a self, state: &State) -> &'a Arc<Configuration> {
+    pub(super) fn newest<'a>(&'a self, state: &State) -> &'a Arc<Configuration> {
         &self.coordinators[state.coordinator].configuration
     }
 
     /// What may arrive next.
-    fn arrivals<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, u32)> + 'a {
-        let each = match self.scene.scenario.is_fifo {
-            true => 1,
-            false => usize::MAX,
+    pub(super) fn arrivals<'a>(
+        &'a self,
+        state: &'a State,
+    ) -> impl Iterator<Item = (usize, u32)> + 'a {
+        let each = match self.scene.scenario.delivery {
+            Delivery::AnyOrder => usize::MAX,
+            Delivery::InOrder | Delivery::Together => 1,
         };
         let links = state.links.iter().enumerate();
         links
@@ -248,82 +214,6 @@ impl World {
                 let list = self.queues.list(*queue).iter().take(each);
                 list.map(move |packet| (link, *packet))
             })
-    }
-
-    /// Every step that can be taken.
-    pub(super) fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        actions.clear();
-        let arrivals = self.arrivals(state);
-        actions.extend(arrivals.map(|(link, packet)| Action::Deliver { link, packet }));
-        let asks = &self.scene.scenario.asks;
-        for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
-            let is_retry = 0 < known.sent;
-            let is_read = matches!(asks[ask], Ask::Read { .. });
-            if is_retry && (state.budget.retries == 0 || is_read) {
-                continue;
-            }
-            let takers = (0..self.count()).filter(|place| self.takes(&asks[ask], state, *place));
-            actions.extend(takers.map(|place| Action::Ask(ask, place)));
-        }
-        for place in 0..self.count() {
-            self.member_actions(state, place, actions);
-        }
-        self.shifts(state, actions);
-        if 0 < state.budget.floors {
-            actions.push(Action::Publish(None, true));
-        }
-    }
-
-    fn takes(&self, ask: &Ask, state: &State, place: usize) -> bool {
-        let brief = self.brief(state, place);
-        match ask {
-            Ask::Read { .. } | Ask::Eventual { .. } => brief.is_ready && brief.may_serve,
-            _ => brief.is_ready && brief.is_head,
-        }
-    }
-
-    fn member_actions(&self, state: &State, place: usize, actions: &mut Vec<Action>) {
-        let brief = self.brief(state, place);
-        let budget = &state.budget;
-        let is_live = brief.session == Session::Live;
-        if brief.is_up {
-            if brief.epoch < self.newest(state).epoch {
-                actions.push(Action::Hear(place));
-            }
-            if is_live && 0 < budget.lease_ends {
-                actions.push(Action::EndLease(place));
-            }
-            if 0 < budget.crashes {
-                actions.push(Action::Crash(place));
-            }
-        }
-        if (!brief.is_up || !is_live) && 0 < budget.returns {
-            actions.push(Action::Return(place));
-        }
-        if brief.is_unsynced {
-            actions.push(Action::Sync(place));
-        }
-        if brief.holds && brief.is_head {
-            actions.push(Action::Promote(place));
-        }
-        if brief.holds && self.scene.scenario.ticks {
-            actions.push(Action::Tick(place));
-        }
-    }
-
-    /// What the controller might want to change besides what it must.
-    fn shifts(&self, state: &State, actions: &mut Vec<Action>) {
-        let newest = self.newest(state);
-        if self.scene.scenario.epochs <= newest.epoch {
-            return;
-        }
-        actions.push(Action::Publish(None, false));
-        if 0 < state.budget.moves {
-            let serving = newest.serving().skip(1);
-            let heads = serving.map(|node| Action::Publish(Some(Shift::Head(node)), false));
-            actions.extend(heads);
-            actions.push(Action::Publish(Some(Shift::Back(newest.head())), false));
-        }
     }
 
     /// The state after `action`, or nothing if it changes nothing.
@@ -366,6 +256,9 @@ impl World {
         if next == *state {
             return Ok(None);
         }
+        if self.scene.scenario.delivery == Delivery::Together {
+            self.hurry(state, &mut next)?;
+        }
         self.observe(state, &mut next)?;
         Ok(Some(next))
     }
@@ -376,9 +269,20 @@ impl World {
         let before = *state;
         let envelope = self.packets[packet].envelope.clone();
         let place = self.packets[packet].to.0 as usize - 1;
-        if self.scene.scenario.is_fifo {
-            state.links[link] = self.queues.rest(state.links[link]);
-            return self.happen(state, place, Cause::Message(packet));
+        match self.scene.scenario.delivery {
+            Delivery::AnyOrder => {}
+            Delivery::InOrder => {
+                state.links[link] = self.queues.rest(state.links[link]);
+                return self.happen(state, place, Cause::Message(packet));
+            }
+            Delivery::Together => {
+                let queue = std::mem::take(&mut state.links[link]);
+                for place_in in 0..self.queues.list(queue).len() {
+                    let packet = self.queues.list(queue)[place_in];
+                    self.happen(state, place, Cause::Message(packet))?;
+                }
+                return Ok(());
+            }
         }
         if !self.brief(state, place).is_up {
             return Ok(());
@@ -423,8 +327,19 @@ impl World {
             state.budget.retries -= 1;
         }
         ledger.send(&self.scene, ask);
+        let writes = self.scene.scenario.asks.iter().zip(&ledger.known);
+        let is_last = self.scene.scenario.retries == 0
+            && writes
+                .filter(|(ask, _)| matches!(ask, Ask::Eventual { .. }))
+                .all(|(_, known)| 0 < known.sent);
         state.ledger = self.ledgers.put(ledger).0;
-        self.happen(state, place, Cause::Ask { ask, attempt })
+        self.happen(state, place, Cause::Ask { ask, attempt })?;
+        if is_last {
+            for place in 0..self.count() {
+                self.happen(state, place, Cause::Plain(Plain::NoMoreWrites))?;
+            }
+        }
+        Ok(())
     }
 
     fn publish(&mut self, state: &mut State, shift: Option<Shift>, floor: bool) {
@@ -471,7 +386,12 @@ impl World {
     }
 
     /// Something happens to a member: what comes of it, here and elsewhere.
-    fn happen(&mut self, state: &mut State, place: usize, cause: Cause) -> Result<(), String> {
+    pub(super) fn happen(
+        &mut self,
+        state: &mut State,
+        place: usize,
+        cause: Cause,
+    ) -> Result<(), String> {
         let number = self.outcome(state.nodes[place], cause)?;
         let outcome = self.outcomes[number as usize].clone();
         state.nodes[place] = outcome.node;
@@ -503,7 +423,7 @@ impl World {
     }
 
     /// The outcome of what happens to a node, computed or known.
-    fn outcome(&mut self, node: u32, cause: Cause) -> Result<u32, String> {
+    pub(super) fn outcome(&mut self, node: u32, cause: Cause) -> Result<u32, String> {
         let key = u64::from(node) << 32 | u64::from(cause.code());
         if let Some(known) = self.known_outcomes.get(key) {
             return Ok(known);
@@ -524,7 +444,16 @@ impl World {
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             Err(format!("a member stopped: {}", text.unwrap_or_default()))
         })?;
-        let packets = emitted.packets.into_iter();
+        let mut packets = emitted.packets;
+        for packet in &mut packets {
+            // Only claims look at what the sender had committed.
+            if let Message::Overlay { commit, .. } = &mut packet.envelope.message
+                && !self.claims
+            {
+                *commit = EntryId::ZERO;
+            }
+        }
+        let packets = packets.into_iter();
         let sent = packets.map(|packet| (link_of(&packet), self.packets.put(packet).0));
         let outcome = Outcome {
             sent: sent.collect(),
@@ -538,8 +467,8 @@ impl World {
         Ok(number)
     }
 
-    fn send(&mut self, state: &mut State, link: usize, packet: u32) {
-        if !self.scene.scenario.is_fifo {
+    pub(super) fn send(&mut self, state: &mut State, link: usize, packet: u32) {
+        if self.scene.scenario.delivery == Delivery::AnyOrder {
             state.links[0] = self.queues.add(state.links[0], packet);
         } else if self.hears(state, packet) {
             let queue = self
@@ -547,23 +476,6 @@ impl World {
                 .push(state.links[link], packet, &mut self.packets);
             state.links[link] = queue;
         }
-    }
-
-    /// Whether a message arrives with the step that sends it, or never: an overlay that holds
-    /// nothing, where nobody claims a quorum by it.
-    fn is_instant(&self, packet: u32) -> bool {
-        let scenario = &self.scene.scenario;
-        let message = &self.packets[packet].envelope.message;
-        let is_empty =
-            matches!(message, Message::Overlay { operations, .. } if operations.is_empty());
-        is_empty && scenario.is_fifo && !self.scene.ahead().claims
-    }
-
-    /// Whether the receiver takes part in the message's epoch now.
-    fn is_heard(&self, state: &State, packet: u32) -> bool {
-        let Packet { to, envelope } = &self.packets[packet];
-        let brief = self.brief(state, to.0 as usize - 1);
-        brief.is_ready && brief.epoch == envelope.epoch
     }
 
     /// Whether a message is not refused for ever: its receiver lives, and has not left its epoch.
@@ -577,7 +489,7 @@ impl World {
 
     /// A member has left its epoch or is down: of what is under way to it much is lost.
     fn cut_links(&mut self, state: &mut State, place: usize) {
-        let is_fifo = self.scene.scenario.is_fifo;
+        let is_fifo = self.scene.scenario.delivery != Delivery::AnyOrder;
         for link in links_to(place).filter(|_| is_fifo) {
             state.links[link] = self.cut_link(state, state.links[link]);
         }
@@ -615,84 +527,6 @@ impl World {
         }
     }
 
-    /// Every strong read that could be answered here and now, at every member.
-    fn observe(&mut self, before: &State, state: &mut State) -> Result<(), String> {
-        let mut is_greater = false;
-        for place in 0..self.count() {
-            let node = state.nodes[place];
-            if node == before.nodes[place] && state.ledger == before.ledger {
-                continue;
-            }
-            let key = u64::from(state.ledger) << 32 | u64::from(node);
-            let ledger = &self.ledgers[state.ledger];
-            let is_compared = !self.compared.insert(key, ());
-            for (place, sight) in self.briefs[node as usize].sights.iter().enumerate() {
-                let Some(sight) = sight else { continue };
-                if !is_compared {
-                    ledger.check_sight(sight, &self.scene.keys[place], EntryId::ZERO)?;
-                }
-                is_greater |= ledger.shown(place) < sight.version;
-            }
-        }
-        // Any order of the reads is possible: first all show, then each must show the greatest.
-        if is_greater {
-            let mut ledger = self.ledgers[state.ledger].clone();
-            for node in state.nodes.iter().take(self.count()) {
-                for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
-                    let version = sight.map_or(EntryId::ZERO, |sight| sight.version);
-                    ledger.show(place, version);
-                }
-            }
-            state.ledger = self.ledgers.put(ledger).0;
-        }
-        let ledger = &self.ledgers[state.ledger];
-        for node in state.nodes.iter().take(self.count()) {
-            for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
-                let greatest = ledger.shown(place);
-                if let Some(sight) = sight.filter(|sight| sight.version < greatest) {
-                    return Err(format!(
-                        "G1: {:?} is shown as of {} though {greatest} had been shown before",
-                        self.scene.keys[place], sight.version
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// G3: nothing is due any more.
-    pub(super) fn check_rest(&self, state: &State) -> Result<(), String> {
-        let newest = self.newest(state);
-        let log = &self.ledgers[state.ledger].log;
-        let last = log.last().map_or(EntryId::ZERO, |last| last.entry.id);
-        let briefs = newest
-            .seats
-            .iter()
-            .map(|seat| (seat, self.brief(state, seat.node.0 as usize - 1)));
-        let takes_part = |(seat, brief): (&Seat, &Brief)| {
-            brief.is_up
-                && brief.identity.incarnation == seat.incarnation
-                && brief.is_ready
-                && seat.role == Role::Serving
-        };
-        if !briefs.clone().all(takes_part) {
-            return Ok(());
-        }
-        for (seat, brief) in briefs {
-            let id = seat.node;
-            if brief.last != last || brief.applied != last {
-                return Err(format!(
-                    "G3: at rest {id} ends at {}, not {last}",
-                    brief.last
-                ));
-            }
-            if brief.holds {
-                return Err(format!("G3: at rest {id} holds what is not settled"));
-            }
-        }
-        Ok(())
-    }
-
     /// How many values of each kind there are, for whoever looks for what makes a search large.
     pub(super) fn sizes(&self) -> String {
         format!(
@@ -703,53 +537,5 @@ impl World {
             self.queues.len(),
             self.ledgers.len()
         )
-    }
-
-    /// A step in words.
-    pub(super) fn describe_action(&self, action: Action) -> String {
-        let name = |place: usize| NodeId(place as u32 + 1);
-        match action {
-            Action::Deliver { packet, .. } => {
-                let Packet { to, envelope } = &self.packets[packet];
-                let (from, epoch) = (envelope.from, envelope.epoch);
-                format!("{from} -> {to} in epoch {epoch}: {:?}", envelope.message)
-            }
-            Action::Ask(ask, place) => {
-                let ask = &self.scene.scenario.asks[ask];
-                format!("{} is asked {ask:?}", name(place))
-            }
-            Action::Hear(place) => format!("{} hears of the newest configuration", name(place)),
-            Action::EndLease(place) => format!("the lease of {} ends", name(place)),
-            Action::Crash(place) => format!("{} crashes", name(place)),
-            Action::Return(place) => format!("{} comes back", name(place)),
-            Action::Publish(shift, floor) => format!("published, {shift:?}, floor raised: {floor}"),
-            Action::Sync(place) => format!("{} syncs one record", name(place)),
-            Action::Promote(place) => format!("{} settles what it holds", name(place)),
-            Action::Tick(place) => format!("{} has waited for a while", name(place)),
-        }
-    }
-
-    /// The state in a few lines.
-    pub(super) fn describe(&self, state: &State) -> String {
-        let newest = self.newest(state);
-        let seats = newest.seats.iter().map(|seat| match seat.role {
-            Role::Serving => seat.node.to_string(),
-            Role::Syncing => format!("{}(s)", seat.node),
-        });
-        let seats: Vec<String> = seats.collect();
-        let mut lines = vec![format!("    epoch {} [{}]", newest.epoch, seats.join(", "))];
-        for place in 0..self.count() {
-            let brief = self.brief(state, place);
-            lines.push(format!(
-                "    {}: {} epoch {} ready {} last {} commit {}",
-                brief.identity.node,
-                if brief.is_up { "up" } else { "down" },
-                brief.epoch,
-                brief.is_ready,
-                brief.last,
-                brief.commit,
-            ));
-        }
-        lines.join("\n")
     }
 }

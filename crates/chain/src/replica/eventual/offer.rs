@@ -32,9 +32,12 @@ pub(super) struct Offering {
 }
 
 impl Offering {
-    /// See [`Ahead`].
-    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
-        (&self.operation, &self.held).hash(state);
+    /// See [`Ahead`]: who holds it counts for those who wait.
+    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, counts: bool, state: &mut H) {
+        self.operation.hash(state);
+        if counts || ahead.time {
+            self.held.hash(state);
+        }
         if ahead.time {
             self.said_at.hash(state);
         }

@@ -1,0 +1,175 @@
+//! Every step that can be taken from a state, and how a trace tells it.
+
+use fader_chain::controller::Shift;
+use fader_chain::{NodeId, Role};
+
+use super::node::Session;
+use super::scenarios::Ask;
+use super::step::Packet;
+use super::world::{State, World};
+
+/// One step of the model. Members are named by their place among all.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// A message arrives: of a queue the oldest, of the bag any.
+    Deliver { link: usize, packet: u32 },
+    /// A request arrives at a member, for the first time or again.
+    Ask(usize, usize),
+    /// A member hears of the newest configuration.
+    Hear(usize),
+    /// A member's lease ends.
+    EndLease(usize),
+    /// A member crashes.
+    Crash(usize),
+    /// A member starts again, in a new life.
+    Return(usize),
+    /// The next configuration is published.
+    Publish(Option<Shift>, bool),
+    /// One more record becomes durable.
+    Sync(usize),
+    /// The head settles what it holds.
+    Promote(usize),
+    /// A member says again what was not answered for a while.
+    Tick(usize),
+}
+
+impl Action {
+    /// Whether it happens sooner or later, whatever clients, operators and fate do.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(
+            self,
+            Action::Deliver { .. }
+                | Action::Hear(_)
+                | Action::Publish(None, false)
+                | Action::Sync(_)
+                | Action::Promote(_)
+                | Action::Tick(_)
+        )
+    }
+}
+
+impl World {
+    /// Every step that can be taken.
+    pub(super) fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        actions.clear();
+        let arrivals = self.arrivals(state);
+        actions.extend(arrivals.map(|(link, packet)| Action::Deliver { link, packet }));
+        let asks = &self.scene.scenario.asks;
+        for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
+            let is_retry = 0 < known.sent;
+            let is_read = matches!(asks[ask], Ask::Read { .. });
+            if is_retry && (state.budget.retries == 0 || is_read) {
+                continue;
+            }
+            let takers = (0..self.count()).filter(|place| self.takes(&asks[ask], state, *place));
+            actions.extend(takers.map(|place| Action::Ask(ask, place)));
+        }
+        for place in 0..self.count() {
+            self.member_actions(state, place, actions);
+        }
+        self.shifts(state, actions);
+        if 0 < state.budget.floors {
+            actions.push(Action::Publish(None, true));
+        }
+    }
+
+    fn takes(&self, ask: &Ask, state: &State, place: usize) -> bool {
+        let brief = self.brief(state, place);
+        match ask {
+            Ask::Read { .. } | Ask::Eventual { .. } => brief.is_ready && brief.may_serve,
+            _ => brief.is_ready && brief.is_head,
+        }
+    }
+
+    fn member_actions(&self, state: &State, place: usize, actions: &mut Vec<Action>) {
+        let brief = self.brief(state, place);
+        let budget = &state.budget;
+        let is_live = brief.session == Session::Live;
+        if brief.is_up {
+            if brief.epoch < self.newest(state).epoch {
+                actions.push(Action::Hear(place));
+            }
+            if is_live && 0 < budget.lease_ends {
+                actions.push(Action::EndLease(place));
+            }
+            if 0 < budget.crashes {
+                actions.push(Action::Crash(place));
+            }
+        }
+        if (!brief.is_up || !is_live) && 0 < budget.returns {
+            actions.push(Action::Return(place));
+        }
+        if brief.is_unsynced {
+            actions.push(Action::Sync(place));
+        }
+        if brief.holds && brief.is_head {
+            actions.push(Action::Promote(place));
+        }
+        if brief.holds && self.scene.scenario.ticks {
+            actions.push(Action::Tick(place));
+        }
+    }
+
+    /// What the controller might want to change besides what it must.
+    fn shifts(&self, state: &State, actions: &mut Vec<Action>) {
+        let newest = self.newest(state);
+        if self.scene.scenario.epochs <= newest.epoch {
+            return;
+        }
+        actions.push(Action::Publish(None, false));
+        if 0 < state.budget.moves {
+            let serving = newest.serving().skip(1);
+            let heads = serving.map(|node| Action::Publish(Some(Shift::Head(node)), false));
+            actions.extend(heads);
+            actions.push(Action::Publish(Some(Shift::Back(newest.head())), false));
+        }
+    }
+
+    /// A step in words.
+    pub(super) fn describe_action(&self, action: Action) -> String {
+        let name = |place: usize| NodeId(place as u32 + 1);
+        match action {
+            Action::Deliver { packet, .. } => {
+                let Packet { to, envelope } = &self.packets[packet];
+                let (from, epoch) = (envelope.from, envelope.epoch);
+                format!("{from} -> {to} in epoch {epoch}: {:?}", envelope.message)
+            }
+            Action::Ask(ask, place) => {
+                let ask = &self.scene.scenario.asks[ask];
+                format!("{} is asked {ask:?}", name(place))
+            }
+            Action::Hear(place) => format!("{} hears of the newest configuration", name(place)),
+            Action::EndLease(place) => format!("the lease of {} ends", name(place)),
+            Action::Crash(place) => format!("{} crashes", name(place)),
+            Action::Return(place) => format!("{} comes back", name(place)),
+            Action::Publish(shift, floor) => format!("published, {shift:?}, floor raised: {floor}"),
+            Action::Sync(place) => format!("{} syncs one record", name(place)),
+            Action::Promote(place) => format!("{} settles what it holds", name(place)),
+            Action::Tick(place) => format!("{} has waited for a while", name(place)),
+        }
+    }
+
+    /// The state in a few lines.
+    pub(super) fn describe(&self, state: &State) -> String {
+        let newest = self.newest(state);
+        let seats = newest.seats.iter().map(|seat| match seat.role {
+            Role::Serving => seat.node.to_string(),
+            Role::Syncing => format!("{}(s)", seat.node),
+        });
+        let seats: Vec<String> = seats.collect();
+        let mut lines = vec![format!("    epoch {} [{}]", newest.epoch, seats.join(", "))];
+        for place in 0..self.count() {
+            let brief = self.brief(state, place);
+            lines.push(format!(
+                "    {}: {} epoch {} ready {} last {} commit {}",
+                brief.identity.node,
+                if brief.is_up { "up" } else { "down" },
+                brief.epoch,
+                brief.is_ready,
+                brief.last,
+                brief.commit,
+            ));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,91 @@
+//! What must hold in every state of the model, and at rest. What a member does is checked by the
+//! ledger.
+
+use fader_chain::{EntryId, Role, Seat};
+
+use super::node::Brief;
+use super::world::{State, World};
+
+impl World {
+    /// Every strong read that could be answered here and now, at every member.
+    pub(super) fn observe(&mut self, before: &State, state: &mut State) -> Result<(), String> {
+        let mut is_greater = false;
+        for place in 0..self.count() {
+            let node = state.nodes[place];
+            if node == before.nodes[place] && state.ledger == before.ledger {
+                continue;
+            }
+            let key = u64::from(state.ledger) << 32 | u64::from(node);
+            let ledger = &self.ledgers[state.ledger];
+            let is_compared = !self.compared.insert(key, ());
+            for (place, sight) in self.briefs[node as usize].sights.iter().enumerate() {
+                let Some(sight) = sight else { continue };
+                if !is_compared {
+                    ledger.check_sight(sight, &self.scene.keys[place], EntryId::ZERO)?;
+                }
+                let version = ledger.version_of(sight, &self.scene.keys[place]);
+                is_greater |= ledger.shown(place) < version;
+            }
+        }
+        // Any order of the reads is possible: first all show, then each must show the greatest.
+        if is_greater {
+            let mut ledger = self.ledgers[state.ledger].clone();
+            for node in state.nodes.iter().take(self.count()) {
+                for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
+                    if let Some(sight) = sight {
+                        let version = ledger.version_of(sight, &self.scene.keys[place]);
+                        ledger.show(place, version);
+                    }
+                }
+            }
+            state.ledger = self.ledgers.put(ledger).0;
+        }
+        let ledger = &self.ledgers[state.ledger];
+        for node in state.nodes.iter().take(self.count()) {
+            for (place, sight) in self.briefs[*node as usize].sights.iter().enumerate() {
+                let Some(sight) = sight else { continue };
+                let (key, greatest) = (&self.scene.keys[place], ledger.shown(place));
+                let version = ledger.version_of(sight, key);
+                if version < greatest {
+                    return Err(format!(
+                        "G1: {key:?} is shown as of {version} though {greatest} had been shown"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// G3: nothing is due any more.
+    pub(super) fn check_rest(&self, state: &State) -> Result<(), String> {
+        let newest = self.newest(state);
+        let log = &self.ledgers[state.ledger].log;
+        let last = log.last().map_or(EntryId::ZERO, |last| last.entry.id);
+        let briefs = newest
+            .seats
+            .iter()
+            .map(|seat| (seat, self.brief(state, seat.node.0 as usize - 1)));
+        let takes_part = |(seat, brief): (&Seat, &Brief)| {
+            brief.is_up
+                && brief.identity.incarnation == seat.incarnation
+                && brief.is_ready
+                && seat.role == Role::Serving
+        };
+        if !briefs.clone().all(takes_part) {
+            return Ok(());
+        }
+        for (seat, brief) in briefs {
+            let id = seat.node;
+            if brief.last != last || brief.applied != last {
+                return Err(format!(
+                    "G3: at rest {id} ends at {}, not {last}",
+                    brief.last
+                ));
+            }
+            if brief.holds {
+                return Err(format!("G3: at rest {id} holds what is not settled"));
+            }
+        }
+        Ok(())
+    }
+}
