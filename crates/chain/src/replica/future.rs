@@ -44,7 +44,7 @@ impl Replica {
         let size = self.configuration.as_ref().map_or(0, |it| it.size());
         self.eventual.hash_exchange(ahead, size, state);
         if ahead.time {
-            (&self.collect, &self.digests, self.lsn).hash(state);
+            (&self.collect, &self.digests, &self.slowness, self.lsn).hash(state);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Writes {
                 (node, confirmed).hash(state);
             }
         }
-        (&self.waiting, self.resend_due).hash(state);
+        (&self.waiting, self.resend_due, self.tells_head).hash(state);
         if ahead.time {
             (&self.followers, &self.confirmed, self.confirm_sent).hash(state);
             (self.told_upstream, self.progress_at).hash(state);

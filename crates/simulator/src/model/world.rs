@@ -518,7 +518,7 @@ impl World {
             Report::Floor { epoch, .. } => {
                 epoch == self.newest(state).epoch && 0 < self.scene.scenario.floors
             }
-            Report::Adopted { .. } | Report::Differs { .. } => false,
+            _ => false,
         };
         if matters {
             let mut coordinator = self.coordinators[state.coordinator].clone();
