@@ -35,6 +35,8 @@ enum Name {
     Steps,
     /// Instructions and rates of one node, against those of the commit before there were replicas.
     OneNode,
+    /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
+    Window,
 }
 
 /// Builds the optimised programs.
@@ -77,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 bench.arg("--foundation").arg(binary);
             }
         }
-        Name::Select | Name::Memory | Name::Steps => {}
+        Name::Select | Name::Memory | Name::Steps | Name::Window => {}
     }
     command::succeeds(&mut bench)
 }

@@ -40,8 +40,8 @@ enum Task {
     Ci(ci::Options),
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
-    /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`
-    /// or `one-node`.
+    /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
+    /// `one-node` or `window`.
     Bench(bench::Options),
     /// Crashes a node on purpose and checks that nothing acknowledged is lost.
     #[command(subcommand)]

@@ -7,6 +7,7 @@ pub mod check;
 mod history;
 pub mod model;
 mod service;
+pub mod traffic;
 pub mod world;
 
 pub use history::{

@@ -176,7 +176,9 @@ fn crashes(score: &mut Score) -> Result<bool> {
 
 fn benchmark(score: &mut Score) -> Result<bool> {
     let mut is_good = true;
-    for name in ["simpledb", "select", "memory", "steps", "one-node"] {
+    for name in [
+        "simpledb", "select", "memory", "steps", "one-node", "window",
+    ] {
         let mut quick = Command::new("target/release/fader-bench");
         quick.args([name, "--quick", "--fader", "target/release/fader"]);
         let succeeded = command::succeeds(&mut quick)?;

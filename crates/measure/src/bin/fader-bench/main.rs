@@ -18,6 +18,7 @@ mod select;
 mod server;
 mod simpledb;
 mod steps;
+mod window;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Command {
     Steps(Options),
     /// What one node costs over the foundation, before there were replicas.
     OneNode(one_node::Options),
+    /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
+    Window(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Memory(options) => memory::run(&options),
         Command::Steps(options) => steps::run(&options),
         Command::OneNode(options) => one_node::run(&options),
+        Command::Window(options) => window::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Floor(options) => floor(&options).map(|()| true),
     };

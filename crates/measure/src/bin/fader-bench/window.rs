@@ -1,0 +1,205 @@
+//! The congestion window against what others do, on services simulated in virtual time.
+//!
+//! Prints every cell as a table (Markdown: docs/window.md has a run of it) and then what issue and
+//! docs promise. All algorithms of a cell get the same seeds; figures are medians over the seeds.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use fader_measure::{Interval, median, ratio_of_medians};
+use fader_simulator::traffic::{ALGORITHMS, Algorithm, Measured, SCENARIOS, Scenario, measure};
+
+use crate::Options;
+use crate::machine::Machine;
+use crate::report::Report;
+
+mod limit;
+mod targets;
+
+/// Seeds of each cell in a round; five rounds unless `--runs` says otherwise.
+const SEEDS: u64 = 4;
+/// Clients of one kind at a service.
+const CLIENTS: [u32; 2] = [1, 4];
+/// What is tried for the best fixed number of requests in flight, in all.
+const COUNTS: [u32; 16] = [
+    1, 2, 4, 8, 16, 32, 40, 48, 56, 68, 80, 100, 128, 160, 250, 500,
+];
+/// The share of refused requests that the best fixed number may have.
+const REFUSED_MAX: f64 = 0.01;
+
+/// One algorithm in one scenario: one figure for each seed.
+struct Row {
+    algorithm: Algorithm,
+    runs: Vec<Measured>,
+}
+
+/// One scenario with so many clients.
+struct Cell {
+    scenario: &'static Scenario,
+    clients: u32,
+    rows: Vec<Row>,
+}
+
+impl Row {
+    fn samples(&self, figure: impl Fn(&Measured) -> f64) -> Vec<f64> {
+        self.runs.iter().map(figure).collect()
+    }
+
+    fn median(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
+        median(&self.samples(figure))
+    }
+
+    fn interval(&self, seed: u64, figure: impl Fn(&Measured) -> f64) -> Interval {
+        let samples = self.samples(figure);
+        ratio_of_medians(&samples, &vec![1.0; samples.len()], seed)
+    }
+}
+
+impl Cell {
+    fn row(&self, algorithm: Algorithm) -> Option<&Row> {
+        self.rows.iter().find(|row| row.algorithm == algorithm)
+    }
+}
+
+/// Seconds, or never.
+fn time(span: Option<f64>) -> f64 {
+    span.unwrap_or(f64::INFINITY)
+}
+
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let machine = Machine::describe(&options.scratch);
+    machine.print();
+    let seeds = if options.quick {
+        1
+    } else {
+        SEEDS * u64::from(options.runs)
+    };
+    let clients = if options.quick {
+        &CLIENTS[..1]
+    } else {
+        &CLIENTS[..]
+    };
+    println!("{seeds} seeds of each cell; medians, with 95 % intervals in brackets");
+    let cells = cells(clients, seeds);
+    for cell in &cells {
+        print(cell, options.seed);
+    }
+    let report = Report {
+        benchmark: "window",
+        machine,
+        sides: Vec::new(),
+        findings: targets::findings(&cells, options.seed),
+        notes: targets::notes(&cells),
+    };
+    report.finish(options.json.as_deref(), options.quick)
+}
+
+/// Runs everything, a cell at a time on each processor.
+fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
+    let plans: Vec<(&'static Scenario, u32)> = SCENARIOS
+        .iter()
+        .flat_map(|scenario| clients.iter().map(move |clients| (scenario, *clients)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Cell)>> = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((scenario, clients)) = plans.get(index) else {
+                        break;
+                    };
+                    let cell = cell(scenario, *clients, seeds);
+                    done.lock()
+                        .expect("no thread panics with it")
+                        .push((index, cell));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("all threads are over");
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, cell)| cell).collect()
+}
+
+fn cell(scenario: &'static Scenario, clients: u32, seeds: u64) -> Cell {
+    let fixed = Algorithm::Fixed(best_fixed(scenario, clients));
+    let algorithms = [Algorithm::Oracle, fixed].into_iter().chain(ALGORITHMS);
+    let rows = algorithms.map(|algorithm| Row {
+        algorithm,
+        runs: (1..=seeds)
+            .map(|seed| measure(scenario, algorithm, clients, seed))
+            .collect(),
+    });
+    Cell {
+        scenario,
+        clients,
+        rows: rows.collect(),
+    }
+}
+
+/// The number in flight with the most goodput among those that are hardly refused, or that which is
+/// refused least.
+fn best_fixed(scenario: &Scenario, clients: u32) -> u32 {
+    let tried = COUNTS.iter().filter(|count| clients <= **count);
+    let tried = tried.map(|count| {
+        (
+            *count,
+            measure(scenario, Algorithm::Fixed(*count), clients, 0),
+        )
+    });
+    let worth = |it: &Measured| match it.rejected <= REFUSED_MAX {
+        true => it.goodput,
+        false => -it.rejected,
+    };
+    tried
+        .max_by(|(_, one), (_, other)| worth(one).total_cmp(&worth(other)))
+        .map_or(clients, |(count, _)| count)
+}
+
+fn print(cell: &Cell, seed: u64) {
+    let Cell {
+        scenario, clients, ..
+    } = cell;
+    let plural = if *clients == 1 { "client" } else { "clients" };
+    println!("\n**{}, {clients} {plural}**\n", scenario.name);
+    println!(
+        "| algorithm | goodput % | bound | refused % | given up % | p50 ms | p99 ms | Jain | \
+         90 % after s | again after s |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for row in &cell.rows {
+        let goodput = row.interval(seed, |run| run.goodput * 100.0);
+        let refused = row.interval(seed, |run| run.rejected * 100.0);
+        let limit = limit::goodput(&scenario.shape, refused.estimate / 100.0) * 100.0;
+        let rise = row.median(|run| time(run.rise));
+        let recovery = row.median(|run| time(run.recovery));
+        println!(
+            "| {} | {:.1} [{:.1}, {:.1}] | {limit:.0} | {:.2} [{:.2}, {:.2}] | {:.2} | {:.0} | \
+             {:.0} | {:.3} | {} | {} |",
+            row.algorithm.name(),
+            goodput.estimate,
+            goodput.low,
+            goodput.high,
+            refused.estimate,
+            refused.low,
+            refused.high,
+            row.median(|run| run.failed * 100.0),
+            row.median(|run| run.median_ms),
+            row.median(|run| run.p99_ms),
+            row.median(|run| run.jain),
+            seconds(rise),
+            seconds(recovery),
+        );
+    }
+}
+
+fn seconds(span: f64) -> String {
+    match span.is_finite() {
+        true => format!("{span:.2}"),
+        false => "–".to_owned(),
+    }
+}

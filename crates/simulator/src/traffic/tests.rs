@@ -1,0 +1,115 @@
+//! Services give what they promise, runs are what their seed says, and rules do what they are for.
+
+use super::chance::Chance;
+use super::service::{Arrival, Service, seconds};
+use super::*;
+
+fn scenario(name: &str) -> &'static Scenario {
+    SCENARIOS
+        .iter()
+        .find(|scenario| scenario.name == name)
+        .unwrap()
+}
+
+fn shape(kind: Kind) -> Shape {
+    Shape {
+        kind,
+        ..SCENARIOS[0].shape
+    }
+}
+
+/// A service that gets a request each millisecond: how many were not refused.
+fn taken(kind: Kind, requests: u32) -> u32 {
+    let mut service = Service::new(&shape(kind), 1);
+    let mut done = Vec::new();
+    let mut taken = 0;
+    for job in 0..requests {
+        let now = seconds(f64::from(job) / 1e3);
+        service.advance(now, &mut done);
+        taken += u32::from(service.arrive(now, job) != Arrival::Refused);
+    }
+    taken
+}
+
+#[test]
+fn a_limited_rate_is_the_rate_and_one_burst() {
+    let (rate, burst) = (250.0, 40.0);
+    // 10 s less a step, and what was in the bucket.
+    assert_eq!(taken(Kind::Rate { rate, burst }, 10_000), 2_539);
+}
+
+#[test]
+fn slots_take_what_they_hold() {
+    let mut service = Service::new(&shape(Kind::Slots { slots: 3, queue: 2 }), 1);
+    let arrivals: Vec<Arrival> = (0..6).map(|job| service.arrive(0, job)).collect();
+    assert_eq!(arrivals[..5], [Arrival::Held; 5]);
+    assert_eq!(arrivals[5], Arrival::Refused);
+    let mut done = Vec::new();
+    while let Some(due) = service.due() {
+        service.advance(due, &mut done);
+    }
+    done.sort_unstable();
+    assert_eq!(done, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn shared_work_takes_as_long_as_all_of_it() {
+    let mut service = Service::new(&shape(Kind::Sharing { slots: 1 }), 1);
+    for job in 0..1_000 {
+        assert_eq!(service.arrive(0, job), Arrival::Held);
+    }
+    let (mut done, mut end) = (Vec::new(), 0);
+    while let Some(due) = service.due() {
+        end = due;
+        service.advance(due, &mut done);
+    }
+    assert_eq!(done.len(), 1_000);
+    // 1,000 exponential spans of 20 ms: 20 s, give or take a tenth.
+    assert!((seconds(18.0)..seconds(22.0)).contains(&end), "{end}");
+}
+
+#[test]
+fn exponential_spans_have_their_mean() {
+    let mut chance = Chance::new(1);
+    let sum: f64 = (0..10_000).map(|_| chance.exponential(0.02)).sum();
+    assert!((0.019..0.021).contains(&(sum / 10_000.0)));
+}
+
+#[test]
+fn a_run_is_its_seed() {
+    let puts = scenario("seed: puts, 75/s, 113 ms");
+    for algorithm in ALGORITHMS {
+        let one = measure(puts, algorithm, 2, 1);
+        assert_eq!(one, measure(puts, algorithm, 2, 1), "{algorithm:?}");
+        assert!(one.goodput <= 1.05, "{algorithm:?} exceeds the capacity");
+        assert!((0.0..=1.0).contains(&one.rejected));
+        assert!((0.5..=1.0).contains(&one.jain));
+    }
+}
+
+/// The seed's own claim, and the mean over which its threads are bound by latency.
+#[test]
+fn threads_get_what_their_latency_allows() {
+    let gets = scenario("seed: gets, 1,300/s, 113 ms");
+    let threads = measure(gets, Algorithm::Threads, 1, 1);
+    let bound = 34.0 / 0.113 / 1_300.0;
+    assert!((threads.goodput / bound - 1.0).abs() < 0.02);
+    assert!(threads.rejected == 0.0);
+}
+
+/// Every limit that matters, on few seeds: the matrix has the figures.
+#[test]
+fn ours_finds_capacities() {
+    let ours = |name, clients| measure(scenario(name), Algorithm::Ours, clients, 7);
+    let rate = ours("rate 1,000/s, burst 10", 1);
+    assert!(0.95 <= rate.goodput && rate.rejected <= 0.02, "{rate:?}");
+    let queue = ours("32 slots, queue 200", 1);
+    assert!(
+        0.93 <= queue.goodput && queue.median_ms <= 45.0,
+        "{queue:?}"
+    );
+    let within = ours("demand 800/s of 1,000/s", 1);
+    assert!(within.failed == 0.0, "{within:?}");
+    let errors = ours("rate 1,000/s, 5 % errors", 1);
+    assert!(0.95 <= errors.goodput, "{errors:?}");
+}

@@ -1,0 +1,191 @@
+//! The default rule: as many requests as a service takes at the price of a few refused ones a
+//! second, and no more than it can work on. `docs/window.md` says why each part is there.
+//!
+//! - **Balance.** Each answer raises the window a little, each refusal lowers it more. The ratio of
+//!   both is the share of refused requests at which the window rests; it falls with the window, so
+//!   that clients of one service come to equal windows.
+//! - **Silence.** The longer no request is refused, measured in refusals that should have come, the
+//!   faster the window grows: up to one and a sixteenth of itself in a round trip.
+//! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
+//!   was *sent*, so a burst of refusals cuts about once in a round trip.
+//! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
+//!   up to half of what it was before.
+//! - **Queues.** Where latency rises over what it is without a queue, growth slows down and the
+//!   window shrinks (`delay.rs`).
+//! - **Pacing.** Requests leave evenly, a window of them in the time that an answer takes.
+//!
+//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate, of
+//! at least one request in `PROBE`.
+
+use std::time::Duration;
+
+use crate::controller::Flight;
+use crate::delay::Delay;
+use crate::message::Time;
+
+/// The share of refused requests at rest: `SHARE / (window + SHARE_OFFSET) ^ SHARE_POWER`, of which
+/// some two times as many are seen since silence makes the window grow faster. Bound: 0 to 1. Some
+/// 1.9 % at a window of ten and 0.9 % at forty; less, and capacity that returns is found later.
+const SHARE: f64 = 0.40;
+/// In requests. Bound: above 0. Keeps the share of windows below one finite and falling.
+const SHARE_OFFSET: f64 = 2.0;
+/// Bound: above 0. The higher, the fairer: clients know each other by refusals only, and the spread
+/// of their windows is the inverse of this times the root of the refusals seen.
+const SHARE_POWER: f64 = 1.5;
+/// What a refusal takes from a large window, in requests. Bound: above 0. One too many was in
+/// flight; but what had left before the cut is refused too, so half is right.
+const CUT: f64 = 0.5;
+/// What it takes from small windows beside that, over the window. Bound: 0 upwards. At a window of
+/// ten a whole request, so that the same balance allows twice the growth.
+const CUT_SMALL: f64 = 6.0;
+/// The part of the window at the time of sending below which a refusal does not cut. Bound: 0 to 1.
+/// The seed halves; refusals that tell the truth within a round trip need less.
+const KEPT: f64 = 0.87;
+/// Growth rises with silence, as `silence ^ BOOST`. Bound: 1 to 8. The steeper, the sooner full
+/// speed comes after twice the usual silence, and the more refusals there are at rest.
+const BOOST: i32 = 5;
+/// Growth at full speed, beside one request: a part of the window in a round trip. Bound: 0 to 1.
+/// From 1 to 40 requests in 19 round trips; what is too much when a limit is met is a sixteenth.
+const RISE: f64 = 1.0 / 16.0;
+/// Latency over its baseline at which the window stops growing: a part, and so many requests over
+/// the window. Growth slows down from half of it, and the window rests about there. Bound: above
+/// the error of `Delay`, some 0.1. Less leaves slots idle whose service times spread.
+const QUEUE_SHARE: f64 = 0.32;
+/// In requests; small windows see few latencies. Bound: 0 upwards.
+const QUEUE_REQUESTS: f64 = 5.0;
+/// The most that the window shrinks by for latency in a round trip, as a part. Bound: 0 to 0.1.
+/// Averages lag four round trips; more would empty the queue before it is seen.
+const FALL: f64 = 0.03;
+/// Bound: 1 upwards. A guard of memory: 100,000 requests in flight.
+const WINDOW_MAX: f64 = 100_000.0;
+/// The longest time between two requests, where there are any. Bound: above 0. Half a second: a
+/// service that refuses everything gets two requests a second, and is found soon when it returns.
+const PROBE: f64 = 0.5;
+/// The share of timeouts that are taken for chance. Bound: 0 to 0.1.
+const CHANCE: f64 = 0.02;
+/// Silence before the first refusal: growth at full speed.
+const UNKNOWN: f64 = 100.0;
+
+#[derive(Debug)]
+pub(crate) struct Adaptive {
+    window: f64,
+    /// Up to here the window doubles in a round trip.
+    threshold: f64,
+    /// Mean latency of answers, in seconds; zero before the first.
+    latency: f64,
+    answers: f64,
+    /// Mean time until a refusal is known, in seconds.
+    refusal: f64,
+    /// Refusals that were due since the last one.
+    silence: f64,
+    /// Whether anything was accepted since the last refusal.
+    is_accepting: bool,
+    /// Timeouts that may still be chance.
+    lenience: f64,
+    delay: Delay,
+}
+
+impl Adaptive {
+    pub(crate) fn new() -> Adaptive {
+        Adaptive {
+            window: 1.0,
+            threshold: 1.0,
+            latency: 0.0,
+            answers: 0.0,
+            refusal: 0.0,
+            silence: UNKNOWN,
+            is_accepting: false,
+            lenience: 1.0,
+            delay: Delay::new(),
+        }
+    }
+
+    pub(crate) fn window(&self) -> f64 {
+        self.window
+    }
+
+    pub(crate) fn latency(&self) -> Option<Duration> {
+        (0.0 < self.latency).then(|| Duration::from_secs_f64(self.latency))
+    }
+
+    /// Latency over its baseline.
+    pub(crate) fn delay(&self) -> f64 {
+        self.delay.ratio()
+    }
+
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_secs_f64(self.latency / self.window)
+    }
+
+    pub(crate) fn on_ok(&mut self, now: Time, flight: &Flight) {
+        let latency = now.since(flight.sent).as_secs_f64();
+        // Two windows of answers: late enough to be smooth, soon enough to follow.
+        self.answers = (self.answers + 1.0).min((2.0 * self.window).max(16.0));
+        self.latency += (latency - self.latency) / self.answers;
+        self.delay.add(latency, self.window);
+        self.lenience = (self.lenience + CHANCE).min(2.0);
+        self.is_accepting = true;
+
+        let ratio = self.delay.ratio();
+        let bound = 1.0 + QUEUE_SHARE + QUEUE_REQUESTS / self.window;
+        if let Some(window) = self.delay.watch(bound < ratio, self.window) {
+            self.window = window;
+        } else if bound < ratio {
+            self.silence = 0.0;
+            self.shrink(self.window - (ratio - bound).min(FALL).min(self.window / 2.0));
+        } else if flight.is_limited {
+            let room = (2.0 * (bound - ratio) / (bound - 1.0)).clamp(0.0, 1.0);
+            self.grow(room);
+        }
+    }
+
+    pub(crate) fn on_overload(&mut self, now: Time, flight: &Flight) {
+        let span = now.since(flight.sent).as_secs_f64();
+        self.refusal += (span - self.refusal) / 8.0;
+        self.silence = 0.0;
+        if self.is_accepting {
+            self.is_accepting = false;
+            self.threshold = self.window / 2.0;
+        }
+        let kept = self.window.min(KEPT * flight.window);
+        self.shrink((self.window - self.cut()).max(kept));
+    }
+
+    /// A few timeouts are chance; more mean what a refusal means.
+    pub(crate) fn on_timeout(&mut self, now: Time, flight: &Flight) {
+        if 1.0 <= self.lenience {
+            self.lenience -= 1.0;
+        } else {
+            self.on_overload(now, flight);
+        }
+    }
+
+    /// After an accepted request that used the window; `room` is 1 far from a queue and 0 at one.
+    fn grow(&mut self, room: f64) {
+        self.silence += self.share() * room;
+        let step = if self.window < self.threshold {
+            1.0
+        } else {
+            let rest = self.cut() * self.share();
+            let full = (RISE + 1.0 / self.window).min(self.window);
+            // Where refusals are known late, growth waits for them.
+            let slow = (self.latency / self.refusal.max(1e-9)).min(1.0);
+            (rest * self.silence.max(1.0).powi(BOOST)).min(full * slow)
+        };
+        self.window = (self.window + step * room).min(WINDOW_MAX);
+    }
+
+    fn shrink(&mut self, window: f64) {
+        let probing = (self.latency / PROBE).clamp(1e-6, 1.0);
+        self.window = window.max(probing);
+    }
+
+    fn share(&self) -> f64 {
+        SHARE / (self.window + SHARE_OFFSET).powf(SHARE_POWER)
+    }
+
+    fn cut(&self) -> f64 {
+        let whole = (CUT + CUT_SMALL / (self.window + SHARE_OFFSET)).min(1.0);
+        whole * (self.window / 2.0).min(1.0)
+    }
+}
