@@ -1,8 +1,8 @@
 //! Clients that limit what is in flight: Netflix's concurrency-limits and Vector's ARC.
 //!
-//! Written from the published code, with its defaults: limits as there, one sample per reply,
-//! without Netflix's optional window of samples. A refused request goes behind the rest, five
-//! attempts, as in the seed.
+//! After their published descriptions and defaults, not yet compared with the programs: limits as
+//! there, one sample per reply, without Netflix's optional window of samples. A refused request
+//! goes behind the rest, five attempts, as in the seed.
 
 use std::collections::{BTreeMap, VecDeque};
 
