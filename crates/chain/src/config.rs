@@ -97,6 +97,16 @@ impl Configuration {
         self.seats.len()
     }
 
+    /// Whether this life had a seat and has none any more, if it ever heard of it or not: it gets
+    /// no other (SL-4), and ends (I24).
+    pub fn has_left(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let is_it = |other, life| (other, life) == (node, incarnation);
+        let mut seats = self.seats.iter();
+        let mut away = self.away.iter();
+        !seats.any(|seat| is_it(seat.node, seat.incarnation))
+            && away.any(|away| is_it(away.node, away.incarnation))
+    }
+
     /// The seat of `node`, if it has one.
     pub fn seat(&self, node: NodeId) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.node == node)

@@ -76,7 +76,8 @@ impl ChainThread {
             .configuration()
             .is_some_and(|adopted| seat(adopted));
         let is_newer = self.replica.epoch() < configuration.epoch;
-        let is_out = was_in && is_newer && !seat(&configuration);
+        let is_out = was_in && is_newer && !seat(&configuration)
+            || configuration.has_left(me.node, me.incarnation);
         let was_joining = self
             .replica
             .configuration()

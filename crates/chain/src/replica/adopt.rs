@@ -69,8 +69,9 @@ impl Replica {
             (seat.incarnation, seat.disk) == (self.me.incarnation, self.me.disk)
         });
         if !is_mine {
-            // I24: not in it, or under another incarnation. Before the first seat: still waiting.
-            if self.phase != Phase::Waiting {
+            // I24: not in it, or under another incarnation. Before the first seat: still waiting,
+            // but for a life that had one and never heard of it.
+            if self.phase != Phase::Waiting || next.has_left(self.me.node, self.me.incarnation) {
                 self.halt(step);
             }
             return;

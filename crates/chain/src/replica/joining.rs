@@ -295,6 +295,9 @@ impl Replica {
         let (epoch, last) = (self.epoch(), greeting.last);
         step.effects
             .push(Effect::Coordinator(Report::SyncDone { epoch, last }));
+        // The commit point must have heard it in this epoch, and a confirmation may be lost: where
+        // nothing is written, nobody waits for it who would ask again.
+        self.writes.confirm_sent = None;
     }
 
     pub(super) fn tick_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {

@@ -81,6 +81,8 @@ scripts! {
     a_head_whom_nobody_confirms_is_slow
     the_first_of_a_chain_that_does_not_confirm_is_slow
     a_commit_point_from_which_most_differ_is_wrong
+    a_life_whose_seat_came_and_went_unheard_ends
+    a_joining_member_is_heard_though_its_confirmation_is_lost
     a_member_joins_by_entries
     marks_are_collected_by_entries_of_the_head
     attributes_keep_their_order_when_marks_go

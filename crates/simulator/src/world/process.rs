@@ -170,7 +170,7 @@ impl World {
         let adopted = process.replica.configuration();
         let is_out = adopted.is_some_and(|adopted| {
             adopted.epoch < news.epoch && has_seat(adopted) && !has_seat(&news)
-        });
+        }) || news.has_left(me.node, me.incarnation);
         let was_joining = adopted.is_some_and(|adopted| adopted.syncing() == Some(me.node));
         self.input(machine, Input::Configuration(news));
         if is_out {

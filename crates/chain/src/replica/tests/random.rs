@@ -244,10 +244,8 @@ impl World {
         self.cluster.configure(&current, &nodes);
         // I24: a life that hears that it has lost its seat ends, and another begins.
         for node in nodes {
-            let life = self.cluster.identity(node).incarnation;
-            let has_left = |away: &Away| away.incarnation == life;
-            let is_out = current.seat(NodeId(node)).is_none();
-            if self.is_up(node) && is_out && current.away.iter().any(has_left) {
+            let life = self.cluster.identity(node);
+            if self.is_up(node) && current.has_left(life.node, life.incarnation) {
                 self.cluster.crash(node);
                 self.cluster.start(node);
             }
