@@ -219,7 +219,10 @@ impl Tally {
         for (_, failure) in &self.failures {
             *kinds.entry(failure.guarantee).or_default() += 1;
         }
-        println!("{} violations {kinds:?}", self.failures.len());
+        println!("{} violations", self.failures.len());
+        for (name, count) in &kinds {
+            println!("  {name:<12} {count}");
+        }
         if let Some((seed, _)) = self.failures.iter().min_by_key(|(seed, _)| *seed) {
             println!("to see one: cargo xtask simulate --seed {seed} --trace");
         }

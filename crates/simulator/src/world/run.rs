@@ -103,6 +103,7 @@ impl World {
         let mut is_probed = false;
         let mut rot = self.plan.rot;
         let mut rested_by = self.plan.calm_at + RECOVERY;
+        let mut shaken_until = 0;
         while self.failure.is_none() && self.happen() {
             if EVENTS_MAX < self.events {
                 self.fail("I20", "it goes round in circles");
@@ -123,8 +124,10 @@ impl World {
                 Ok(()) => match rot.take() {
                     Some(rot) => {
                         self.rot(rot);
-                        rested_by = self.now + RECOVERY;
+                        shaken_until = self.now + rot.crash_after.unwrap_or_default();
+                        rested_by = shaken_until + RECOVERY;
                     }
+                    None if self.now <= shaken_until => {}
                     None => {
                         is_probed = true;
                         self.probe();
