@@ -99,7 +99,7 @@ impl Configuration {
 
     /// Whether this life had a seat and has none any more, if it ever heard of it or not: it gets
     /// no other (SL-4), and ends (I24).
-    pub fn has_left(&self, node: NodeId, incarnation: Incarnation) -> bool {
+    pub(crate) fn has_left(&self, node: NodeId, incarnation: Incarnation) -> bool {
         let is_it = |other, life| (other, life) == (node, incarnation);
         let mut seats = self.seats.iter();
         let mut away = self.away.iter();

@@ -67,17 +67,7 @@ impl ChainThread {
 
     pub(super) fn on_configuration(&mut self, configuration: Arc<Configuration>) {
         let me = self.replica.identity();
-        let seat = |configuration: &Configuration| {
-            let seat = configuration.seat(me.node);
-            seat.is_some_and(|seat| seat.incarnation == me.incarnation)
-        };
-        let was_in = self
-            .replica
-            .configuration()
-            .is_some_and(|adopted| seat(adopted));
-        let is_newer = self.replica.epoch() < configuration.epoch;
-        let is_out = was_in && is_newer && !seat(&configuration)
-            || configuration.has_left(me.node, me.incarnation);
+        let is_out = self.replica.ends_with(&configuration);
         let was_joining = self
             .replica
             .configuration()

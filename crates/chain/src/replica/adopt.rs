@@ -59,21 +59,32 @@ impl Replica {
         self.recover_eventual(durable, step)
     }
 
+    /// Whether this life is over with a newer configuration (I24): it is not in it, or under
+    /// another incarnation. Before the first seat it waits, unless it had one and never heard of
+    /// it. Whoever carries the replica begins another life then.
+    pub fn ends_with(&self, next: &Configuration) -> bool {
+        let has_left = next.has_left(self.me.node, self.me.incarnation);
+        let was_seated = self.phase != Phase::Waiting;
+        self.epoch() < next.epoch && !self.has_seat(next) && (was_seated || has_left)
+    }
+
+    fn has_seat(&self, configuration: &Configuration) -> bool {
+        let seat = configuration.seat(self.me.node);
+        let me = (self.me.incarnation, self.me.disk);
+        seat.is_some_and(|seat| (seat.incarnation, seat.disk) == me)
+    }
+
     /// The coordinator published a configuration. Older ones and repetitions say nothing.
     pub(super) fn on_configuration(&mut self, next: Arc<Configuration>, step: &mut Step<'_>) {
         assert_ne!(self.phase, Phase::New, "a log is recovered first");
         if next.epoch <= self.epoch() {
             return;
         }
-        let is_mine = next.seat(self.me.node).is_some_and(|seat| {
-            (seat.incarnation, seat.disk) == (self.me.incarnation, self.me.disk)
-        });
-        if !is_mine {
-            // I24: not in it, or under another incarnation. Before the first seat: still waiting,
-            // but for a life that had one and never heard of it.
-            if self.phase != Phase::Waiting || next.has_left(self.me.node, self.me.incarnation) {
-                self.halt(step);
-            }
+        if self.ends_with(&next) {
+            self.halt(step);
+            return;
+        }
+        if !self.has_seat(&next) {
             return;
         }
         let lsn = self.persist(Record::Epoch(next.clone()), step);

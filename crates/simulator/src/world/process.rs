@@ -162,15 +162,8 @@ impl World {
             return;
         };
         let me = process.me;
-        let has_seat = |configuration: &Configuration| {
-            configuration.seats.iter().any(|seat| {
-                (seat.node, seat.incarnation, seat.disk) == (me.node, me.incarnation, me.disk)
-            })
-        };
+        let is_out = process.replica.ends_with(&news);
         let adopted = process.replica.configuration();
-        let is_out = adopted.is_some_and(|adopted| {
-            adopted.epoch < news.epoch && has_seat(adopted) && !has_seat(&news)
-        }) || news.has_left(me.node, me.incarnation);
         let was_joining = adopted.is_some_and(|adopted| adopted.syncing() == Some(me.node));
         self.input(machine, Input::Configuration(news));
         if is_out {
