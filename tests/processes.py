@@ -76,8 +76,10 @@ class Member(servers.Server):
         self.process.send_signal(signal.SIGCONT)
 
 
-class Processes:
+class Processes(servers.Members):
     """A cluster with all its processes."""
+
+    ROLES_SECONDS_MAX = START_SECONDS_MAX
 
     def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s"):
         self.folder = folder
@@ -111,16 +113,6 @@ class Processes:
     def head(self):
         _, roles = self.roles()
         return next(name for name, role in roles.items() if role == "head")
-
-    def await_roles(self, is_reached):
-        """Waits until the places of the members are as wanted."""
-        end = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < end:
-            _, roles = self.roles()
-            if is_reached(roles):
-                return roles
-            time.sleep(0.05)
-        raise RuntimeError(f"not reached: {self.roles()}\n{self.log()}")
 
     def await_whole(self):
         whole = ["head"] + ["serving"] * (len(self.names) - 1)

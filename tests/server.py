@@ -89,8 +89,12 @@ class Server:
 
     def mode(self, *words):
         """What `fader cluster mode` prints."""
+        return self._told("cluster", "mode", *words)
+
+    def _told(self, *words):
+        """What a command prints that speaks to this server."""
         done = subprocess.run(
-            [BINARY, "cluster", "mode", *words, "--data", self.data],
+            [BINARY, *words, "--data", self.data],
             env=environment(self.folder),
             capture_output=True,
             text=True,
@@ -124,39 +128,36 @@ class Server:
         self.process.stdout.close()
 
 
-class Cluster(Server):
-    """A running `fader dev` on a free port."""
+class Members:
+    """What a cluster is awaited by: `roles` and `log` are its own."""
 
-    VERB = "dev"
-
-    def order(self, *words):
-        """Gives an order to the cluster; what is printed."""
-        done = subprocess.run(
-            [BINARY, "dev", *words, "--data", self.data],
-            env=environment(self.folder),
-            capture_output=True,
-            text=True,
-            timeout=START_SECONDS_MAX,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr)
-        return done.stdout
-
-    def roles(self):
-        """The epoch, and each member's place."""
-        lines = self.order("status").splitlines()
-        epoch = int(lines[0].split()[1].rstrip(","))
-        return epoch, {line.split()[0]: line.split()[2] for line in lines[1:]}
+    ROLES_SECONDS_MAX = START_SECONDS_MAX
 
     def await_roles(self, is_reached):
         """Waits until the places of the members are as wanted."""
-        end = time.monotonic() + START_SECONDS_MAX
+        end = time.monotonic() + self.ROLES_SECONDS_MAX
         while time.monotonic() < end:
             _, roles = self.roles()
             if is_reached(roles):
                 return roles
             time.sleep(0.05)
         raise RuntimeError(f"not reached: {self.roles()}\n{self.log()}")
+
+
+class Cluster(Members, Server):
+    """A running `fader dev` on a free port."""
+
+    VERB = "dev"
+
+    def order(self, *words):
+        """Gives an order to the cluster; what is printed."""
+        return self._told("dev", *words)
+
+    def roles(self):
+        """The epoch, and each member's place."""
+        lines = self.order("status").splitlines()
+        epoch = int(lines[0].split()[1].rstrip(","))
+        return epoch, {line.split()[0]: line.split()[2] for line in lines[1:]}
 
 
 def client(url, access_key=ACCESS_KEY, secret_key=SECRET_KEY, verify=None, **config):
