@@ -7,8 +7,8 @@
 //! Deliberately absent: when the last step may be taken; that is the chain's to say.
 
 use fader_chain::NodeId;
-use fader_services::ViewError;
 use fader_services::catalog::{self, AccountId, Closing};
+use fader_services::{Mode, ViewError};
 use parking_lot::Mutex;
 
 use crate::chain_thread::ChainThread;
@@ -37,8 +37,12 @@ impl Waitings {
         *self.0.lock() = waitings;
     }
 
-    /// What this domain waits for, if it is closing.
-    pub(crate) fn of(&self, account: &AccountId, name: &str) -> Option<Waiting> {
+    /// What this domain waits for, if it is closing. The mode is the catalog's word; what is known
+    /// here may be of a change that was taken back a moment ago.
+    pub(crate) fn of(&self, account: &AccountId, name: &str, mode: Mode) -> Option<Waiting> {
+        if mode != Mode::Closing {
+            return None;
+        }
         let waitings = self.0.lock();
         let is_it = |it: &&Waiting| it.closing.account == *account && it.closing.name == name;
         waitings.iter().find(is_it).cloned()
@@ -122,5 +126,31 @@ impl ChainThread {
         let waiting = waiting.collect::<Result<_, ViewError>>()?;
         self.shared.waitings.set(waiting);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fader_services::CollectionId;
+
+    use super::*;
+
+    #[test]
+    fn a_domain_that_closes_no_more_waits_for_nobody() {
+        let account = AccountId("000000000001".to_owned());
+        let waitings = Waitings::default();
+        waitings.set(vec![Waiting {
+            closing: Closing {
+                account: account.clone(),
+                name: "carts".to_owned(),
+                collection: CollectionId(7),
+            },
+            away: vec![NodeId(3)],
+            silent: Vec::new(),
+        }]);
+        let waits = |mode| waitings.of(&account, "carts", mode).is_some();
+        assert!(waits(Mode::Closing));
+        // Taken back, and what the chain's thread has told is not made anew yet.
+        assert!(!waits(Mode::Mixed));
     }
 }

@@ -385,7 +385,7 @@ impl Node {
         let Some(entry) = catalog::domain(&*keeper.snapshot(), account, domain)? else {
             return Ok(None);
         };
-        let waiting = keeper.shared().waitings.of(account, domain);
+        let waiting = keeper.shared().waitings.of(account, domain, entry.mode);
         let names = |nodes: &[NodeId]| match &self.inner.doors {
             Doors::One(..) => nodes.iter().map(NodeId::to_string).collect(),
             Doors::Many(cluster) => nodes.iter().map(|node| cluster.name(*node)).collect(),
