@@ -51,6 +51,10 @@ struct Options {
     #[cfg(feature = "mutants")]
     #[arg(long)]
     mutants: bool,
+    /// Removes these guards, and says which of the runs that are right with them fail.
+    #[cfg(feature = "mutants")]
+    #[arg(long, value_name = "GUARD")]
+    without: Vec<String>,
     /// How many threads run worlds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -104,6 +108,16 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
+    #[cfg(feature = "mutants")]
+    if !options.without.is_empty() {
+        mutants::hunt(
+            &options.without,
+            options.from,
+            options.seeds,
+            &options.choice(),
+        );
+        return ExitCode::SUCCESS;
+    }
     #[cfg(feature = "mutants")]
     if options.mutants {
         return match mutants::score(options.seeds, &options.choice()) {
