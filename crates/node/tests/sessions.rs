@@ -235,47 +235,47 @@ async fn write_at_one(session: &mut Session<'_>, item: &str) -> Option<u32> {
     }
 }
 
+/// Apart, with sessions that outlast the test, members stay as they are: only a head whose
+/// promotion is not confirmed gives others up (SL-1), so what is looked at was taken elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
+    let node = three_for(&folder, Wiring::Star, Duration::from_secs(600));
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
-    let mut showed_old = false;
-    for attempt in 0..50 {
-        let before = epoch(&node);
+    whole(&node).await;
+    let mut attempt = 0;
+    let (mut session, item) = loop {
         let item = format!("i{attempt}");
         let mut session = Session::begin(&node);
-        if write_at_one(&mut session, &item).await.is_some() {
-            let mut shown = Vec::new();
-            for _member in 0..3 {
-                shown.push(values(&node, "carts", &item, eventual(1, 1)).await);
-            }
-            let mut followed = Vec::new();
-            for _member in 0..3 {
-                let read = session.try_values("carts", &item, eventual(1, 1)).await;
-                followed.push(read.0);
-            }
-            let second = session.ask(put("carts", &item, "2"), eventual(1, 1)).await;
-            let both = session.try_values("carts", &item, eventual(1, 1)).await.0;
-            // Where a member was given up meanwhile, nothing was promised.
-            if epoch(&node) == before {
-                showed_old = shown.iter().any(Vec::is_empty);
-                for values in followed {
-                    assert_eq!(values.unwrap(), ["1"]);
-                }
-                if second.0.is_ok() {
-                    assert_eq!(both.unwrap(), ["1", "2"]);
-                }
-            }
+        let holder = write_at_one(&mut session, &item).await;
+        if holder.is_some_and(|holder| holder != 1) {
+            break (session, item);
         }
+        // Members take it in turn.
         node.cluster().unwrap().heal();
         whole(&node).await;
-        if showed_old {
-            break;
-        }
+        attempt += 1;
+        assert!(attempt < 20, "the head takes every write");
+    };
+    let mut shown = Vec::new();
+    for _member in 0..3 {
+        shown.push(values(&node, "carts", &item, eventual(1, 1)).await);
     }
-    assert!(showed_old, "without a token, who lags shows what it has");
+    shown.sort();
+    let lags: Vec<String> = Vec::new();
+    assert_eq!(shown, [lags.clone(), lags, vec!["1".to_owned()]]);
+    for _member in 0..3 {
+        let followed = session.values("carts", &item, eventual(1, 1)).await;
+        assert_eq!(followed, ["1"]);
+    }
+    let put = put("carts", &item, "2");
+    session.write(put, eventual(1, 1)).await;
+    node.cluster().unwrap().heal();
+    for _member in 0..3 {
+        let both = session.values("carts", &item, eventual(1, 1)).await;
+        assert_eq!(both, ["1", "2"]);
+    }
     node.close().await;
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, Subcommand, ValueEnum};
 use fader_client::{ClusterStatus, Control};
+use fader_node::coordinator::SESSION;
 use fader_node::{ClusterSettings, Event, Node};
 
 use crate::keys::SOCKET;
@@ -165,6 +166,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
         let settings = ClusterSettings {
             size,
             wiring: wiring.into(),
+            session: SESSION,
             member,
         };
         Node::open_cluster(settings, move |event| tell(start, &in_words(&event)))

@@ -37,7 +37,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::chain_thread::Company;
-use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, SESSION};
+use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use crate::disk::{Disk, RealDisk};
 use crate::lock::FolderLock;
 use crate::member::{Folder, Member, random_incarnation};
@@ -63,6 +63,8 @@ pub struct ClusterSettings {
     pub size: usize,
     /// How entries travel.
     pub wiring: Wiring,
+    /// How long after its last ping a member's session is over (FN-2); a lease lasts half as long.
+    pub session: Duration,
     /// Those of each member; its data is in a folder `n1`, `n2`, … of this one.
     pub member: Settings,
 }
@@ -161,7 +163,7 @@ impl Cluster {
         let lock = FolderLock::take(&data)?;
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
-        let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, SESSION)?;
+        let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
         let links = Arc::new(Links::default());
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
         let parts = Parts {

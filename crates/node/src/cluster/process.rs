@@ -183,6 +183,7 @@ impl Cluster {
             settings: ClusterSettings {
                 size: cluster.members.len(),
                 wiring: cluster.wiring,
+                session: cluster.session,
                 member: settings.member,
             },
             coordinator: coordinator.clone(),

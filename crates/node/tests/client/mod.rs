@@ -2,7 +2,10 @@
 
 #![allow(dead_code, reason = "each file of tests asks for a part of it")]
 
+use std::time::Duration;
+
 use fader_chain::RequestId;
+use fader_node::coordinator::SESSION;
 use fader_node::{ClusterSettings, MemberStatus, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
@@ -22,9 +25,15 @@ pub(crate) fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
 }
 
 pub(crate) fn three(folder: &tempfile::TempDir, wiring: Wiring) -> Node {
+    three_for(folder, wiring, SESSION)
+}
+
+/// Three members whose sessions last so long.
+pub(crate) fn three_for(folder: &tempfile::TempDir, wiring: Wiring, session: Duration) -> Node {
     let settings = ClusterSettings {
         size: 3,
         wiring,
+        session,
         member: Settings::new(folder.path().to_owned()),
     };
     Node::open_cluster(settings, |_| {}).unwrap()
@@ -169,6 +178,6 @@ pub(crate) async fn whole(node: &Node) {
             tokio::task::yield_now().await;
         }
     };
-    let patience = std::time::Duration::from_secs(60);
+    let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, whole).await.unwrap();
 }
