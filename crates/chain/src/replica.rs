@@ -20,6 +20,7 @@
 
 mod adopt;
 mod collect;
+mod counts;
 mod digest;
 mod eventual;
 mod future;
@@ -42,6 +43,7 @@ use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
 use collect::Collect;
+pub use counts::{Behind, ReadCounts};
 use digest::Digests;
 use eventual::Eventual;
 pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
@@ -109,6 +111,7 @@ pub struct Replica {
     early: Option<Envelope>,
     writes: Writes,
     reads: Reads,
+    read_counts: ReadCounts,
     joining: Joining,
     collect: Collect,
     digests: Digests,
@@ -135,6 +138,7 @@ impl Replica {
             early: None,
             writes: Writes::default(),
             reads: Reads::default(),
+            read_counts: ReadCounts::default(),
             joining: Joining::default(),
             collect: Collect::default(),
             digests: Digests::default(),

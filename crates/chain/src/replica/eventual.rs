@@ -110,6 +110,10 @@ pub struct EventualCounts {
     pub held_bytes: usize,
     /// Operations in quarantine now (JN-7).
     pub quarantined: usize,
+    /// Operations that were held here and are settled.
+    pub settled: u64,
+    /// Milliseconds that those were held here, all together.
+    pub settled_ms: u64,
     /// Settled without effect because greater stamps were there, as the head (G5).
     pub superseded: u64,
     /// Settled without effect because the service refused, as the head.

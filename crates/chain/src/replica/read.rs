@@ -92,7 +92,9 @@ impl Replica {
                 let number = self.reads.next;
                 self.reads.next += 1;
                 self.reads.waiting.insert(number, waiting);
-                self.try_read(number, step)
+                self.try_read(number, step)?;
+                self.read_counts.dirty += u64::from(self.reads.waiting.contains_key(&number));
+                Ok(())
             }
         }
     }
@@ -246,14 +248,22 @@ impl Replica {
         let Some(to) = self.adopted().map(|adopted| adopted.commit_point()) else {
             return;
         };
+        self.read_counts.asked += 1;
         self.send(to, Message::Query { number, scope }, step);
     }
 
     /// RD-4: another member asks this one.
-    pub(super) fn on_query(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
+    pub(super) fn on_query(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        scope: &Scope,
+        step: &mut Step<'_>,
+    ) {
         let is_live = step.now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseQuery);
         if is_live && !self.asks() && self.speaks_for(scope) {
             let commit = self.commit;
+            self.read_counts.answered += 1;
             self.send(from, Message::QueryAnswer { number, commit }, step);
         }
     }

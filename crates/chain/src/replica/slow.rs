@@ -108,7 +108,7 @@ impl Replica {
     }
 
     /// How long `node` takes, and has been taking for what it owes now.
-    fn lateness(&self, node: NodeId, now: u64) -> u64 {
+    pub(super) fn lateness(&self, node: NodeId, now: u64) -> u64 {
         // What is committed all have confirmed, whether this member heard it or not.
         let confirmed = self.writes.confirmed_by(node).max(self.commit);
         let owed = self.log.above(confirmed).next();

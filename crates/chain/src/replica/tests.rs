@@ -65,6 +65,7 @@ scripts! {
     a_write_takes_its_way_in_star_wiring
     a_write_takes_its_way_in_chain_wiring
     a_dirty_read_asks_the_commit_point
+    what_members_do_is_counted
     a_new_head_waits_for_what_it_inherited
     an_uncommitted_suffix_is_cut
     a_moved_head_counts_its_own_epoch_only

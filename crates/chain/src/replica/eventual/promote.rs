@@ -220,7 +220,10 @@ impl Replica {
                 }
             }
             if let Some(name) = entry.request {
-                eventual.overlay.remove(&name);
+                if let Some(held) = eventual.overlay.remove(&name) {
+                    eventual.counts.settled += 1;
+                    eventual.counts.settled_ms += step.now.monotonic.saturating_sub(held.since);
+                }
                 let offering = eventual.offerings.get(&name);
                 wanted.extend(
                     offering

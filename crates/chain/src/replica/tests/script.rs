@@ -148,6 +148,7 @@ impl Script {
                     .for_each(|node| cluster.step(node, Input::Tick));
             }
             "state" => self.state(),
+            "counts" => self.counts(),
             "settle" => self.settle(words)?,
             "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
@@ -423,6 +424,27 @@ impl Script {
             };
             let held = format!("n{node} holds {}{quarantined}", held.join(", "));
             self.0.events.push(held);
+        }
+    }
+
+    fn counts(&mut self) {
+        for (node, member) in &self.0.members {
+            let replica = &member.replica;
+            let (reads, eventual) = (replica.read_counts(), replica.eventual_counts());
+            let behind = replica.behind(self.0.now).into_iter();
+            let behind = behind.map(|it| {
+                let (entries, millis) = (it.entries, it.millis);
+                format!("; n{} is {entries} entries, {millis} ms behind", it.node.0)
+            });
+            self.0.events.push(format!(
+                "n{node} dirty {} asked {} answered {}, settled {} in {} ms{}",
+                reads.dirty,
+                reads.asked,
+                reads.answered,
+                eventual.settled,
+                eventual.settled_ms,
+                behind.collect::<String>(),
+            ));
         }
     }
 
