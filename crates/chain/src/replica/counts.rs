@@ -4,8 +4,8 @@
 use super::{Now, Replica};
 use crate::config::NodeId;
 
-/// What has happened to strong and bounded reads that went through this replica, in this life. Those
-/// that [`Replica::answers_now`] answers at once are their caller's to count: they are clean.
+/// What has happened to strong and bounded reads that went through this replica, in this life.
+/// Those that [`Replica::answers_now`] answers at once are their caller's to count: they are clean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReadCounts {
     /// Reads that could not be answered when they came: something uncommitted was there.
