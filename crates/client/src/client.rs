@@ -1,13 +1,16 @@
 //! One SimpleDB endpoint: an action goes out signed, its reply comes back as a tree.
 //!
 //! Invariants:
-//! - C1 a call sends its request at most once (see the pool).
+//! - C1 a call whose outcome is in doubt is sent again only if it may happen twice: what reads, and
+//!   writes without a condition, or with a name.
 //! - C2 a reply is never longer than the settings allow, a call never longer than its timeout.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_services::level::Receipt;
+use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -15,6 +18,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use crate::credentials::Credentials;
 use crate::demand::{Demand, receipt};
 use crate::error::{Error, ErrorKind};
+use crate::http::{Call, Http, Lane, Limits, Pace};
 use crate::pool::{Pool, Reply};
 use crate::sign::{self, Headers, SignatureVersion, Signer};
 use crate::transport::Endpoint;
@@ -25,9 +29,14 @@ use crate::xml::Element;
 pub struct Settings {
     /// How requests are signed.
     pub signature: SignatureVersion,
-    /// From asking to the last byte of the reply.
+    /// Whether requests wait for a congestion window.
+    pub pace: Pace,
+    /// From asking to the last byte of the reply, waits and repetitions counted in.
     pub timeout: Duration,
-    /// Requests in flight at once; the others wait their turn.
+    /// For one attempt, where there may be several.
+    pub attempt_timeout: Duration,
+    /// Connections in use at once, to one endpoint of one client. A guard of file descriptors: the
+    /// window is what bounds requests.
     pub connections_max: usize,
     /// Certificates of the authorities to trust, as PEM; the system's when `None`.
     pub ca_pem: Option<Vec<u8>>,
@@ -39,9 +48,12 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             signature: SignatureVersion::V2,
-            // Above the 5 seconds that a page of Select may take.
+            pace: Pace::Window,
             timeout: Duration::from_secs(30),
-            connections_max: 64,
+            // Above the 5 seconds that a page of Select may take.
+            attempt_timeout: Duration::from_secs(10),
+            // Half of the file descriptors that a process has by default.
+            connections_max: 512,
             ca_pem: None,
             // A page of Select holds 1 MB, which escaped for XML grows to 6 MB at most.
             response_bytes_max: 16 << 20,
@@ -51,9 +63,11 @@ impl Default for Settings {
 
 /// A signing client of one endpoint.
 pub struct Client {
-    pool: Pool,
-    host: String,
+    http: Http,
+    pool: Arc<Pool<Full<Bytes>>>,
+    host: Arc<str>,
     signer: Option<Signer>,
+    limits: Limits,
 }
 
 /// A successful reply.
@@ -69,6 +83,16 @@ pub struct Response {
     pub receipt: Receipt,
 }
 
+impl Settings {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            pace: self.pace,
+            timeout: self.timeout,
+            attempt_timeout: self.attempt_timeout,
+        }
+    }
+}
+
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Client").field(&self.host).finish()
@@ -76,27 +100,57 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of `http://host:port` or `https://host:port`; requests without credentials are
-    /// sent unsigned.
+    /// A client of `http://host:port` or `https://host:port`, on the process's HTTP client;
+    /// requests without credentials are sent unsigned.
+    ///
+    /// # Errors
+    /// `Invalid` when the endpoint is none, or its certificates cannot be used.
     pub fn new(
         endpoint: &str,
         credentials: Option<Credentials>,
         settings: Settings,
     ) -> Result<Client, Error> {
+        Client::on(Http::shared(), endpoint, credentials, settings)
+    }
+
+    /// The same, on another HTTP client, whose windows it shares.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn on(
+        http: Http,
+        endpoint: &str,
+        credentials: Option<Credentials>,
+        settings: Settings,
+    ) -> Result<Client, Error> {
+        let limits = settings.limits();
         let Settings {
             signature,
-            timeout,
             connections_max,
             ca_pem,
             response_bytes_max,
+            ..
         } = settings;
         let (endpoint, host) = Endpoint::parse(endpoint, ca_pem.as_deref())?;
         let signer = credentials.map(|credentials| Signer::new(&credentials, signature, &host));
-        let pool = Pool::new(endpoint, connections_max, timeout, response_bytes_max);
-        Ok(Client { pool, host, signer })
+        let pool = Pool::new(endpoint, connections_max, response_bytes_max);
+        Ok(Client {
+            http,
+            pool: Arc::new(pool),
+            host: host.into(),
+            signer,
+            limits,
+        })
     }
 
-    /// Sends one action, once.
+    /// The windows of this endpoint, by class of operations.
+    pub fn windows(&self) -> Vec<(Lane, State)> {
+        let mut windows = self.http.windows();
+        windows.retain(|(lane, _)| lane.host == self.host);
+        windows
+    }
+
+    /// Sends one action.
     pub async fn call(
         &self,
         action: &str,
@@ -106,7 +160,7 @@ impl Client {
         answer(action, &reply, Receipt::default())
     }
 
-    /// Sends one action, once, with what is asked for beside it.
+    /// Sends one action with what is asked for beside it.
     pub async fn ask(
         &self,
         action: &str,
@@ -123,8 +177,17 @@ impl Client {
     }
 
     async fn send(&self, action: &str, parameters: &[(String, String)]) -> Result<Reply, Error> {
-        let request = self.request(action, parameters)?;
-        let sent = self.pool.send(request, !is_read(action)).await;
+        let call = Call {
+            lane: Lane {
+                host: Arc::clone(&self.host),
+                class: class(action),
+            },
+            request: self.request(action, parameters)?,
+            is_write: !is_read(action),
+            is_repeatable: is_repeatable(action, parameters),
+            limits: self.limits,
+        };
+        let sent = self.http.call(&self.pool, call).await;
         sent.map_err(|error| error.within(action))
     }
 
@@ -149,7 +212,7 @@ impl Client {
             }
         };
         let mut request = Request::post("/")
-            .header(HOST, &self.host)
+            .header(HOST, &*self.host)
             .header(CONTENT_TYPE, sign::CONTENT_TYPE);
         for (name, value) in headers.0 {
             request = request.header(name, value);
@@ -184,6 +247,33 @@ fn is_read(action: &str) -> bool {
         "QueryWithAttributes",
     ];
     READS.contains(&action)
+}
+
+/// What costs a service about the same, and has a window of its own.
+fn class(action: &str) -> &'static str {
+    match action {
+        "GetAttributes" => "get",
+        "PutAttributes" => "put",
+        "DeleteAttributes" => "delete",
+        "BatchPutAttributes" | "BatchDeleteAttributes" => "batch",
+        "Select" | "Query" | "QueryWithAttributes" => "select",
+        _ => "domain",
+    }
+}
+
+/// Whether an action may be sent again when nobody knows whether it took effect.
+///
+/// Puts and deletes without a condition come to the same done twice; on a condition only those with
+/// a name, under which they happen once. A deletion of a domain may not: meanwhile there may be a
+/// new one. What belongs to a session is sent once: its answer, be it a refusal, moves the session.
+fn is_repeatable(action: &str, parameters: &[(String, String)]) -> bool {
+    let has = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));
+    let is_safe = match action {
+        "PutAttributes" | "DeleteAttributes" => !has("Expected."),
+        "BatchPutAttributes" | "BatchDeleteAttributes" | "CreateDomain" => true,
+        _ => is_read(action),
+    };
+    (is_safe || has("Fader-Request")) && !has("Fader-Session")
 }
 
 /// What a reply says.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,15 +17,22 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind};
+use crate::http::{Call, Http, Lane, Limits, Pace};
 use crate::pool::Pool;
 use crate::transport::Endpoint;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Orders of an administrator leave at once, and once.
+const LIMITS: Limits = Limits {
+    pace: Pace::Bare,
+    timeout: Duration::from_secs(30),
+    attempt_timeout: Duration::from_secs(30),
+};
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// A server's control socket.
 pub struct Control {
-    pool: Pool,
+    http: Http,
+    pool: Arc<Pool<Full<Bytes>>>,
 }
 
 /// An access key as listed.
@@ -104,8 +112,10 @@ struct Keys {
 impl Control {
     /// The control socket at a path.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
+        let pool = Pool::new(Endpoint::Unix(socket.into()), 1, REPLY_BYTES_MAX);
         Control {
-            pool: Pool::new(Endpoint::Unix(socket.into()), 1, TIMEOUT, REPLY_BYTES_MAX),
+            http: Http::shared(),
+            pool: Arc::new(pool),
         }
     }
 
@@ -227,7 +237,17 @@ impl Control {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|error| Error::caused(ErrorKind::Invalid, path, error))?;
-        let reply = self.pool.send(request, is_write).await?;
+        let call = Call {
+            lane: Lane {
+                host: "".into(),
+                class: "control",
+            },
+            request,
+            is_write,
+            is_repeatable: false,
+            limits: LIMITS,
+        };
+        let reply = self.http.call(&self.pool, call).await?;
         if reply.status.is_success() {
             return Ok(reply.body);
         }

@@ -1,11 +1,11 @@
 //! A signing HTTP client for SimpleDB and SQS endpoints (Fader, AWS, a fake) and Fader's control
 //! socket: what `fader_cloud` asks for, over the wire.
 //!
-//! One attempt per call: [`Client::call`] sends a request once and says what is known about it
-//! ([`ErrorKind`]). The one place where a request may wait is the gate of the pool, which today
-//! admits a fixed number at a time.
+//! All of it goes through one [`Http`]: one thread, many connections, and a congestion window for
+//! each host and class of operations (`docs/window.md`). A call says what is known about it
+//! ([`ErrorKind`]); it is sent again only where that is safe.
 //!
-//! Deliberately absent: retries and pacing; HTTP/2; redirects.
+//! Deliberately absent: HTTP/2; redirects.
 
 mod client;
 mod clock;
@@ -14,6 +14,7 @@ mod credentials;
 mod demand;
 mod domains;
 mod error;
+mod http;
 mod pool;
 mod sign;
 mod simpledb;
@@ -27,6 +28,7 @@ pub use control::{ClusterStatus, Control, DomainMode, Key, MemberStatus, NewKey}
 pub use credentials::Credentials;
 pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};
+pub use http::{Http, Lane, Pace};
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{Found, Nature, Page, SimpleDb};
 pub use sqs::Sqs;

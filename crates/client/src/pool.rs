@@ -3,33 +3,32 @@
 //! Invariants:
 //! - P1 no more than the gate's permits are in use at once; an unused connection holds no permit.
 //! - P2 a connection goes back only after its reply was read to the end.
-//! - P3 a request goes out at most once: it moves to another connection only when hyper gives it
+//! - P3 an attempt goes out at most once: it moves to another connection only when hyper gives it
 //!   back unsent.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, ErrorKind};
 use crate::transport::Endpoint;
 
-type Sender = SendRequest<Full<Bytes>>;
-
-/// Connections to one endpoint.
-pub(crate) struct Pool {
+/// Connections to one endpoint, for requests with bodies of one type.
+pub(crate) struct Pool<B> {
     endpoint: Endpoint,
-    /// Admits requests. A congestion window takes its place when there is one.
-    gate: Semaphore,
-    idle: Mutex<Vec<Sender>>,
-    timeout: Duration,
-    response_bytes_max: usize,
+    /// Bounds the connections in use.
+    gate: Arc<Semaphore>,
+    idle: Mutex<Vec<SendRequest<B>>>,
+    reply_bytes_max: usize,
 }
 
 /// A whole reply.
@@ -39,63 +38,90 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
 }
 
-impl Pool {
-    pub(crate) fn new(
-        endpoint: Endpoint,
-        connections_max: usize,
-        timeout: Duration,
-        response_bytes_max: usize,
-    ) -> Self {
-        let gate = Semaphore::new(connections_max.clamp(1, Semaphore::MAX_PERMITS));
+/// The body of a reply as it comes in. Its connection goes back at its end; dropped before, the
+/// connection is closed.
+pub(crate) struct Coming<B> {
+    incoming: Incoming,
+    lease: Option<Lease<B>>,
+}
+
+/// A connection in use.
+struct Lease<B> {
+    pool: Arc<Pool<B>>,
+    sender: SendRequest<B>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl<B> Pool<B>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    pub(crate) fn new(endpoint: Endpoint, connections_max: usize, reply_bytes_max: usize) -> Self {
+        let permits = connections_max.clamp(1, Semaphore::MAX_PERMITS);
         Pool {
             endpoint,
-            gate,
+            gate: Arc::new(Semaphore::new(permits)),
             idle: Mutex::default(),
-            timeout,
-            response_bytes_max,
+            reply_bytes_max,
         }
     }
 
-    /// Sends a request once and reads the whole reply; `is_write` decides what silence means.
-    pub(crate) async fn send(
-        &self,
-        request: Request<Full<Bytes>>,
-        is_write: bool,
-    ) -> Result<Reply, Error> {
-        let is_sent = AtomicBool::new(false);
-        let attempt = tokio::time::timeout(self.timeout, self.attempt(request, &is_sent)).await;
-        let error = match attempt {
-            Ok(Ok(reply)) => return Ok(reply),
-            Ok(Err(error)) => error,
-            Err(_) => {
-                let context = format!("no answer within {:?}", self.timeout);
-                Error::new(ErrorKind::Unavailable, context)
-            }
-        };
-        let is_silence = error.kind == ErrorKind::Unavailable;
-        if is_silence && is_write && is_sent.load(Ordering::Relaxed) {
-            return Err(error.with_kind(ErrorKind::Ambiguous));
-        }
-        Err(error)
-    }
-
-    async fn attempt(
-        &self,
-        mut request: Request<Full<Bytes>>,
+    /// Sends a request and reads the whole reply; `is_sent` tells, whenever this ends, whether any
+    /// of it may have left.
+    pub(crate) async fn exchange(
+        self: &Arc<Self>,
+        request: Request<B>,
         is_sent: &AtomicBool,
     ) -> Result<Reply, Error> {
-        let _permit = self.gate.acquire().await.expect("the gate is never closed");
+        let (head, body) = self.open(request, is_sent).await?.into_parts();
+        let body = Limited::new(body, self.reply_bytes_max);
+        let body = body.collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Error::malformed(format!("reply exceeds {} bytes", self.reply_bytes_max))
+            } else {
+                lost("connection lost", error)
+            }
+        })?;
+        Ok(Reply {
+            status: head.status,
+            headers: head.headers,
+            body: body.to_bytes(),
+        })
+    }
+
+    /// Sends a request and reads the reply's head.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        mut request: Request<B>,
+        is_sent: &AtomicBool,
+    ) -> Result<hyper::Response<Coming<B>>, Error> {
+        let gate = Arc::clone(&self.gate);
+        let permit = gate.acquire_owned().await;
+        let permit = permit.expect("the gate is never closed");
         loop {
             let (mut sender, is_fresh) = match self.take_idle() {
                 Some(sender) => (sender, false),
-                None => (self.open().await?, true),
+                None => (self.connect().await?, true),
             };
             if sender.ready().await.is_err() && !is_fresh {
                 continue;
             }
             is_sent.store(true, Ordering::Relaxed);
             match sender.try_send_request(request).await {
-                Ok(response) => return self.read(response, sender).await,
+                Ok(response) => {
+                    let pool = Arc::clone(self);
+                    let lease = Lease {
+                        pool,
+                        sender,
+                        permit,
+                    };
+                    return Ok(response.map(|incoming| Coming {
+                        incoming,
+                        lease: Some(lease),
+                    }));
+                }
                 Err(mut unsent) => match unsent.take_message() {
                     Some(returned) if !is_fresh => {
                         is_sent.store(false, Ordering::Relaxed);
@@ -110,7 +136,7 @@ impl Pool {
         }
     }
 
-    async fn open(&self) -> Result<Sender, Error> {
+    async fn connect(&self) -> Result<SendRequest<B>, Error> {
         let stream = self
             .endpoint
             .connect()
@@ -126,30 +152,10 @@ impl Pool {
         });
         Ok(sender)
     }
+}
 
-    async fn read(
-        &self,
-        response: hyper::Response<hyper::body::Incoming>,
-        sender: Sender,
-    ) -> Result<Reply, Error> {
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, self.response_bytes_max);
-        let body = body.collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Error::malformed(format!("reply exceeds {} bytes", self.response_bytes_max))
-            } else {
-                lost("connection lost", error)
-            }
-        })?;
-        self.idle().push(sender);
-        Ok(Reply {
-            status: head.status,
-            headers: head.headers,
-            body: body.to_bytes(),
-        })
-    }
-
-    fn take_idle(&self) -> Option<Sender> {
+impl<B> Pool<B> {
+    fn take_idle(&self) -> Option<SendRequest<B>> {
         let mut idle = self.idle();
         while let Some(sender) = idle.pop() {
             if !sender.is_closed() {
@@ -159,10 +165,45 @@ impl Pool {
         None
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Sender>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<SendRequest<B>>> {
         self.idle
             .lock()
             .expect("nothing panics while the list is locked")
+    }
+}
+
+impl<B> Lease<B> {
+    fn end(self) {
+        self.pool.idle().push(self.sender);
+        drop(self.permit);
+    }
+}
+
+impl<B> Body for Coming<B> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(context));
+        match &frame {
+            None => this.lease.take().into_iter().for_each(Lease::end),
+            Some(Err(_)) => this.lease = None,
+            Some(Ok(_)) => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // Not before the connection went back.
+        self.lease.is_none() && self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 }
 

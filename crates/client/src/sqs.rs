@@ -1,13 +1,14 @@
 //! The contract's queues, over SQS's JSON protocol (AwsJson 1.0).
 //!
 //! Invariants:
-//! - Q1 a call sends its request at most once; a name is resolved to its URL once, by a read.
+//! - Q1 a call whose outcome is in doubt is sent again only if it may happen twice; a name is
+//!   resolved to its URL once, by a read.
 //!
 //! Deliberately absent: the Query protocol; FIFO queues, attributes of messages, dead letters.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use fader_cloud::{
     Error as CloudError, ErrorKind as CloudKind, QueueCounts, QueueSettings, Queues, Receipt,
     Receive, Received, Result as CloudResult,
 };
+use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -24,6 +26,7 @@ use serde_json::{Value, json};
 use crate::client::{Settings, unix_seconds};
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, in_read, in_write};
+use crate::http::{Call, Http, Lane, Limits, Pace};
 use crate::pool::{Pool, Reply};
 use crate::sign::{Headers, SignatureVersion, Signer};
 use crate::transport::Endpoint;
@@ -34,9 +37,11 @@ const LIST_PAGES_MAX: usize = 1_000;
 
 /// An SQS endpoint.
 pub struct Sqs {
-    pool: Pool,
-    host: String,
+    http: Http,
+    pool: Arc<Pool<Full<Bytes>>>,
+    host: Arc<str>,
     signer: Option<Signer>,
+    limits: Limits,
     /// What queues are called in requests, by their names.
     urls: Mutex<BTreeMap<String, String>>,
 }
@@ -58,23 +63,42 @@ impl Sqs {
         credentials: Option<&Credentials>,
         settings: &Settings,
     ) -> Result<Sqs, Error> {
+        Sqs::on(Http::shared(), endpoint, credentials, settings)
+    }
+
+    /// The same, on another HTTP client, whose windows it shares.
+    ///
+    /// # Errors
+    /// As [`Sqs::new`].
+    pub fn on(
+        http: Http,
+        endpoint: &str,
+        credentials: Option<&Credentials>,
+        settings: &Settings,
+    ) -> Result<Sqs, Error> {
         let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
         let signer = credentials
             .map(|credentials| Signer::of_service("sqs", credentials, SignatureVersion::V4, &host));
-        // A long receive may take as long as it waits, and then some.
-        let timeout = settings
-            .timeout
-            .max(fader_cloud::WAIT_MAX + Duration::from_secs(5));
         let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
         Ok(Sqs {
-            pool: Pool::new(endpoint, connections, timeout, bytes),
-            host,
+            http,
+            pool: Arc::new(Pool::new(endpoint, connections, bytes)),
+            host: host.into(),
             signer,
+            limits: settings.limits(),
             urls: Mutex::default(),
         })
     }
 
+    /// The windows of this endpoint, by class of operations.
+    pub fn windows(&self) -> Vec<(Lane, State)> {
+        let mut windows = self.http.windows();
+        windows.retain(|(lane, _)| lane.host == self.host);
+        windows
+    }
+
     async fn call(&self, action: &str, is_write: bool, body: &Value) -> Result<Value, Error> {
+        let limits = self.limits_of(body);
         let target = format!("AmazonSQS.{action}");
         let body = Bytes::from(body.to_string());
         let headers = match &self.signer {
@@ -85,7 +109,7 @@ impl Sqs {
             }
         };
         let mut request = Request::post("/")
-            .header(HOST, &self.host)
+            .header(HOST, &*self.host)
             .header(CONTENT_TYPE, JSON)
             .header("x-amz-target", &target);
         for (name, value) in headers.0 {
@@ -95,9 +119,32 @@ impl Sqs {
             let context = "access key does not fit a header";
             Error::caused(ErrorKind::Invalid, context, error)
         })?;
-        let sent = self.pool.send(request, is_write).await;
+        let call = Call {
+            lane: Lane {
+                host: Arc::clone(&self.host),
+                class: class(action),
+            },
+            request,
+            is_write,
+            is_repeatable: !is_write || is_repeatable(action),
+            limits,
+        };
+        let sent = self.http.call(&self.pool, call).await;
         let reply = sent.map_err(|error| error.within(action))?;
         answer(action, &reply, is_write)
+    }
+
+    /// A receive that waits for messages takes as long as it waits, and then some. That says
+    /// nothing of the service's load: it goes out bare.
+    fn limits_of(&self, body: &Value) -> Limits {
+        match body["WaitTimeSeconds"].as_u64() {
+            None | Some(0) => self.limits,
+            Some(wait) => Limits {
+                pace: Pace::Bare,
+                timeout: self.limits.timeout.max(Duration::from_secs(wait + 5)),
+                ..self.limits
+            },
+        }
     }
 
     async fn read(&self, action: &str, body: &Value) -> CloudResult<Value> {
@@ -275,6 +322,25 @@ impl Queues for Sqs {
             in_flight: count(IN_FLIGHT)?,
         })
     }
+}
+
+/// What costs a service about the same, and has a window of its own.
+fn class(action: &str) -> &'static str {
+    match action {
+        "SendMessageBatch" => "send",
+        "ReceiveMessage" => "receive",
+        "DeleteMessageBatch" => "remove",
+        _ => "queue",
+    }
+}
+
+/// Whether a write may be sent again when nobody knows whether it took effect. Messages that are
+/// sent twice are two; what a lost receive took comes back by itself.
+fn is_repeatable(action: &str) -> bool {
+    matches!(
+        action,
+        "ReceiveMessage" | "DeleteMessageBatch" | "ChangeMessageVisibility" | "CreateQueue"
+    )
 }
 
 /// What a reply says.

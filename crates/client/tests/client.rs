@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{
-    Client, Control, Credentials, Demand, Error, ErrorKind, Session, Settings, SimpleDb,
+    Client, Control, Credentials, Demand, Error, ErrorKind, Http, Pace, Session, Settings, SimpleDb,
 };
 use fader_cloud::{Attribute, AttributePut, Expected};
 use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
@@ -16,6 +16,8 @@ use tokio::net::{TcpListener, UnixListener};
 
 const PUT_OK: &str = "<PutAttributesResponse><ResponseMetadata><RequestId>r1</RequestId>\
     <BoxUsage>0.0000219961</BoxUsage></ResponseMetadata></PutAttributesResponse>";
+
+const GET_OK: &str = "<GetAttributesResponse><GetAttributesResult/></GetAttributesResponse>";
 
 /// What a server of the test does with each request, one after the other.
 #[derive(Clone, Copy)]
@@ -281,6 +283,154 @@ async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
             .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable);
     }
+}
+
+#[tokio::test]
+async fn a_refused_read_is_sent_again_and_a_conditional_write_is_not() {
+    let acts = [Act::Answer(503, ""), Act::Answer(200, GET_OK)];
+    let (client, server) = start(&acts, Settings::default()).await;
+    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    assert_eq!(found.await.unwrap().attributes, []);
+    assert_eq!(server.await.unwrap().len(), 2);
+
+    let (client, _server) = start(&[Act::Answer(503, "")], Settings::default()).await;
+    assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
+}
+
+#[tokio::test]
+async fn what_may_happen_twice_is_sent_again_after_silence() {
+    for silence in [Act::Close, Act::Answer(500, "")] {
+        let acts = [silence, silence, Act::Answer(200, PUT_OK)];
+        let (client, server) = start(&acts, Settings::default()).await;
+        let put = client.put_attributes("d", "i", &[], None, Demand::default());
+        assert_eq!(put.await.unwrap().request_id, "r1");
+        assert_eq!(server.await.unwrap().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_write_with_a_name_is_sent_again_under_it() {
+    let acts = [Act::Close, Act::Answer(200, PUT_OK)];
+    let (client, server) = start(&acts, Settings::default()).await;
+    let demand = Demand {
+        request: Some(parse_name("c0ffee/7").unwrap()),
+        ..Demand::default()
+    };
+    let expected = Expected::Absent(String::from("gone"));
+    let put = client.put_attributes("d", "i", &[], Some(&expected), demand);
+    assert!(put.await.is_ok());
+    let requests = server.await.unwrap();
+    let name = "Fader-Request=00000000000000000000000000c0ffee%2F7";
+    assert!(requests.iter().all(|request| request.contains(name)));
+    assert_eq!(requests.len(), 2);
+}
+
+#[tokio::test]
+async fn a_bare_client_sends_once() {
+    let bare = Settings {
+        pace: Pace::Bare,
+        ..Settings::default()
+    };
+    let (client, _server) = start(&[Act::Answer(503, "")], bare).await;
+    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    assert_eq!(found.await.unwrap_err().kind, ErrorKind::Unavailable);
+    assert!(client.0.windows().is_empty());
+}
+
+#[tokio::test]
+async fn each_class_of_operations_has_a_window() {
+    let acts = [Act::Answer(200, GET_OK), Act::Answer(200, PUT_OK)];
+    let (client, server) = start(&acts, Settings::default()).await;
+    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    found.await.unwrap();
+    put(&client).await.unwrap();
+    server.await.unwrap();
+    let windows = client.0.windows();
+    let seen = windows
+        .iter()
+        .map(|(lane, state)| (lane.class, state.counts.ok));
+    assert_eq!(seen.collect::<Vec<_>>(), [("get", 1), ("put", 1)]);
+}
+
+#[tokio::test]
+async fn a_dropped_call_gives_its_place_back() {
+    let (client, server) = start(&[Act::Hang], Settings::default()).await;
+    let client = Arc::new(client);
+    let calls: Vec<_> = (0..10)
+        .map(|_| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move { put(&client).await })
+        })
+        .collect();
+    let in_flight = |client: &SimpleDb| {
+        let windows = client.0.windows();
+        windows
+            .iter()
+            .map(|(_, state)| (state.in_flight, state.waiting))
+            .next()
+    };
+    while in_flight(&client) != Some((4, 6)) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    while in_flight(&client) != Some((0, 0)) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.abort();
+}
+
+/// A service of so many requests a second, with a burst of ten, that refuses what is beyond.
+async fn limited(listener: TcpListener, rate: f64) {
+    let begin = tokio::time::Instant::now();
+    let tokens = Arc::new(std::sync::Mutex::new((10.0_f64, 0.0_f64)));
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let tokens = Arc::clone(&tokens);
+        tokio::spawn(async move {
+            while read_request(&mut stream).await.is_some() {
+                let is_served = {
+                    let mut tokens = tokens.lock().unwrap();
+                    let now = begin.elapsed().as_secs_f64();
+                    tokens.0 = (tokens.0 + (now - tokens.1) * rate).min(10.0);
+                    tokens.1 = now;
+                    let is_served = 1.0 <= tokens.0;
+                    tokens.0 -= f64::from(u8::from(is_served));
+                    is_served
+                };
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                let answer = match is_served {
+                    true => Act::Answer(200, GET_OK),
+                    false => Act::Answer(503, ""),
+                };
+                act(&mut stream, answer).await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_limited_service_answers_everything_and_refuses_little() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(limited(listener, 400.0));
+    let http = Http::start(fader_window::Settings::default());
+    let client = Client::on(http.clone(), &endpoint, None, Settings::default()).unwrap();
+    let client = Arc::new(SimpleDb(client));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..600 {
+        let client = Arc::clone(&client);
+        calls.spawn(async move {
+            let found = client.get_attributes("d", "i", &[], Demand::consistent());
+            found.await.map(|found| found.attributes)
+        });
+    }
+    while let Some(answer) = calls.join_next().await {
+        assert_eq!(answer.unwrap().unwrap(), []);
+    }
+    let (_, state) = http.windows().remove(0);
+    assert_eq!((state.counts.ok, state.counts.failed), (600, 0));
+    assert!(state.counts.overload < 120, "{state:?}");
+    server.abort();
 }
 
 #[tokio::test]

@@ -52,6 +52,8 @@ pub enum Outcome {
     Timeout,
     /// The connection broke, or the service failed for a reason of its own (500).
     Error,
+    /// There was no connection: it never left, and took no effect.
+    Unsent,
 }
 
 /// What happens to a window.

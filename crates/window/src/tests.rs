@@ -36,6 +36,11 @@ fn what_may_have_taken_effect_is_not_repeated() {
 }
 
 #[test]
+fn what_never_left_is_sent_again() {
+    check("what_never_left_is_sent_again");
+}
+
+#[test]
 fn a_deadline_ends_a_wait() {
     check("a_deadline_ends_a_wait");
 }

@@ -99,6 +99,17 @@ pub struct Counts {
     pub failed: u64,
 }
 
+/// What an attempt leaves behind that was not answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// Nothing, and the window bounds how often that happens.
+    Refused,
+    /// Nothing; it never left.
+    Unsent,
+    /// It may have taken effect.
+    InDoubt,
+}
+
 impl Window {
     /// A window before its first request.
     pub fn new(settings: Settings) -> Window {
@@ -196,17 +207,21 @@ impl Window {
                 if self.last_ok.is_none_or(|last| last < flight.sent) {
                     self.next_send = self.next_send.max(now.after(pause));
                 }
-                self.again(now, waiting, pause, true, effects);
+                self.again(now, waiting, pause, Repeat::Refused, effects);
             }
             Outcome::Timeout => {
                 self.counts.timeout += 1;
                 self.controller.on_timeout(now, &flight);
-                self.again(now, waiting, Duration::ZERO, false, effects);
+                self.again(now, waiting, Duration::ZERO, Repeat::InDoubt, effects);
             }
-            Outcome::Error => {
+            Outcome::Error | Outcome::Unsent => {
                 self.counts.error += 1;
                 self.controller.on_error(&flight);
-                self.again(now, waiting, Duration::ZERO, false, effects);
+                let repeat = match outcome {
+                    Outcome::Unsent => Repeat::Unsent,
+                    _ => Repeat::InDoubt,
+                };
+                self.again(now, waiting, Duration::ZERO, repeat, effects);
             }
         }
     }
@@ -217,7 +232,7 @@ impl Window {
         now: Time,
         waiting: Waiting,
         pause: Duration,
-        had_no_effect: bool,
+        repeat: Repeat,
         effects: &mut Vec<Effect>,
     ) {
         let Request {
@@ -228,11 +243,11 @@ impl Window {
         let due = now.after(self.delay(waiting.attempts).max(pause));
         if self.settings.attempts_max <= waiting.attempts {
             self.fail(id, Failure::Attempts, effects);
-        } else if !had_no_effect && !is_repeatable {
+        } else if repeat == Repeat::InDoubt && !is_repeatable {
             self.fail(id, Failure::Ambiguous, effects);
         } else if deadline.is_some_and(|deadline| deadline <= due) {
             self.fail(id, Failure::Deadline, effects);
-        } else if !had_no_effect && !self.budget.spend() {
+        } else if repeat != Repeat::Refused && !self.budget.spend() {
             self.fail(id, Failure::Budget, effects);
         } else if due <= now {
             self.queue.push(waiting);

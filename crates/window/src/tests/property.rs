@@ -26,7 +26,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (proptest::option::of(1_u64..2_000), any::<bool>()).prop_map(
             |(deadline_ms, is_repeatable)| Event::Submit { deadline_ms, is_repeatable }
         ),
-        8 => (any::<usize>(), 0_u8..8).prop_map(|(place, how)| Event::Report(place, how)),
+        8 => (any::<usize>(), 0_u8..9).prop_map(|(place, how)| Event::Report(place, how)),
         1 => any::<usize>().prop_map(Event::Cancel),
         4 => (0_u64..200).prop_map(Event::Wait),
     ]
@@ -128,6 +128,7 @@ impl Caller {
                     },
                     2 => Outcome::Timeout,
                     3 => Outcome::Error,
+                    4 => Outcome::Unsent,
                     _ => Outcome::Ok,
                 };
                 match outcome {
@@ -137,7 +138,9 @@ impl Caller {
                 }
                 self.step(Input::Report { id, outcome });
                 let is_waiting = self.waiting.contains(&id) || self.in_flight.contains(&id);
-                if matches!(outcome, Outcome::Timeout | Outcome::Error) && is_waiting {
+                let is_failure =
+                    matches!(outcome, Outcome::Timeout | Outcome::Error | Outcome::Unsent);
+                if is_failure && is_waiting {
                     self.retries += 1;
                 }
             }

@@ -4,7 +4,7 @@
 //! rule seed                   before anything else: the seed's rule
 //! submit 1 2 3 [lane=puts] [deadline=500] [once]
 //!                             requests that want to be sent; `once`: not to be repeated blindly
-//! ok 1 · refuse 1 [after=300] · timeout 1 · error 1 · cancel 1
+//! ok 1 · refuse 1 [after=300] · timeout 1 · error 1 · unsent 1 · cancel 1
 //! wait 20                     milliseconds pass, each wake-up is followed
 //! rounds 10 40 [refused=0.5]  so many times: all in flight end after so many milliseconds, these
 //!                             of them refused, and as many new requests are there
@@ -181,6 +181,7 @@ impl Runner for Script {
                         "refuse" => self.report(id, Outcome::Overload { retry_after: after }),
                         "timeout" => self.report(id, Outcome::Timeout),
                         "error" => self.report(id, Outcome::Error),
+                        "unsent" => self.report(id, Outcome::Unsent),
                         "cancel" => {
                             self.in_flight.retain(|it| *it != id);
                             self.step(Input::Cancel(id));

@@ -1,0 +1,310 @@
+//! One HTTP client for every endpoint: one thread, many connections, and a congestion window for
+//! each lane.
+//!
+//! ```text
+//!  SimpleDb ─┐                       ┌ pool of endpoint A
+//!  Sqs      ─┼─call─▶ Http: turnstile┼ pool of endpoint B
+//!  ..       ─┘        (its thread)   └ ..
+//! ```
+//!
+//! Invariants:
+//! - H1 a request whose outcome is in doubt is sent again only if it is repeatable.
+//! - H2 a call never lasts longer than its timeout, waits and repetitions counted in.
+//! - H3 dropping a call ends it: its place in the lane, and the connection it used, are given back.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::future::Future;
+use std::hash::BuildHasher;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_turnstile::{Ask, Turnstile, Verdict};
+use fader_window::{Failure, State};
+use http_body_util::Full;
+use hyper::header::RETRY_AFTER;
+use hyper::{HeaderMap, Request, StatusCode};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind};
+use crate::pool::{Pool, Reply};
+
+/// What has a congestion window of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane {
+    /// Host and port, as the `Host` header says them.
+    pub host: Arc<str>,
+    /// The class of operations: what costs the service about the same.
+    pub class: &'static str,
+}
+
+/// Whether requests wait for a congestion window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// They do, and are sent again where that is safe.
+    #[default]
+    Window,
+    /// They leave at once, and only once: for load generators, which nothing may hold back.
+    Bare,
+}
+
+/// An HTTP client with its windows. Clones are the same client.
+#[derive(Clone)]
+pub struct Http {
+    turnstile: Turnstile<Lane>,
+    thread: Option<Arc<Thread>>,
+}
+
+/// A thread with a runtime, which ends when this is dropped.
+struct Thread {
+    runtime: Handle,
+    _end: oneshot::Sender<()>,
+}
+
+/// One request to one endpoint, with what must be known to send it.
+pub(crate) struct Call {
+    pub(crate) lane: Lane,
+    pub(crate) request: Request<Full<Bytes>>,
+    /// Whether it changes anything: decides what silence means.
+    pub(crate) is_write: bool,
+    /// Whether it may be sent again when nobody knows whether it took effect; if not, a 503 is its
+    /// answer too.
+    pub(crate) is_repeatable: bool,
+    pub(crate) limits: Limits,
+}
+
+/// How a client sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) pace: Pace,
+    /// From asking to the last octet of the reply.
+    pub(crate) timeout: Duration,
+    /// For one attempt.
+    pub(crate) attempt_timeout: Duration,
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.host, self.class)
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("has_thread", &self.thread.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// The client of this process, which all endpoints use that are not told otherwise. Its thread
+    /// starts with the first use.
+    pub fn shared() -> Http {
+        static SHARED: LazyLock<Http> = LazyLock::new(|| Http::start(window_settings()));
+        SHARED.clone()
+    }
+
+    /// A client on a thread of its own, whose windows have these settings. Latencies are measured
+    /// there, where nothing else runs.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    pub fn start(settings: fader_window::Settings) -> Http {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime needs a few file descriptors");
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        let run = move || {
+            let _ = runtime.block_on(ended);
+        };
+        let thread = std::thread::Builder::new().name("fader-client".to_owned());
+        thread.spawn(run).expect("the system gives a thread");
+        Http {
+            turnstile: Turnstile::new(settings),
+            thread: Some(Arc::new(Thread {
+                runtime: handle,
+                _end: end,
+            })),
+        }
+    }
+
+    /// A client without a thread: it runs where its callers run, which must be one tokio runtime.
+    /// For programs of a single thread.
+    pub fn here(settings: fader_window::Settings) -> Http {
+        Http {
+            turnstile: Turnstile::new(settings),
+            thread: None,
+        }
+    }
+
+    /// The windows of all lanes.
+    pub fn windows(&self) -> Vec<(Lane, State)> {
+        self.turnstile.states()
+    }
+
+    /// Sends a request, in its turn, and reads the whole reply.
+    pub(crate) async fn call(
+        &self,
+        pool: &Arc<Pool<Full<Bytes>>>,
+        call: Call,
+    ) -> Result<Reply, Error> {
+        let work = perform(self.turnstile.clone(), Arc::clone(pool), call);
+        self.run(work).await
+    }
+
+    /// Runs a future where requests run. Dropping what this gives ends it.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        match &self.thread {
+            None => work.await,
+            Some(thread) => Running(thread.runtime.spawn(work)).await,
+        }
+    }
+}
+
+/// Default windows, out of step with those of other processes.
+fn window_settings() -> fader_window::Settings {
+    fader_window::Settings {
+        seed: RandomState::new().hash_one("windows"),
+        ..fader_window::Settings::default()
+    }
+}
+
+/// A task that is aborted when it is not awaited to its end.
+struct Running<T>(JoinHandle<T>);
+
+impl<T> Future for Running<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match ready!(Pin::new(&mut self.0).poll(context)) {
+            Ok(output) => Poll::Ready(output),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => panic!("the client's thread outlives its callers: {error}"),
+            },
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn perform(
+    turnstile: Turnstile<Lane>,
+    pool: Arc<Pool<Full<Bytes>>>,
+    call: Call,
+) -> Result<Reply, Error> {
+    let Call {
+        lane,
+        request,
+        is_write,
+        is_repeatable,
+        limits,
+    } = call;
+    let deadline = Instant::now() + limits.timeout;
+    if limits.pace == Pace::Bare {
+        let (reply, verdict) = attempt(&pool, request, limits.timeout, true).await;
+        let is_silence = matches!(verdict, Verdict::Late | Verdict::Failed);
+        return reply.map_err(|error| judged(error, is_write && is_silence));
+    }
+    let ask = Ask {
+        lane,
+        is_repeatable,
+        deadline: Some(deadline),
+    };
+    let send = || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let time = limits.attempt_timeout.min(left);
+        attempt(&pool, request.clone(), time, is_write || !is_repeatable)
+    };
+    let ended = turnstile.run(ask, send).await;
+    match ended.last {
+        Some(Ok(reply)) => Ok(reply),
+        Some(Err(error)) => Err(judged(error, is_write && ended.in_doubt)),
+        None => Err(never_sent(ended.failure, limits.timeout)),
+    }
+}
+
+/// Makes one attempt, and says what its end means.
+async fn attempt(
+    pool: &Arc<Pool<Full<Bytes>>>,
+    request: Request<Full<Bytes>>,
+    time: Duration,
+    may_linger: bool,
+) -> (Result<Reply, Error>, Verdict) {
+    let is_sent = AtomicBool::new(false);
+    let exchange = tokio::time::timeout(time, pool.exchange(request, &is_sent));
+    let (result, silence) = match exchange.await {
+        Ok(result) => (result, Verdict::Failed),
+        Err(_) => {
+            let context = format!("no answer within {time:?}");
+            let error = Error::new(ErrorKind::Unavailable, context);
+            (Err(error), Verdict::Late)
+        }
+    };
+    let verdict = match &result {
+        Ok(reply) => told(reply.status, &reply.headers, &reply.body, may_linger),
+        Err(error) if error.kind != ErrorKind::Unavailable => Verdict::Done,
+        Err(_) if !is_sent.load(Ordering::Relaxed) => Verdict::Unsent,
+        Err(_) => silence,
+    };
+    (result, verdict)
+}
+
+/// What a reply means for the window, and for whether its request may be sent again; `may_linger`:
+/// whether what a 503 refuses may still happen: Fader answers so where it does not know.
+pub(crate) fn told(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    may_linger: bool,
+) -> Verdict {
+    let retry_after = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+        .map(Duration::from_secs);
+    match status.as_u16() {
+        429 => Verdict::Refused { retry_after },
+        503 if may_linger => Verdict::Doubtful { retry_after },
+        503 => Verdict::Refused { retry_after },
+        // AWS's JSON protocols refuse for load with 400.
+        400 if is_throttled(body) => Verdict::Refused { retry_after },
+        500.. => Verdict::Failed,
+        _ => Verdict::Done,
+    }
+}
+
+fn is_throttled(body: &[u8]) -> bool {
+    let codes: [&[u8]; 2] = [b"RequestThrottled", b"ThrottlingException"];
+    let has = |code: &[u8]| body.windows(code.len()).any(|window| window == code);
+    codes.into_iter().any(has)
+}
+
+fn judged(error: Error, in_doubt: bool) -> Error {
+    match error.kind {
+        ErrorKind::Unavailable if in_doubt => error.with_kind(ErrorKind::Ambiguous),
+        _ => error,
+    }
+}
+
+fn never_sent(why: Option<Failure>, timeout: Duration) -> Error {
+    let context = match why {
+        Some(Failure::Full) => "too many requests wait already".to_owned(),
+        _ => format!("its turn did not come within {timeout:?}"),
+    };
+    Error::new(ErrorKind::Unavailable, context)
+}

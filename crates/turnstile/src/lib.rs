@@ -1,0 +1,27 @@
+//! The congestion window around any client: each request waits for its turn in its lane, and how
+//! it ended tells the window. `docs/window.md` has the why.
+//!
+//! ```text
+//!  request ──▶ Turnstile::run ──turn──▶ attempt ──verdict──▶ window
+//!                   ▲                      │
+//!                   └── behind the others ◀┘  refused, or failed and repeatable: up to 5 attempts
+//! ```
+//!
+//! A [`Turnstile`] holds the windows of all lanes behind a lock, and a timer while anything waits.
+//! It needs a tokio runtime, and runs requests on the tasks of those who make them.
+//!
+//! Invariants:
+//! - T1 an attempt begins only after its turn was called, and is reported once; a request that is
+//!   dropped gives its place back.
+//! - T2 what may have taken effect and is not repeatable is never attempted again.
+//!
+//! Deliberately absent: connections, and what replies mean: the caller's.
+
+mod attempts;
+mod turnstile;
+
+pub use attempts::{Ended, Verdict};
+pub use turnstile::{Ask, Place, Turnstile};
+
+#[cfg(test)]
+mod tests;

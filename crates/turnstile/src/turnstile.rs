@@ -1,0 +1,351 @@
+//! Places in lanes, and the timer that calls turns which no report calls.
+//!
+//! Invariants:
+//! - U1 while anything waits, either a timer runs and looks again no later than the windows ask, or
+//!   every one that waits has been woken, and the first to look starts a timer.
+//! - U2 while the state is locked no waker is called and nothing is spawned: both may drop a task,
+//!   and with it a place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fader_window::{Effect, Failure, Input, Outcome, Request, RequestId, Settings};
+use fader_window::{State as WindowState, Time, Windows};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What a request says of itself.
+#[derive(Clone, Debug)]
+pub struct Ask<Lane> {
+    /// Which window it is under: a host with a class of operations.
+    pub lane: Lane,
+    /// Whether it may be sent again when nobody knows whether it took effect.
+    pub is_repeatable: bool,
+    /// When its answer is of no use any more.
+    pub deadline: Option<Instant>,
+}
+
+/// The windows of all lanes. Clones are the same turnstile.
+pub struct Turnstile<Lane> {
+    shared: Arc<Shared<Lane>>,
+}
+
+/// One request's place, from asking to its end. Dropped before, it is given back.
+pub struct Place<Lane: Ord + Clone + Send + 'static> {
+    turnstile: Turnstile<Lane>,
+    lane: Lane,
+    id: RequestId,
+    is_over: bool,
+}
+
+struct Shared<Lane> {
+    origin: Instant,
+    state: Mutex<State<Lane>>,
+    /// Wakes the timer before its time.
+    alarm: Notify,
+}
+
+struct State<Lane> {
+    windows: Windows<Lane>,
+    places: BTreeMap<RequestId, Slot>,
+    next: u64,
+    timer: Timer,
+    effects: Vec<Effect>,
+}
+
+/// What a place knows.
+enum Slot {
+    Waiting(Option<Waker>),
+    Called(Result<u32, Failure>),
+}
+
+#[derive(Clone, Copy)]
+enum Timer {
+    None,
+    /// It runs, and will look at that time at the latest; at once if there is none.
+    Until(Option<Time>),
+}
+
+/// What is to be done for the timer, when the state is unlocked.
+enum Alarm {
+    None,
+    Ring,
+    Start(Handle),
+}
+
+impl<Lane> Clone for Turnstile<Lane> {
+    fn clone(&self) -> Self {
+        Turnstile {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<Lane> fmt::Debug for Turnstile<Lane> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turnstile").finish_non_exhaustive()
+    }
+}
+
+impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
+    /// Windows with these settings, one for each lane. Give each process a seed of its own.
+    pub fn new(settings: Settings) -> Self {
+        let state = State {
+            windows: Windows::new(settings),
+            places: BTreeMap::new(),
+            next: 0,
+            timer: Timer::None,
+            effects: Vec::new(),
+        };
+        Turnstile {
+            shared: Arc::new(Shared {
+                origin: Instant::now(),
+                state: Mutex::new(state),
+                alarm: Notify::new(),
+            }),
+        }
+    }
+
+    /// Takes a place behind all that wait in the lane.
+    pub fn enter(&self, ask: Ask<Lane>) -> Place<Lane> {
+        let Ask {
+            lane,
+            is_repeatable,
+            deadline,
+        } = ask;
+        let mut state = self.lock();
+        state.next += 1;
+        let id = RequestId(state.next);
+        state.places.insert(id, Slot::Waiting(None));
+        let request = Request {
+            id,
+            deadline: deadline.map(|deadline| self.time(deadline)),
+            is_repeatable,
+        };
+        self.step(state, &lane, Input::Submit(request));
+        Place {
+            turnstile: self.clone(),
+            lane,
+            id,
+            is_over: false,
+        }
+    }
+
+    /// What is to be seen of each lane.
+    pub fn states(&self) -> Vec<(Lane, WindowState)> {
+        let state = self.lock();
+        let states = state.windows.states();
+        states.map(|(lane, state)| (lane.clone(), state)).collect()
+    }
+
+    /// Steps a lane and calls those whose turn it brings.
+    fn step(&self, mut state: MutexGuard<'_, State<Lane>>, lane: &Lane, input: Input) {
+        let mut called = Vec::new();
+        state.step(self.time(Instant::now()), lane, input, &mut called);
+        let alarm = state.arm(&mut called);
+        drop(state);
+        self.sound(alarm);
+        called.into_iter().for_each(Waker::wake);
+    }
+
+    fn sound(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::None => {}
+            Alarm::Ring => self.shared.alarm.notify_one(),
+            Alarm::Start(runtime) => drop(runtime.spawn(keep_time(Watch(self.clone())))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<Lane>> {
+        let state = self.shared.state.lock();
+        state.expect("nothing panics while it is locked but a broken window")
+    }
+
+    fn time(&self, instant: Instant) -> Time {
+        let since = instant.saturating_duration_since(self.shared.origin);
+        Time::default().after(since)
+    }
+
+    /// Looks whether the turn has come; `None` where it has not, and the waker is kept.
+    fn poll_turn(&self, id: RequestId, context: &mut Context<'_>) -> Poll<Result<u32, Failure>> {
+        let mut state = self.lock();
+        let slot = state.places.get_mut(&id).expect("a place has a slot");
+        match slot {
+            Slot::Called(turn) => return Poll::Ready(*turn),
+            Slot::Waiting(Some(waker)) if waker.will_wake(context.waker()) => {}
+            Slot::Waiting(waker) => *waker = Some(context.waker().clone()),
+        }
+        if matches!(state.timer, Timer::None) {
+            // Outside of any runtime there is nothing to start a timer with.
+            let alarm = state.arm(&mut Vec::new());
+            drop(state);
+            self.sound(alarm);
+        }
+        Poll::Pending
+    }
+}
+
+impl<Lane: Ord + Clone> State<Lane> {
+    fn step(&mut self, now: Time, lane: &Lane, input: Input, called: &mut Vec<Waker>) {
+        self.windows.step(now, lane, input, &mut self.effects);
+        for effect in self.effects.drain(..) {
+            let (id, turn) = match effect {
+                Effect::Send { id, attempt } => (id, Ok(attempt)),
+                Effect::Fail { id, why } => (id, Err(why)),
+            };
+            if let Some(slot) = self.places.get_mut(&id) {
+                match mem::replace(slot, Slot::Called(turn)) {
+                    Slot::Waiting(waker) => called.extend(waker),
+                    Slot::Called(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Sees to it that a timer looks when the windows ask (U1).
+    fn arm(&mut self, called: &mut Vec<Waker>) -> Alarm {
+        let Some(at) = self.windows.wake_at().map(|(at, _)| at) else {
+            return Alarm::None;
+        };
+        match &mut self.timer {
+            Timer::Until(until) if until.is_none_or(|until| until <= at) => Alarm::None,
+            Timer::Until(until) => {
+                *until = Some(at);
+                Alarm::Ring
+            }
+            Timer::None => match Handle::try_current() {
+                Ok(runtime) => {
+                    self.timer = Timer::Until(None);
+                    Alarm::Start(runtime)
+                }
+                Err(_) => {
+                    self.wake_all(called);
+                    Alarm::None
+                }
+            },
+        }
+    }
+
+    fn wake_all(&mut self, called: &mut Vec<Waker>) {
+        for slot in self.places.values_mut() {
+            if let Slot::Waiting(waker) = slot {
+                called.extend(waker.take());
+            }
+        }
+    }
+}
+
+impl<Lane: Ord + Clone + Send + 'static> Place<Lane> {
+    /// Waits for the turn: the how manieth it is, from 1. Then the attempt is to be made, and to be
+    /// reported.
+    ///
+    /// # Errors
+    /// Why it will not be sent (again): the place is over.
+    pub async fn turn(&mut self) -> Result<u32, Failure> {
+        let (turnstile, id) = (&self.turnstile, self.id);
+        let turn = poll_fn(|context| turnstile.poll_turn(id, context)).await;
+        if turn.is_err() {
+            self.is_over = true;
+            self.turnstile.lock().places.remove(&self.id);
+        }
+        turn
+    }
+
+    /// Tells how the attempt ended. After anything but `Ok` there may be another turn.
+    pub fn report(&mut self, outcome: Outcome) {
+        let mut state = self.turnstile.lock();
+        if outcome == Outcome::Ok {
+            self.is_over = true;
+            state.places.remove(&self.id);
+        } else {
+            state.places.insert(self.id, Slot::Waiting(None));
+        }
+        let id = self.id;
+        let report = Input::Report { id, outcome };
+        self.turnstile.step(state, &self.lane, report);
+    }
+}
+
+impl<Lane: Ord + Clone + Send + 'static> Drop for Place<Lane> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut state = self.turnstile.lock();
+            state.places.remove(&self.id);
+            self.turnstile
+                .step(state, &self.lane, Input::Cancel(self.id));
+        }
+    }
+}
+
+impl<Lane: Ord + Clone + Send + 'static> fmt::Debug for Place<Lane> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.id).finish()
+    }
+}
+
+/// The timer's hold on its turnstile. If the runtime ends under it, those who wait are woken, and
+/// the first of them that runs elsewhere starts another (U1).
+struct Watch<Lane: Ord + Clone + Send + 'static>(Turnstile<Lane>);
+
+impl<Lane: Ord + Clone + Send + 'static> Drop for Watch<Lane> {
+    fn drop(&mut self) {
+        let mut wakers = Vec::new();
+        {
+            let mut state = self.0.lock();
+            if let Timer::None = mem::replace(&mut state.timer, Timer::None) {
+                return;
+            }
+            state.wake_all(&mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Calls the turns whose time has come, as long as a time is to be waited for.
+async fn keep_time<Lane: Ord + Clone + Send + 'static>(watch: Watch<Lane>) {
+    let turnstile = &watch.0;
+    while let Some(at) = turnstile.look() {
+        let until = turnstile.shared.origin + Duration::from_nanos(at.0);
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = turnstile.shared.alarm.notified() => {}
+        }
+    }
+}
+
+impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
+    /// Steps every lane whose time has come; when to look next. `None` where there is nothing to
+    /// wait for: the timer is then gone.
+    fn look(&self) -> Option<Time> {
+        let mut called = Vec::new();
+        let next = {
+            let mut state = self.lock();
+            let now = self.time(Instant::now());
+            loop {
+                let wake = state.windows.wake_at();
+                match wake.map(|(at, lane)| (at, lane.clone())) {
+                    Some((at, lane)) if at <= now => {
+                        state.step(now, &lane, Input::Tick, &mut called);
+                    }
+                    wake => break self.set_timer(&mut state, wake.map(|(at, _)| at)),
+                }
+            }
+        };
+        called.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    fn set_timer(&self, state: &mut State<Lane>, wake: Option<Time>) -> Option<Time> {
+        state.timer = match wake {
+            Some(at) => Timer::Until(Some(at)),
+            None => Timer::None,
+        };
+        wake
+    }
+}
