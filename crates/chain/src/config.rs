@@ -70,6 +70,9 @@ pub struct Away {
     pub disk: DiskId,
     /// The epoch after the last one in which it had a seat; of a syncing member, the current one.
     pub left: u64,
+    /// Whether its state was found to differ from the others' (I21): before it serves, it is
+    /// compared with its greeter's, all of it, whatever its log holds (DG-3).
+    pub must_fill: bool,
 }
 
 /// The members of a chain in one epoch.
@@ -105,6 +108,12 @@ impl Configuration {
         let mut away = self.away.iter();
         !seats.any(|seat| is_it(seat.node, seat.incarnation))
             && away.any(|away| is_it(away.node, away.incarnation))
+    }
+
+    /// Whether the state on this disk was found to differ, and has not been made equal (DG-3).
+    pub fn must_fill(&self, disk: DiskId) -> bool {
+        let is_wrong = |away: &Away| away.disk == disk && away.must_fill;
+        self.away.iter().any(is_wrong)
     }
 
     /// The seat of `node`, if it has one.

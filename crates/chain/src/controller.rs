@@ -14,6 +14,7 @@
 //! - K6 who may serve by what it knows keeps its seat: it becomes syncing first, and leaves when it
 //!   has adopted that, or its session is over (FN-2).
 //! - K5 whoever had a seat is serving or away (MD-4).
+//! - K7 who was found to differ is away, and to be filled, until it serves again (DG-3).
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, who is slow.
 
@@ -162,7 +163,8 @@ pub fn next_guarded(
     serve(&mut draft, current.epoch, facts);
     remove(&mut draft, facts);
     restart(&mut draft, facts);
-    if let Some(node) = facts.reports.differs(current.epoch) {
+    let differs = facts.reports.differs(current.epoch);
+    if let Some(node) = differs {
         demote(&mut draft, node, current, facts, guards);
     }
     if let Some(node) = facts.reports.slow(current) {
@@ -189,7 +191,7 @@ pub fn next_guarded(
         .filter(|seat| seat.role == Role::Serving)
         .map(|seat| (seat.node, seat.disk))
         .collect();
-    note_away(&mut draft, current);
+    note_away(&mut draft, current, differs);
     Some(draft)
 }
 
@@ -350,8 +352,9 @@ fn raise_floor(draft: &mut Configuration, current: &Configuration, facts: &Facts
 }
 
 /// MD-4: who had a seat until now and does not serve; a disk that serves again has handed on what
-/// it held (JN-7).
-fn note_away(draft: &mut Configuration, current: &Configuration) {
+/// it held (JN-7), and is as its greeter's. DG-3: who differs is to be filled, if it is removed now
+/// or has become syncing.
+fn note_away(draft: &mut Configuration, current: &Configuration, differs: Option<NodeId>) {
     let seats = draft.seats.iter().filter(|seat| seat.role == Role::Serving);
     let serving: Vec<DiskId> = seats.map(|seat| seat.disk).collect();
     let had_seat = |disk: DiskId| current.seats.iter().any(|seat| seat.disk == disk);
@@ -367,6 +370,7 @@ fn note_away(draft: &mut Configuration, current: &Configuration) {
         incarnation: seat.incarnation,
         disk: seat.disk,
         left: draft.epoch,
+        must_fill: differs == Some(seat.node) || current.must_fill(seat.disk),
     }));
 }
 

@@ -132,6 +132,8 @@ pub enum Guard {
     DigestCompare,
     /// I21: when most members differ from the commit point, it is the one that does.
     DigestMajority,
+    /// DG-1: of two members that differ the head is right.
+    DigestHead,
     /// I21: a member that differs is filled whatever its log holds.
     DiffersFills,
     /// FN-2: a member that may have served is not left out before it has adopted that it does not.

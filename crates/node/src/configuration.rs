@@ -1,12 +1,15 @@
 //! The bytes of a configuration, as the log and the coordinator keep it.
 //!
 //! ```text
-//! configuration := 2  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
+//! configuration := 3  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
 //! seat          := node  incarnation:u128be  disk:u128be  role:u8
-//! away          := node  incarnation:u128be  disk:u128be  left
+//! away          := node  incarnation:u128be  disk:u128be  left  must_fill:u8
 //! ```
 //!
-//! Numbers without a size are varints. Format 1 ends with the floor: nobody was away.
+//! Numbers without a size are varints. Older formats are read:
+//! - 2 has no `must_fill`; at first it had no incarnation of who is away either, and whoever reads
+//!   it tells the two apart by where the bytes end. Without an incarnation no life is named.
+//! - 1 ends with the floor: nobody was away.
 
 use bytes::Bytes;
 use fader_chain::{
@@ -14,8 +17,18 @@ use fader_chain::{
     Wiring, put_varint,
 };
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
+const FORMAT_WITHOUT_FILL: u8 = 2;
 const FORMAT_WITHOUT_AWAY: u8 = 1;
+
+/// What is written of who is away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AwayLayout {
+    Nobody,
+    WithoutLife,
+    WithoutFill,
+    Whole,
+}
 
 /// Appends the encoding of a configuration.
 pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
@@ -48,6 +61,7 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
         out.extend_from_slice(&away.incarnation.0.to_be_bytes());
         out.extend_from_slice(&away.disk.0.to_be_bytes());
         put_varint(out, away.left);
+        out.push(u8::from(away.must_fill));
     }
 }
 
@@ -56,11 +70,18 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
 /// # Errors
 /// [`DecodeError`] when the bytes are no configuration of a format we know.
 pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    let format = reader.byte()?;
-    if ![FORMAT, FORMAT_WITHOUT_AWAY].contains(&format) {
-        return Err(DecodeError::new("a configuration's format"));
+    match bytes.first() {
+        Some(&FORMAT) => decode_as(AwayLayout::Whole, bytes),
+        Some(&FORMAT_WITHOUT_FILL) => decode_as(AwayLayout::WithoutFill, bytes.clone())
+            .or_else(|_| decode_as(AwayLayout::WithoutLife, bytes)),
+        Some(&FORMAT_WITHOUT_AWAY) => decode_as(AwayLayout::Nobody, bytes),
+        _ => Err(DecodeError::new("a configuration's format")),
     }
+}
+
+fn decode_as(layout: AwayLayout, bytes: Bytes) -> Result<Configuration, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    reader.byte()?;
     let epoch = reader.varint()?;
     let wiring = match reader.byte()? {
         0 => Wiring::Star,
@@ -76,12 +97,12 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
         .map(|_| Ok((decode_node(&mut reader)?, DiskId(decode_u128(&mut reader)?))))
         .collect::<Result<Vec<_>, DecodeError>>()?;
     let floor = EntryId::new(reader.varint()?, reader.varint()?);
-    let count = match format {
-        FORMAT => reader.count()?,
-        _ => 0,
+    let count = match layout {
+        AwayLayout::Nobody => 0,
+        _ => reader.count()?,
     };
     let away = (0..count)
-        .map(|_| decode_away(&mut reader))
+        .map(|_| decode_away(layout, &mut reader))
         .collect::<Result<Vec<_>, _>>()?;
     reader.end()?;
     if seats.is_empty() {
@@ -110,13 +131,28 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
     })
 }
 
-fn decode_away(reader: &mut Reader) -> Result<Away, DecodeError> {
+fn decode_away(layout: AwayLayout, reader: &mut Reader) -> Result<Away, DecodeError> {
     Ok(Away {
         node: decode_node(reader)?,
-        incarnation: Incarnation(decode_u128(reader)?),
+        incarnation: Incarnation(match layout {
+            AwayLayout::WithoutLife => 0,
+            _ => decode_u128(reader)?,
+        }),
         disk: DiskId(decode_u128(reader)?),
         left: reader.varint()?,
+        must_fill: match layout {
+            AwayLayout::Whole => decode_flag(reader)?,
+            _ => false,
+        },
     })
+}
+
+fn decode_flag(reader: &mut Reader) -> Result<bool, DecodeError> {
+    match reader.byte()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::new("a configuration's flag")),
+    }
 }
 
 fn decode_node(reader: &mut Reader) -> Result<NodeId, DecodeError> {

@@ -110,6 +110,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::CollectByEntry], Script("marks_go_by_their_entry")),
     (&[Guard::DigestCompare], Seed(8)),
     (&[Guard::DigestMajority], Seed(40)),
+    (&[Guard::DigestHead], Script("of_two_the_head_is_right")),
     (&[Guard::DiffersFills], Seed(8)),
     (&[Guard::LeaveAdopted], Seed(957)),
     (&[Guard::ClockBound], Script("eventual::clock_bound")),

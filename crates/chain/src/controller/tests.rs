@@ -274,6 +274,40 @@ fn who_differs_goes_on_as_a_joining_member() {
 }
 
 #[test]
+fn who_differs_is_to_be_filled_until_it_serves() {
+    let disk = member(2, 1).disk;
+    let mut told = facts(&[(1, 1), (2, 1), (3, 1)]);
+    let (id, node) = (EntryId::new(7, 1), NodeId(2));
+    let report = Report::Differs { epoch: 7, id, node };
+    told.reports.note(NodeId(1), report);
+    let demoted = next(&chain(7, "1 2 3"), &told).unwrap();
+    assert_eq!(seats_of(&demoted), "1 3 2s");
+    // It crashes, it comes back, and what the controllers heard is forgotten.
+    let removed = next(&demoted, &facts(&[(1, 1), (3, 1)])).unwrap();
+    let joined = next(&removed, &facts(&[(1, 1), (2, 2), (3, 1)])).unwrap();
+    assert_eq!(seats_of(&joined), "1 3 2s");
+    let mut synced = facts(&[(1, 1), (2, 2), (3, 1)]);
+    let (last, epoch) = (EntryId::ZERO, joined.epoch);
+    synced.reports.note(node, Report::SyncDone { epoch, last });
+    synced
+        .reports
+        .note(NodeId(1), Report::Heard { epoch, node });
+    let serving = next(&joined, &synced).unwrap();
+    assert_eq!(seats_of(&serving), "1 3 2");
+    let marks = [&demoted, &removed, &joined, &serving].map(|it| it.must_fill(disk));
+    assert_eq!(marks, [true, true, true, false]);
+    let others = demoted.away.iter().filter(|away| away.must_fill);
+    assert_eq!(others.count(), 1);
+    // It is removed with the epoch that would have demoted it.
+    told.sessions.remove(1);
+    let removed = next(&chain(7, "1 2 3"), &told).unwrap();
+    assert_eq!(
+        (&*seats_of(&removed), removed.must_fill(disk)),
+        ("1 3", true)
+    );
+}
+
+#[test]
 fn a_member_without_a_session_takes_nobodys_place() {
     // Of two that serve one differs, and the other one is dead.
     let mut facts = facts(&[(1, 1)]);

@@ -79,6 +79,7 @@ fn it_waits_for_who_may_have_taken_operations() {
         incarnation: Incarnation(1),
         disk: DiskId(u128::from(node)),
         left,
+        must_fill: false,
     };
     let configuration = Configuration {
         epoch: 9,

@@ -97,9 +97,9 @@ impl Replica {
             step.host.unfix();
         }
         let role = next.seat(self.me.node).map(|seat| seat.role);
-        if self.digests.on_epoch(role) && self.guards.has(Guard::DiffersFills) {
-            self.joining.refill();
-        }
+        self.digests.on_epoch();
+        let must_fill = next.must_fill(self.me.disk) && self.guards.has(Guard::DiffersFills);
+        self.joining.refill(must_fill);
         let seat = self
             .configuration
             .as_ref()

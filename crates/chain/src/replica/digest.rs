@@ -6,18 +6,17 @@
 //! engine is not beyond it. On links that keep their order it never is, since the commit point
 //! speaks of its newest commit. Who cannot compare does not answer. A piece in which somebody
 //! differs is said again, at a newer id, until all who serve have answered for one id: one member
-//! that differs is wrong, and if most differ, the commit point is.
+//! that differs is wrong, and if most differ, the commit point is; of two members, the one behind.
 //!
-//! Who is wrong is told to the coordinator, and known to the member itself: when it is made syncing
-//! in the next epoch it is filled whatever its log holds. A crash in between forgets that, and the
-//! next round finds it again.
+//! Who is wrong is told to the coordinator. The configuration that takes its role says that it must
+//! be filled, whatever its log holds, and says so until it serves again (DG-3).
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::{Effect, Replica, Report, Step};
-use crate::config::{NodeId, Role};
+use crate::config::NodeId;
 use crate::guard::Guard;
 use crate::keys;
 use crate::message::Message;
@@ -28,7 +27,7 @@ use crate::view::ViewError;
 /// Bytes of keys and values in a piece.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The commit point's walk over its keys, and what this member knows of itself.
+/// The commit point's walk over its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Digests {
     /// The first key of the next piece.
@@ -39,15 +38,12 @@ pub(super) struct Digests {
     /// The piece said last: its id, its first key, and who has answered.
     said: Option<(EntryId, Bytes)>,
     is_same: BTreeMap<NodeId, bool>,
-    /// Whether this member's state was found to differ in this epoch.
-    differs: bool,
 }
 
 impl Digests {
-    /// Says whether this member is to be filled, now that it has this role.
-    pub(super) fn on_epoch(&mut self, role: Option<Role>) -> bool {
+    /// What was answered was of the epoch before.
+    pub(super) fn on_epoch(&mut self) {
         (self.said, self.is_same) = (None, BTreeMap::new());
-        std::mem::take(&mut self.differs) && role == Some(Role::Syncing)
     }
 }
 
@@ -123,7 +119,6 @@ impl Replica {
         let ours = ranges::digest(&*state, start, PIECE_BYTES)?;
         drop(state);
         let is_same = ours == (end.clone(), *digest) || !self.guards.has(Guard::DigestCompare);
-        self.digests.differs |= !is_same;
         let number = *number;
         self.send(from, Message::Compared { number, is_same }, step);
         Ok(())
@@ -161,13 +156,15 @@ impl Replica {
         let Some(first) = differ.first() else {
             return;
         };
-        let is_mine =
-            adopted.serving().count() < 2 * differ.len() && self.guards.has(Guard::DigestMajority);
+        let serving = adopted.serving().count();
+        let is_mine = serving < 2 * differ.len() && self.guards.has(Guard::DigestMajority);
+        // Who joined last is behind the other.
+        let is_behind = serving == 2 && adopted.head() != self.me.node;
+        let is_mine = is_mine || (is_behind && self.guards.has(Guard::DigestHead));
         let node = match is_mine {
             true => self.me.node,
             false => *first,
         };
-        self.digests.differs |= is_mine;
         self.digests.said = None;
         step.effects
             .push(Effect::Coordinator(Report::Differs { epoch, id, node }));

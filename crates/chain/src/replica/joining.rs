@@ -72,6 +72,8 @@ pub(super) struct Joining {
     /// Whether the engine differs from the others' (I21): a gap is to be opened whatever the log
     /// holds.
     is_wrong: bool,
+    /// Whether this life has been filled since the configuration says so (DG-3).
+    is_mended: bool,
     /// Until when it does not say that it holds everything, as it was made syncing while it served
     /// (SL-1).
     rests_until: u64,
@@ -87,9 +89,11 @@ impl Joining {
         self.gap.is_some()
     }
 
-    /// The engine is to be compared with the greeter's, all of it.
-    pub(super) fn refill(&mut self) {
-        self.is_wrong = true;
+    /// The engine is to be compared with the greeter's, all of it: once in this life, for as long
+    /// as the configuration says so.
+    pub(super) fn refill(&mut self, must_fill: bool) {
+        self.is_mended &= must_fill;
+        self.is_wrong = must_fill && !self.is_mended;
     }
 
     /// It served in the epoch before, and is to show that it keeps its budget.
@@ -246,6 +250,7 @@ impl Replica {
     /// JN-5: the engine is, durably, the state at S; what came above it is applied now.
     fn close_gap(&mut self, at: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
         self.persist(Record::Filled { at }, step);
+        (self.joining.is_wrong, self.joining.is_mended) = (false, true);
         self.log.on_filled(at);
         self.persisted = self.persisted.max(at);
         self.commit = self.commit.max(at);

@@ -78,6 +78,8 @@ scripts! {
     an_operation_is_judged_by_ids
     what_a_member_held_is_handed_on
     a_rotten_row_is_told
+    who_differs_is_filled_though_it_crashed
+    of_two_that_differ_the_head_is_right
     who_does_not_confirm_is_slow
     a_head_whom_nobody_confirms_is_slow
     the_first_of_a_chain_that_does_not_confirm_is_slow

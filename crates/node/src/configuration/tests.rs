@@ -1,7 +1,9 @@
 //! A configuration comes back as it was; anything else does not pass for one.
 
 use bytes::Bytes;
-use fader_chain::{Away, Configuration, DiskId, EntryId, Incarnation, NodeId, Role, Seat, Wiring};
+use fader_chain::{
+    Away, Configuration, DiskId, EntryId, Incarnation, NodeId, Role, Seat, Wiring, put_varint,
+};
 
 use super::{decode, encode};
 
@@ -26,6 +28,7 @@ fn it_comes_back_and_nothing_shorter_does() {
             incarnation: Incarnation(6),
             disk: DiskId(7),
             left: 299,
+            must_fill: true,
         }],
         floor: EntryId::new(7, 800),
     };
@@ -38,19 +41,54 @@ fn it_comes_back_and_nothing_shorter_does() {
     }
 }
 
-#[test]
-fn one_of_the_first_format_has_nobody_away() {
-    let configuration = Configuration {
+fn with_away(away: Vec<Away>) -> Configuration {
+    Configuration {
         epoch: 3,
         wiring: Wiring::Star,
         seats: vec![seat(1, Role::Serving)],
         last_serving: vec![(NodeId(1), DiskId(5))],
-        away: Vec::new(),
+        away,
         floor: EntryId::new(2, 9),
-    };
+    }
+}
+
+#[test]
+fn one_of_the_first_format_has_nobody_away() {
+    let configuration = with_away(Vec::new());
     let mut bytes = Vec::new();
     encode(&configuration, &mut bytes);
-    assert_eq!((bytes[0], bytes.pop()), (2, Some(0)));
+    assert_eq!((bytes[0], bytes.pop()), (3, Some(0)));
     bytes[0] = 1;
     assert_eq!(decode(Bytes::from(bytes)), Ok(configuration));
+}
+
+#[test]
+fn those_of_the_second_format_name_lives_or_not_and_nobody_who_differs() {
+    let away = |node: u32, incarnation| Away {
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        disk: DiskId(u128::MAX / u128::from(node)),
+        left: 200 + u64::from(node),
+        must_fill: false,
+    };
+    for count in 1..4 {
+        for has_life in [true, false] {
+            let life = |node: u32| u128::from(has_life) << (100 + node);
+            let away: Vec<Away> = (1..=count).map(|node| away(node, life(node))).collect();
+            let mut bytes = Vec::new();
+            encode(&with_away(Vec::new()), &mut bytes);
+            (bytes[0], *bytes.last_mut().unwrap()) = (2, count as u8);
+            for it in &away {
+                put_varint(&mut bytes, u64::from(it.node.0));
+                if has_life {
+                    bytes.extend_from_slice(&it.incarnation.0.to_be_bytes());
+                }
+                bytes.extend_from_slice(&it.disk.0.to_be_bytes());
+                put_varint(&mut bytes, it.left);
+            }
+            let bytes = Bytes::from(bytes);
+            assert_eq!(decode(bytes.clone()), Ok(with_away(away)));
+            assert!(decode(bytes.slice(..bytes.len() - 1)).is_err());
+        }
+    }
 }

@@ -88,13 +88,11 @@ impl World {
         })
     }
 
-    /// A member's engine rots. Of two members nobody can say who is wrong: the commit point is
-    /// right.
+    /// A member's engine rots. Of two members nobody can say who is wrong: the head is right.
     pub(crate) fn rot(&mut self, rot: Rot) {
         let configuration = self.configuration().expect("it rests in one");
-        let may = |machine: &Machine| {
-            2 < self.machines.len() || machine.node != configuration.commit_point()
-        };
+        let may =
+            |machine: &Machine| 2 < self.machines.len() || machine.node != configuration.head();
         let machines = (0..self.machines.len()).filter(|at| may(&self.machines[*at]));
         let machines: Vec<usize> = machines.collect();
         if self.machines.len() < 2 {
@@ -106,9 +104,7 @@ impl World {
         if here.disk.rot(rot.row, rot.how) {
             self.trace
                 .say(self.now, || format!("{node} rots: {:?}", rot.how));
-            // Among few a member that forgets its rot may come to be the one who is right
-            // (reconfiguration.md, section 10).
-            if let Some(after) = rot.crash_after.filter(|_| 3 < self.machines.len()) {
+            if let Some(after) = rot.crash_after {
                 self.queue.plan(self.now + after, Event::Crash { machine });
             }
         }

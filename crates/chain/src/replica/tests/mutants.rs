@@ -217,6 +217,12 @@ fn who_differs_is_filled_whatever_its_log_holds() {
 }
 
 #[test]
+fn of_two_the_head_is_right() {
+    let script = lines_of("of_two_that_differ_the_head_is_right");
+    check(Guard::DigestHead, &script, "node: NodeId(1)");
+}
+
+#[test]
 fn who_may_believe_to_serve_does_not_leave() {
     // Member 3 has not heard that it serves no more. Were it left out, writes would be answered
     // without it, and it would show what was before.

@@ -176,7 +176,14 @@ impl Script {
             other => return Err(format!("no wiring {other}").into()),
         };
         let mut seats = Vec::new();
+        let mut away: Vec<Away> = options.away.map_or(Ok(Vec::new()), |away| {
+            away.split(',').map(parse_away).collect()
+        })?;
         for word in &words[2..] {
+            let (word, must_fill) = match word.strip_suffix('w') {
+                Some(word) => (word, true),
+                None => (*word, false),
+            };
             let node: u32 = word.trim_end_matches('s').parse()?;
             let Identity {
                 node,
@@ -193,15 +200,23 @@ impl Script {
                 disk,
                 role,
             });
+            if must_fill {
+                let left = words[0].parse()?;
+                away.push(Away {
+                    node,
+                    incarnation,
+                    disk,
+                    left,
+                    must_fill,
+                });
+            }
         }
         let serving = seats.iter().filter(|seat| seat.role == Role::Serving);
         let configuration = Configuration {
             epoch: words[0].parse()?,
             wiring,
             last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
-            away: options.away.map_or(Ok(Vec::new()), |away| {
-                away.split(',').map(parse_away).collect()
-            })?,
+            away,
             seats,
             floor: self.0.floor,
         };

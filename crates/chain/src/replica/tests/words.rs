@@ -89,6 +89,7 @@ pub(super) fn parse_away(word: &str) -> Result<Away, Box<dyn Error>> {
         incarnation: Incarnation(100 * u128::from(node) + 1),
         disk: DiskId(node.into()),
         left: left.parse()?,
+        must_fill: false,
     })
 }
 
