@@ -20,14 +20,16 @@ START_SECONDS_MAX = 120
 class ZooKeeper:
     """A server on a port that stays its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, address="127.0.0.1", before=()):
         self.folder = folder
+        self.address = address
+        self.before = before
         self.port = 0
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
-            [sys.executable, LAUNCHER, self.folder, str(self.port)],
+            [*self.before, sys.executable, LAUNCHER, self.folder, str(self.port), self.address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -41,7 +43,7 @@ class ZooKeeper:
 
     @property
     def hosts(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.address}:{self.port}"
 
     def kill(self):
         self.process.kill()
@@ -60,10 +62,10 @@ def free_address():
 class Member(servers.Server):
     """A running `fader serve` that is a member of a cluster."""
 
-    def __init__(self, cluster, name, wait=True):
+    def __init__(self, cluster, name, wait=True, **settings):
         folder = cluster.folder / name
         folder.mkdir(exist_ok=True)
-        super().__init__(folder, *cluster.flags(name), wait=wait)
+        super().__init__(folder, *cluster.flags(name), wait=wait, **settings)
 
     def await_listening(self):
         self._await_listening()
@@ -85,12 +87,21 @@ class Processes(servers.Members):
         self.folder = folder
         self.names = names
         self.key = folder / "cluster.key"
-        self.zookeeper = ZooKeeper(folder / "zookeeper")
-        self.addresses = {name: free_address() for name in names}
+        self.zookeeper = self.new_zookeeper()
+        self.addresses = {name: self.peer_address(name) for name in names}
         self.init("--wiring", wiring, "--lease", lease)
-        self.members = {name: Member(self, name, wait=False) for name in names}
+        self.members = {name: self.new_member(name, wait=False) for name in names}
         for member in self.members.values():
             member.await_listening()
+
+    def new_zookeeper(self):
+        return ZooKeeper(self.folder / "zookeeper")
+
+    def peer_address(self, _name):
+        return free_address()
+
+    def new_member(self, name, wait=True):
+        return Member(self, name, wait=wait)
 
     def init(self, *flags, **more):
         place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
@@ -114,12 +125,15 @@ class Processes(servers.Members):
         _, roles = self.roles()
         return next(name for name, role in roles.items() if role == "head")
 
-    def await_whole(self):
+    def are_whole(self, roles):
         whole = ["head"] + ["serving"] * (len(self.names) - 1)
-        return self.await_roles(lambda roles: sorted(roles.values()) == whole)
+        return sorted(roles.values()) == whole
+
+    def await_whole(self):
+        return self.await_roles(self.are_whole)
 
     def start(self, name):
-        self.members[name] = Member(self, name)
+        self.members[name] = self.new_member(name)
 
     def kill(self, name):
         self.members[name].kill()

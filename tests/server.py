@@ -46,16 +46,19 @@ class Server:
 
     VERB = "serve"
 
-    def __init__(self, folder, *flags, data=None, root=True, wait=True):
+    def __init__(
+        self, folder, *flags, data=None, root=True, wait=True,
+        listen="127.0.0.1:0", before=(), more=None,
+    ):
         self.folder = pathlib.Path(folder)
         self.data = pathlib.Path(data or self.folder / "data")
         self.errors = self.folder / "stderr.log"
-        more = {}
+        more = dict(more or {})
         if root:
-            more = {"FADER_ROOT_ACCESS_KEY": ACCESS_KEY, "FADER_ROOT_SECRET_KEY": SECRET_KEY}
+            more.update(FADER_ROOT_ACCESS_KEY=ACCESS_KEY, FADER_ROOT_SECRET_KEY=SECRET_KEY)
         with open(self.errors, "ab") as errors:
             self.process = subprocess.Popen(
-                [BINARY, self.VERB, "--listen", "127.0.0.1:0", "--data", self.data, *flags],
+                [*before, BINARY, self.VERB, "--listen", listen, "--data", self.data, *flags],
                 env=environment(self.folder, **more),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -4,7 +4,7 @@ import java.net.InetSocketAddress;
 import org.apache.zookeeper.server.NIOServerCnxnFactory;
 import org.apache.zookeeper.server.ZooKeeperServer;
 
-/** One ZooKeeper server on loopback: FOLDER PORT, port 0 for a free one. Ends with its standard input. */
+/** One ZooKeeper server: FOLDER PORT ADDRESS, port 0 for a free one. Ends with its standard input. */
 public final class Server {
     private static final int TICK_MS = 500;
     private static final int CONNECTIONS_MAX = 1000;
@@ -25,9 +25,9 @@ public final class Server {
         System.setProperty("zookeeper.admin.enableServer", "false");
         NIOServerCnxnFactory factory = new NIOServerCnxnFactory();
         factory.configure(
-                new InetSocketAddress(InetAddress.getLoopbackAddress(), port), CONNECTIONS_MAX);
+                new InetSocketAddress(InetAddress.getByName(arguments[2]), port), CONNECTIONS_MAX);
         factory.startup(new ZooKeeperServer(folder, folder, TICK_MS));
-        System.out.println("listening on 127.0.0.1:" + factory.getLocalPort());
+        System.out.println("listening on " + arguments[2] + ":" + factory.getLocalPort());
         // Whoever started it may be killed: then nobody holds the other end any more.
         while (System.in.read() != -1) {}
         Runtime.getRuntime().halt(0);

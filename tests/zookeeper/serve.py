@@ -1,4 +1,5 @@
-"""Runs a ZooKeeper server on loopback: `serve.py FOLDER [PORT]`. Says where it listens, and ends
+"""Runs a ZooKeeper server: `serve.py FOLDER [PORT [ADDRESS]]`, on loopback by default;
+`--fetch` gets what that needs and no more. Says where it listens, and ends
 with its standard input. Maven gets it, once."""
 
 import fcntl
@@ -38,12 +39,16 @@ def main():
             sys.exit(f"{program} is missing, which a ZooKeeper server for tests needs: "
                      "apt-get install maven default-jdk-headless")
     fetch()
+    if sys.argv[1] == "--fetch":
+        return
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     port = sys.argv[2] if 2 < len(sys.argv) else "0"
+    address = sys.argv[3] if 3 < len(sys.argv) else "127.0.0.1"
     java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
-            f"{JARS}/*", str(HERE / "Server.java"), str(folder), port]
+            f"{JARS}/*", str(HERE / "Server.java"), str(folder), port, address]
     os.execvp("java", java)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|simulate|mutants|model|...`.
+//! Automation of the repository: `cargo xtask ci|tidy|bench|crash|nemesis|simulate|mutants|...`.
 //!
 //! What a person or a machine runs to know whether a change is good stands here, and nowhere else:
 //! no shell scripts, no editor settings. Every command works from the root of the repository and
@@ -13,6 +13,7 @@ mod bench;
 mod ci;
 mod command;
 mod crash;
+mod nemesis;
 mod python;
 mod simulate;
 mod tidy;
@@ -46,6 +47,11 @@ enum Task {
     /// Crashes a node on purpose and checks that nothing acknowledged is lost.
     #[command(subcommand)]
     Crash(crash::Kind),
+    /// Kills, stops and cuts off members of a real cluster, steps their clocks, fills and wipes
+    /// their disks, while clients write a history, which Porcupine and our own checks judge.
+    ///
+    /// In namespaces of its own; where none can be made it says so and does nothing.
+    Nemesis(nemesis::Options),
     /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
             Task::Tidy => tidy::run(),
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
+            Task::Nemesis(options) => nemesis::run(&options),
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),

@@ -1,0 +1,152 @@
+"""The cluster under attack: each member in a namespace of its own, with a small disk of its own and
+a clock that can be set."""
+
+import contextlib
+import os
+import pathlib
+import select
+import subprocess
+import time
+
+from processes import Member, Processes, ZooKeeper
+
+LISTEN_PORT, PEER_PORT = 4566, 4570
+DISK_BYTES = 512 << 20
+WHOLE_SECONDS_MAX = 120
+LIBRARIES = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime"]
+
+
+def clock_library():
+    """What sets the clock of one process (Debian: faketime), if it is installed."""
+    paths = [pathlib.Path(folder) / "libfaketimeMT.so.1" for folder in LIBRARIES]
+    return next((path for path in paths if path.exists()), None)
+
+
+class Broken(Exception):
+    """The cluster did not do what it must without any client being wronged."""
+
+
+class Besieged(Processes):
+    """A cluster that is whole when nothing is done to it. Members that end are started again, as
+    systemd would."""
+
+    def __init__(self, folder, network, names, lease):
+        self.network, self.folder = network, folder
+        self.library = clock_library()
+        self.ended = []
+        for name in names:
+            (folder / name).mkdir()
+            self._clock(name).write_text("+0")
+            self.mount(folder / name / "disk")
+        super().__init__(folder, names, lease=f"{lease}s")
+
+    @staticmethod
+    def mount(disk):
+        disk.mkdir(exist_ok=True)
+        options = f"size={DISK_BYTES},mode=700"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
+
+    def _clock(self, name):
+        return self.folder_of(name) / "clock"
+
+    def folder_of(self, name):
+        return self.folder / name
+
+    def new_zookeeper(self):
+        name = "zookeeper"
+        address, inside = self.network.address(name), self.network.inside(name)
+        return ZooKeeper(self.folder / name, address, before=inside)
+
+    def peer_address(self, name):
+        return f"{self.network.address(name)}:{PEER_PORT}"
+
+    def client_address(self, name):
+        return self.network.address(name), LISTEN_PORT
+
+    def new_member(self, name, wait=True):
+        more = {}
+        if self.library:
+            more = {
+                "LD_PRELOAD": str(self.library),
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock(name)),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+        return Member(
+            self, name, wait=False, data=self.folder_of(name) / "disk" / "data", more=more,
+            before=self.network.inside(name), listen=f"{self.network.address(name)}:{LISTEN_PORT}",
+        )
+
+    def start(self, name):
+        with contextlib.suppress(OSError):
+            self.members[name].process.stdout.close()
+        super().start(name)
+
+    def wipe(self, name):
+        """A new, empty disk instead of the old one."""
+        disk = self.folder_of(name) / "disk"
+        subprocess.run(["umount", "--lazy", disk], check=True)
+        self.mount(disk)
+
+    def fill(self, name):
+        """Takes all that is left of the disk."""
+        with open(self.folder_of(name) / "disk" / "filler", "wb") as filler:
+            for size in [1 << 20, 1 << 12]:
+                with contextlib.suppress(OSError):
+                    while True:
+                        os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), size)
+
+    def free(self, name):
+        (self.folder_of(name) / "disk" / "filler").unlink(missing_ok=True)
+
+    def set_clock(self, name, seconds):
+        self._clock(name).write_text(f"{seconds:+d}")
+
+    def start_ended(self):
+        """Starts what has ended by itself."""
+        for name, member in self.members.items():
+            code = member.process.poll()
+            if code is not None:
+                self.ended.append(f"{name}: code {code}")
+                time.sleep(1)
+                self.start(name)
+
+    def is_whole(self):
+        """Whether every member serves and is in its chain; with why not."""
+        for name, member in self.members.items():
+            if not self._has_come(member):
+                return False, f"{name} does not serve yet"
+        try:
+            _, roles = self.roles()
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            return False, str(error)
+        return self.are_whole(roles), str(roles)
+
+    @staticmethod
+    def _has_come(member):
+        """Whether it has said that it serves. One that was killed and is back within its lease is
+        in the chain by what the others know, and does not serve."""
+        if member.url is None and select.select([member.process.stdout], [], [], 0)[0]:
+            line = member.process.stdout.readline()
+            if line.startswith("listening on "):
+                member.url = line.removeprefix("listening on ").strip()
+        return member.url is not None
+
+    def await_full(self):
+        """Waits for full chains: nobody helps but by starting what has ended."""
+        end = time.monotonic() + WHOLE_SECONDS_MAX
+        while True:
+            self.start_ended()
+            is_whole, roles = self.is_whole()
+            if is_whole:
+                return
+            if end < time.monotonic():
+                raise Broken(f"no full chains after {WHOLE_SECONDS_MAX} s: {roles}")
+            time.sleep(0.2)
+
+    def panics(self):
+        """What members said that none may say."""
+        for name, member in self.members.items():
+            for line in member.log().splitlines():
+                if "panicked" in line:
+                    yield f"{name}: {line}"

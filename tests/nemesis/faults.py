@@ -1,0 +1,284 @@
+"""What is done to the cluster, drawn by a seed: each fault begins, lasts, and ends."""
+
+import contextlib
+import itertools
+import random
+import shutil
+import subprocess
+import time
+
+from nemesis.besieged import Broken
+
+CLOCK_SECONDS_MAX = 300
+REST_SECONDS_MAX = 1.5
+# The cluster is full: then it must serve, at once but for what is still under way.
+SERVING_SECONDS_MAX = 20
+
+
+class Fault:
+    """One fault; `members` are those that may lose what only they have."""
+
+    # Whether it may overlap another.
+    MIXES = True
+
+    def __init__(self, siege):
+        self.cluster, self.chance, self.lease = siege.cluster, siege.chance, siege.lease
+        self.members = [siege.draw_member()]
+        self.lasts = self.chance.uniform(0.3, 2.5) * self.lease
+
+    @property
+    def member(self):
+        return self.members[0]
+
+    def others(self):
+        return [name for name in self.cluster.names if name != self.member]
+
+    def begin(self):
+        raise NotImplementedError
+
+    def end(self):
+        pass
+
+
+class Kill(Fault):
+    """kill -9, and a start some time later."""
+
+    def begin(self):
+        self.cluster.kill(self.member)
+
+    def end(self):
+        self.cluster.start(self.member)
+
+
+class KillAll(Fault):
+    """kill -9 of all, at once."""
+
+    MIXES = False
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.members = list(self.cluster.names)
+        self.chance.shuffle(self.members)
+
+    def begin(self):
+        for name in self.members:
+            self.cluster.members[name].process.kill()
+        for name in self.members:
+            self.cluster.kill(name)
+
+    def end(self):
+        for name in self.members:
+            self.cluster.start(name)
+
+
+class Stop(Fault):
+    """SIGSTOP for longer than the lease, then SIGCONT."""
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.lasts = self.chance.uniform(1.3, 3) * self.lease
+
+    def begin(self):
+        self.cluster.members[self.member].stop_for_now()
+
+    def end(self):
+        self.cluster.members[self.member].go_on()
+
+
+class Cut(Fault):
+    """What is sent on some ways is lost."""
+
+    def ways(self):
+        raise NotImplementedError
+
+    def begin(self):
+        self.cut = list(self.ways())
+        for way in self.cut:
+            self.cluster.network.lose(*way)
+
+    def end(self):
+        for way in self.cut:
+            self.cluster.network.deliver(*way)
+
+
+class CutPair(Cut):
+    """Two members cannot reach each other; both reach ZooKeeper."""
+
+    def ways(self):
+        other = self.chance.choice(self.others())
+        self.members.append(other)
+        return [(self.member, other), (other, self.member)]
+
+
+class CutOneWay(Cut):
+    """One member cannot reach another, which can reach it."""
+
+    def ways(self):
+        other = self.chance.choice(self.others())
+        self.members.append(other)
+        return [(self.member, other)]
+
+
+class CutZooKeeper(Cut):
+    """A member cannot reach ZooKeeper, but all others."""
+
+    def ways(self):
+        ways = [(self.member, "zookeeper"), ("zookeeper", self.member)]
+        return ways if self.chance.random() < 0.7 else ways[:1]
+
+
+class CutMembers(Cut):
+    """A member cannot reach any other, but ZooKeeper."""
+
+    def ways(self):
+        both = [[(self.member, other), (other, self.member)] for other in self.others()]
+        return itertools.chain(*both)
+
+
+class Isolate(Cut):
+    """A member reaches nobody; clients reach it."""
+
+    def ways(self):
+        others = [*self.others(), "zookeeper"]
+        return itertools.chain(*[[(self.member, one), (one, self.member)] for one in others])
+
+
+class KillZooKeeper(Fault):
+    """ZooKeeper is gone for a while, with all its sessions."""
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.members = []
+
+    def begin(self):
+        self.cluster.zookeeper.kill()
+
+    def end(self):
+        self.cluster.zookeeper.start()
+
+
+class StepClock(Fault):
+    """The clock of one member jumps, and later jumps back."""
+
+    def begin(self):
+        step = self.chance.randint(1, CLOCK_SECONDS_MAX) * self.chance.choice([-1, 1])
+        self.cluster.set_clock(self.member, step)
+        # Looked at once a second.
+        self.lasts += 1
+
+    def end(self):
+        self.cluster.set_clock(self.member, 0)
+        time.sleep(1)
+
+
+class FillDisk(Fault):
+    """The disk of one member is full."""
+
+    def begin(self):
+        self.cluster.fill(self.member)
+
+    def end(self):
+        self.cluster.free(self.member)
+
+
+class WipeDisk(Fault):
+    """A member dies and returns with an empty disk. Only while all others are there."""
+
+    MIXES = False
+
+    def begin(self):
+        self.cluster.kill(self.member)
+        self.cluster.wipe(self.member)
+
+    def end(self):
+        self.cluster.start(self.member)
+
+
+class Roll(Fault):
+    """One after the other ends in order and starts again, when all are there."""
+
+    MIXES = False
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.members = list(self.cluster.names)
+        self.lasts = 0
+
+    def begin(self):
+        for name in self.members:
+            member = self.cluster.members[name]
+            code = member.stop()
+            if code != 0:
+                raise Broken(f"{name} ended with code {code} when told to end:\n{member.log()}")
+            self.cluster.start(name)
+            self.cluster.await_full()
+
+
+ALL = [
+    Kill, Stop, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll, KillZooKeeper,
+    StepClock, FillDisk, WipeDisk, Roll,
+]
+
+
+class Siege:
+    """Faults in the order that the seed gives: every kind comes once before any comes again."""
+
+    def __init__(self, cluster, load, seed, lease):
+        self.cluster, self.load, self.lease = cluster, load, lease
+        self.chance = random.Random(seed)
+        self.kinds = ALL if cluster.library else [kind for kind in ALL if kind is not StepClock]
+        self.deck = []
+        self.count = 0
+
+    def draw_member(self):
+        """Any; the head as often as all others."""
+        if self.chance.random() < 0.5:
+            with contextlib.suppress(AssertionError, StopIteration, subprocess.TimeoutExpired):
+                return self.cluster.head()
+        return self.chance.choice(self.cluster.names)
+
+    def draw(self):
+        """The next fault, and at times one that overlaps it."""
+        if not self.deck:
+            self.deck = list(self.kinds)
+            self.chance.shuffle(self.deck)
+        first = self.deck.pop()(self)
+        if not first.MIXES or self.chance.random() < 0.7:
+            return [first]
+        second = self.chance.choice([kind for kind in self.kinds if kind.MIXES])(self)
+        # What is killed cannot be stopped, and one clock or disk is one.
+        if set(first.members) & set(second.members) or type(first) is type(second):
+            return [first]
+        return [first, second]
+
+    def run(self, end):
+        """Faults until the time is over; full chains after each."""
+        while time.monotonic() < end and not self.load.errors:
+            time.sleep(self.chance.uniform(0.2, REST_SECONDS_MAX))
+            self._strike(self.draw())
+
+    def _strike(self, faults):
+        self.count += 1
+        names = [type(fault).__name__ for fault in faults]
+        start = time.monotonic_ns()
+        for fault in faults:
+            fault.begin()
+            time.sleep(fault.lasts / len(faults))
+        members = sorted({name for fault in faults for name in fault.members})
+        print(f"{self.count:4} {'+'.join(names):<28} {','.join(members):<12}", end="", flush=True)
+        ended = time.monotonic_ns()
+        for fault in faults:
+            fault.end()
+        self.cluster.await_full()
+        whole = time.monotonic_ns()
+        if not self.load.await_acknowledged(3, SERVING_SECONDS_MAX):
+            raise Broken(f"full chains, but no strong write in {SERVING_SECONDS_MAX} s")
+        print(f" full again after {(whole - ended) / 1e9:5.1f} s", flush=True)
+        self.load.note(fault=names, members=members, start=start, whole=whole)
+
+
+def copy_logs(cluster, folder):
+    """What members said, for whoever looks for a cause."""
+    for name, member in cluster.members.items():
+        shutil.copy(member.errors, folder / f"{name}.log")
+

@@ -1,0 +1,111 @@
+"""The attack, inside of its namespaces: cluster, load, faults, and a last look at all items."""
+
+import signal
+import sys
+import time
+import traceback
+
+from nemesis.besieged import Besieged, Broken
+from nemesis.faults import Siege, copy_logs
+from nemesis.load import DOMAIN, Caller, Load, NotSent, Refusal, Unknown, all_items
+from nemesis.network import Network
+
+PATIENCE_SECONDS = 60
+
+
+def run(chosen, folder):
+    """Exit code: 0 if the cluster always came back; the history still has to be judged."""
+    # The first process of its namespace hears of no signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    names = [f"n{number}" for number in range(1, chosen.nodes + 1)]
+    network = Network([*names, "zookeeper"])
+    with Besieged(folder, network, names, chosen.lease) as cluster:
+        if not cluster.library:
+            print("clocks are not stepped: no libfaketime (Debian: faketime)")
+        try:
+            attack(chosen, folder, cluster)
+            problems = [*cluster.panics()]
+        except (Broken, RuntimeError, AssertionError, OSError):
+            traceback.print_exc()
+            problems = ["the attack broke off"]
+        finally:
+            copy_logs(cluster, folder)
+    for ended in cluster.ended:
+        print(f"ended by itself, started again: {ended}")
+    for problem in problems:
+        print(f"problem: {problem}")
+    return 1 if problems else 0
+
+
+def attack(chosen, folder, cluster):
+    cluster.await_full()
+    addresses = {name: cluster.client_address(name) for name in cluster.names}
+    create(addresses)
+    load = Load(addresses, folder / "history.jsonl", chosen.seed)
+    siege = Siege(cluster, load, chosen.seed, chosen.lease)
+    with load:
+        if not load.await_acknowledged(10, PATIENCE_SECONDS):
+            raise Broken("nothing is served before any fault")
+        siege.run(time.monotonic() + chosen.minutes * 60)
+    if load.errors:
+        raise Broken("; ".join(load.errors))
+    print(f"{siege.count} faults; " + ", ".join(
+        f"{count} {kind}" for kind, count in sorted(load.counts.items())))
+    with load.file:
+        look_at_all(load, addresses)
+
+
+def create(addresses):
+    """The domain, in which strong and eventual writers meet."""
+    patiently(
+        Caller(*addresses["n1"]), {"Action": "CreateDomain", "DomainName": DOMAIN},
+        {"x-fader-collection-mode": "mixed"},
+    )
+
+
+def patiently(caller, call, headers):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return caller.ask(call, headers)
+        except (NotSent, Unknown, Refusal):
+            if end < time.monotonic():
+                raise
+            time.sleep(0.1)
+
+
+def look_at_all(load, addresses):
+    """Every member must show the same, at every level: the last lines of the history."""
+    callers = {name: Caller(*address) for name, address in addresses.items()}
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        start = time.monotonic_ns()
+        try:
+            strong = {name: all_items(caller, "strong") for name, caller in callers.items()}
+            moment = time.monotonic_ns()
+            eventual = {name: all_items(caller, "eventual") for name, caller in callers.items()}
+        except (NotSent, Unknown, Refusal) as error:
+            if end < time.monotonic():
+                raise Broken(f"the last look: {error!r}") from error
+            continue
+        shown = [*strong.values(), *eventual.values()]
+        if all(one == shown[0] for one in shown):
+            break
+        if end < time.monotonic():
+            raise Broken(f"members do not agree at rest: {differences(shown)}")
+        time.sleep(0.2)
+    for number, (name, items) in enumerate(strong.items()):
+        for item in sorted(load.items):
+            found = items.get(item, {"v": [], "e": []})
+            load.note(
+                client=-1 - number, session=False, node=name, op="read", level="strong",
+                item=item, start=start, end=moment, outcome="ok", version=None, last=True, **found,
+            )
+
+
+def differences(shown):
+    """The first items that are not the same everywhere."""
+    names = sorted({name for one in shown for name in one})
+    differing = [name for name in names if len({str(one.get(name)) for one in shown}) != 1]
+    return {name: [one.get(name) for one in shown] for name in differing[:3]}
+

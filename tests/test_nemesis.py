@@ -1,0 +1,143 @@
+"""A short attack, and the judge: each kind of history that was not promised is refused."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import server as servers
+from nemesis import judge
+from nemesis.__main__ import why_not
+
+SECONDS = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    judge.build()
+
+
+def test_a_minute_of_faults():
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    seed = os.environ.get("FADER_NEMESIS_SEED", "1")
+    subprocess.run(
+        [sys.executable, "-m", "nemesis", "--minutes", str(SECONDS / 60), "--seed", seed],
+        cwd=servers.ROOT / "tests", check=True, timeout=600,
+    )
+
+
+class History:
+    """Calls of one item, one after the other unless said otherwise."""
+
+    def __init__(self):
+        self.lines = []
+        self.now = 0
+
+    def call(self, op, *, level="strong", client=0, outcome="ok", lasts=10, **more):
+        start = self.now
+        self.now += lasts + 10
+        line = {"client": client, "session": False, "node": "n1", "op": op, "level": level,
+                "item": "i", "start": start, "end": start + lasts, "outcome": outcome,
+                "version": None}
+        self.lines.append(line | more)
+        return self
+
+    def write(self, value, **more):
+        return self.call("write", value=value, **more)
+
+    def swap(self, expected, value, **more):
+        return self.call("swap", expected=expected, value=value, **more)
+
+    def read(self, *values, e=(), **more):
+        return self.call("read", v=list(values), e=list(e), **more)
+
+    def add(self, value, w=2, **more):
+        return self.call("add", value=value, level=f"eventual; w={w}", **more)
+
+    def look(self, *, e=(), **more):
+        return self.call("look", v=[], e=list(e), level="eventual", **more)
+
+    def fault(self, *members):
+        self.lines.append({"fault": ["Kill"], "members": members, "start": 0, "whole": self.now})
+        return self
+
+    def is_linearizable(self, folder):
+        path = folder / "history.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+        return {0: True, 1: False}[judge.porcupine(path)]
+
+    def complaints(self):
+        return judge.check(self.lines)
+
+
+@pytest.mark.parametrize("history", [
+    History().read().write("1").read("1").swap("1", "2").read("2"),
+    History().write("1").swap("9", "2", outcome="no", v=["1"]).read("1"),
+    # Unknown: it acts once, late, or never.
+    History().write("1").write("2", outcome="unknown").read("1").read("2").read("2"),
+    History().write("1").write("2", outcome="unknown").read("1").read("1"),
+    History().write("1").swap("1", "2", outcome="unknown").write("3").read("3"),
+    # At the same time: either order.
+    History().write("1", lasts=100).read("1"),
+    History().write("1").add("a").read("1").read("1", e=["a"]),
+])
+def test_what_was_promised_is_accepted(history, tmp_path):
+    assert history.is_linearizable(tmp_path)
+    assert history.complaints() == []
+
+
+@pytest.mark.parametrize("history", [
+    # A stale read.
+    History().write("1").write("2").read("1"),
+    # What was shown is gone again.
+    History().write("1").write("2", outcome="unknown").read("2").read("1"),
+    # Unknown, and done twice.
+    History().write("1").write("2", outcome="unknown").read("2").write("3").read("2"),
+    # An acknowledged write is lost.
+    History().write("1").read(),
+    # Two swaps from one value.
+    History().write("1").swap("1", "2").swap("1", "3"),
+    History().write("1").swap("1", "2", outcome="no", v=["1"]),
+    # An eventual value shown to strong reads, and taken back.
+    History().add("a").read(e=["a"]).read(),
+    # Nobody wrote it; nobody had written it yet; refused.
+    History().read("1"),
+    History().read("1").write("1"),
+    History().write("1", outcome="refused").read("1"),
+    # Two values where each write replaces all.
+    History().write("1").write("2").read("1", "2"),
+])
+def test_what_is_not_linearizable_is_refused(history, tmp_path):
+    assert not history.is_linearizable(tmp_path)
+
+
+def test_lost_eventual_writes_are_found():
+    assert History().add("a").read(e=["a"], last=True).complaints() == []
+    assert "is lost" in History().add("a").read(last=True).complaints()[0]
+    # Its only holder was harmed; one of two was.
+    assert History().add("a", w=1).fault("n1").read(last=True).complaints() == []
+    assert "is lost" in History().add("a").fault("n1").read(last=True).complaints()[0]
+    assert History().add("a").fault("n1", "n2").read(last=True).complaints() == []
+
+
+def test_barriers_that_miss_something_are_found():
+    read = {"level": "barrier"}
+    assert History().add("a").read(e=["a"], **read).complaints() == []
+    assert "does not show" in History().add("a").read(**read).complaints()[0]
+    assert History().add("a", outcome="unknown").read(**read).complaints() == []
+
+
+def test_sessions_that_go_back_are_found():
+    own = {"session": True}
+    assert History().add("a", **own).look(e=["a"], **own).look().complaints() == []
+    assert "shown before" in History().add("a", **own).look(**own).complaints()[0]
+    seen = History().look(e=["a"], **own)
+    assert "shown before" in seen.read(**own).complaints()[0]
+    told = History().add("a", **own).look(outcome="lost", **own).look(**own)
+    assert told.complaints() == []
+    older = History().look(version="2.10", **own).look(version="2.9", **own)
+    assert "older" in older.complaints()[0]

@@ -1,0 +1,40 @@
+//! Attacks a cluster of real processes, in namespaces of their own, and judges what clients saw.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{bench, command, python};
+
+/// How long, and what.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// For how long faults are made; starting and judging come besides.
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// Where the faults come from; the same seed draws the same faults.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Members of the cluster.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
+    nodes: u32,
+    /// A folder for the history and what the members said; kept in any case if something is wrong.
+    #[arg(long)]
+    keep: Option<std::path::PathBuf>,
+}
+
+/// Runs an attack with the release binary.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    bench::build()?;
+    python::prepare()?;
+    let mut nemesis = python::program("python");
+    nemesis
+        .args(["-m", "nemesis"])
+        .args(["--minutes", &options.minutes.to_string()])
+        .args(["--seed", &options.seed.to_string()])
+        .args(["--nodes", &options.nodes.to_string()])
+        .env("PYTHONPATH", command::root().join("tests"));
+    if let Some(keep) = &options.keep {
+        nemesis.arg("--keep").arg(keep);
+    }
+    command::succeeds(&mut nemesis)
+}
