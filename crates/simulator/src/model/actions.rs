@@ -3,10 +3,10 @@
 use fader_chain::controller::Shift;
 use fader_chain::{NodeId, Role};
 
+use super::asks::Ask;
 use super::node::Session;
-use super::scenarios::Ask;
 use super::step::Packet;
-use super::world::{State, World};
+use super::world::{MEMBERS_MAX, State, World};
 
 /// One step of the model. Members are named by their place among all.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,10 @@ pub(super) enum Action {
     Promote(usize),
     /// A member says again what was not answered for a while.
     Tick(usize),
+    /// Time passes, everywhere.
+    Pass,
+    /// All that is under way from one member to another is lost, and what is sent later arrives.
+    Lose(usize),
 }
 
 impl Action {
@@ -57,11 +61,18 @@ impl World {
         let asks = &self.scene.scenario.asks;
         for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
             let is_retry = 0 < known.sent;
-            let is_read = matches!(asks[ask], Ask::Read { .. });
-            if is_retry && (state.budget.retries == 0 || is_read) {
+            let is_once = matches!(asks[ask], Ask::Read { .. } | Ask::Turn { .. } | Ask::Close);
+            if is_retry && (state.budget.retries == 0 || is_once) {
                 continue;
             }
-            let takers = (0..self.count()).filter(|place| self.takes(&asks[ask], state, *place));
+            if !self.is_asked(state, ask) {
+                continue;
+            }
+            let takers = (0..self.count()).filter(|place| {
+                let only = self.scene.scenario.places.iter().find(|(it, _)| *it == ask);
+                let is_there = only.is_none_or(|(_, only)| only == place);
+                is_there && self.takes(&asks[ask], state, *place)
+            });
             actions.extend(takers.map(|place| Action::Ask(ask, place)));
         }
         for place in 0..self.count() {
@@ -71,13 +82,30 @@ impl World {
         if 0 < state.budget.floors {
             actions.push(Action::Publish(None, true));
         }
+        if 0 < state.budget.moments {
+            actions.push(Action::Pass);
+        }
+        if 0 < state.budget.losses {
+            let links = state.links.iter().enumerate();
+            let busy = links.filter(|(_, queue)| **queue != 0);
+            actions.extend(busy.map(|(link, _)| Action::Lose(link)));
+        }
+    }
+
+    /// Whether whoever would ask has been answered what it waits for.
+    fn is_asked(&self, state: &State, ask: usize) -> bool {
+        let known = &self.ledgers[state.ledger].known;
+        let mut first = self.scene.scenario.follows.iter();
+        first.all(|(later, first)| *later != ask || known[*first].is_over)
     }
 
     fn takes(&self, ask: &Ask, state: &State, place: usize) -> bool {
         let brief = self.brief(state, place);
-        match ask {
-            Ask::Read { .. } | Ask::Eventual { .. } => brief.is_ready && brief.may_serve,
-            _ => brief.is_ready && brief.is_head,
+        match ask.is_strong_write() || ask.is_barrier() {
+            true => brief.is_ready && brief.is_head,
+            // Who lost its lease may prove a bound for a while.
+            false if ask.is_bounded() => brief.is_ready,
+            false => brief.is_ready && brief.may_serve,
         }
     }
 
@@ -146,6 +174,11 @@ impl World {
             Action::Sync(place) => format!("{} syncs one record", name(place)),
             Action::Promote(place) => format!("{} settles what it holds", name(place)),
             Action::Tick(place) => format!("{} has waited for a while", name(place)),
+            Action::Pass => "a moment passes".to_owned(),
+            Action::Lose(link) => {
+                let (from, to) = (name(link % MEMBERS_MAX), name(link / MEMBERS_MAX));
+                format!("what is under way from {from} to {to} is lost")
+            }
         }
     }
 

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Ahead, Change, Decided, Direction, Durable, ElementOp, EntryId, Guards, Host,
-    Identity, Lsn, Marks, Operation, Record, Register, Replica, Scan, Scope, Settled, Token,
-    Tuning, View, ViewError,
+    Ahead, Direction, Durable, EntryId, Guards, Identity, Lsn, Now, Record, Register, Replica,
+    Scan, Scope, Tuning, View, ViewError,
 };
 
-use super::scenarios::{Ask, Scene};
+use super::scenarios::Scene;
 use super::step::{NOW, tuning};
 use super::table::hash;
 
@@ -61,6 +60,8 @@ pub(super) struct Node {
     pub(super) unsynced: VecDeque<(Lsn, Record)>,
     pub(super) is_up: bool,
     pub(super) session: Session,
+    /// Milliseconds that have passed on its clocks.
+    pub(super) passed: u64,
 }
 
 impl Hash for Node {
@@ -78,7 +79,7 @@ impl Hash for Node {
         if self.ahead.writes {
             durable.clock_bound.hash(state);
         }
-        (self.is_up, self.session, self.ahead.writes).hash(state);
+        (self.is_up, self.session, self.ahead.writes, self.passed).hash(state);
     }
 }
 
@@ -123,6 +124,15 @@ impl Node {
             unsynced: VecDeque::new(),
             is_up: true,
             session: Session::Live,
+            passed: 0,
+        }
+    }
+
+    /// What its clocks show.
+    pub(super) fn now(&self) -> Now {
+        Now {
+            monotonic: NOW.monotonic + self.passed,
+            wall: NOW.wall + self.passed,
         }
     }
 
@@ -134,10 +144,11 @@ impl Node {
 
     pub(super) fn brief(&self, keys: &[Bytes]) -> Brief {
         let replica = &self.replica;
-        let may_serve = self.is_up && replica.may_serve(NOW);
+        let now = self.now();
+        let may_serve = self.is_up && replica.may_serve(now);
         let sight = |key: &Bytes| {
             let scope = Scope::Keys(vec![key.clone()]);
-            let at = replica.answers_now(NOW, &scope).filter(|_| may_serve)?;
+            let at = replica.answers_now(now, &scope).filter(|_| may_serve)?;
             let shown = self.register_at(at, key);
             Some(Sight {
                 at,
@@ -163,9 +174,10 @@ impl Node {
     }
 }
 
-/// The hash of what a register shows.
+/// The hash of what a register shows, in whatever order.
 pub(super) fn pairs_hash(register: &Register) -> u64 {
-    let pairs: Vec<_> = register.pairs().collect();
+    let mut pairs: Vec<_> = register.pairs().collect();
+    pairs.sort_unstable();
     hash(&pairs)
 }
 
@@ -185,114 +197,4 @@ pub(super) fn register(view: &dyn View, key: &Bytes) -> Register {
     let bytes = view.get(key).expect("a store in memory does not fail");
     let decoded = bytes.map(|bytes| Register::decode(bytes).expect("what was encoded decodes"));
     decoded.unwrap_or_default()
-}
-
-/// Element operations that leave one value, or none.
-pub(super) fn replacement(value: Option<&Bytes>) -> Vec<ElementOp> {
-    let group = Bytes::from_static(b"g");
-    let clear = ElementOp::Clear {
-        group: group.clone(),
-    };
-    let add = value.map(|value| ElementOp::Add {
-        group,
-        value: value.clone(),
-    });
-    [clear].into_iter().chain(add).collect()
-}
-
-/// The shell of one step: the requests of the scenario over a member's engine.
-pub(super) struct Shell<'a> {
-    pub(super) store: &'a mut Store,
-    pub(super) fixed: &'a mut Option<Store>,
-    pub(super) asks: &'a [Ask],
-}
-
-impl Shell<'_> {
-    fn ask(&self, token: Token) -> &Ask {
-        &self.asks[token.0 as usize % self.asks.len()]
-    }
-}
-
-/// What a strong request does to the state, and the outcome kept under its name.
-pub(super) fn decide(ask: &Ask, newest: &dyn View) -> (Vec<(Bytes, Vec<ElementOp>)>, Bytes) {
-    let has = |key| !register(newest, key).is_empty();
-    let (yes, no) = (Bytes::from_static(b"yes"), Bytes::from_static(b"no"));
-    match ask {
-        Ask::Put { keys, value } => {
-            let put = |key: &Bytes| (key.clone(), replacement(Some(value)));
-            (keys.iter().map(put).collect(), yes)
-        }
-        Ask::Delete { key } => (vec![(key.clone(), replacement(None))], yes),
-        Ask::PutIfAbsent { key, value } => match has(key) {
-            false => (vec![(key.clone(), replacement(Some(value)))], yes),
-            true => (Vec::new(), no),
-        },
-        Ask::Move { from, to } => {
-            let held = register(newest, from);
-            let value = held.pairs().next().map(|(_, value)| value.clone());
-            match value.filter(|_| !has(to)) {
-                Some(value) => {
-                    let put = (to.clone(), replacement(Some(&value)));
-                    (vec![(from.clone(), replacement(None)), put], yes)
-                }
-                None => (Vec::new(), no),
-            }
-        }
-        Ask::Eventual { .. } | Ask::Read { .. } => (Vec::new(), no),
-    }
-}
-
-fn merge(key: &Bytes, ops: &[ElementOp]) -> Change {
-    Change::Merge {
-        key: key.clone(),
-        ops: ops.to_vec(),
-        marks: Marks::Kept,
-    }
-}
-
-impl Host for Shell<'_> {
-    fn committed(&self) -> &dyn View {
-        &*self.store
-    }
-
-    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
-        let (writes, result) = decide(self.ask(token), newest);
-        Ok(Decided {
-            result,
-            changes: writes.iter().map(|(key, ops)| merge(key, ops)).collect(),
-            depends_on_state: true,
-        })
-    }
-
-    fn accept(
-        &self,
-        token: Token,
-        _tentative: &dyn View,
-    ) -> Result<Option<Vec<Accepted>>, ViewError> {
-        let Ask::Eventual { keys, value, .. } = self.ask(token) else {
-            return Ok(None);
-        };
-        let accepted = keys.iter().map(|key| Accepted {
-            key: key.clone(),
-            ops: replacement(value.as_ref()),
-        });
-        Ok(Some(accepted.collect()))
-    }
-
-    fn settle(&self, operation: &Operation, _newest: &dyn View) -> Result<Settled, ViewError> {
-        Ok(Settled::Apply(vec![merge(&operation.key, &operation.ops)]))
-    }
-
-    fn fix(&mut self) {
-        *self.fixed = Some(self.store.clone());
-    }
-
-    fn fixed(&self) -> Option<(EntryId, &dyn View)> {
-        let fixed = self.fixed.as_ref()?;
-        Some((fixed.applied, fixed))
-    }
-
-    fn unfix(&mut self) {
-        *self.fixed = None;
-    }
 }

@@ -1,73 +1,16 @@
 //! The scenarios of the model: scopes small enough to be searched to the end.
 
+mod levels;
+mod modes;
+
 use bytes::Bytes;
 use fader_chain::{Ahead, Guards, Wiring};
 
+use super::asks::{Ask, delete, keys_of, moved, put, put_if_absent, quorum_read, read, tentative};
+use super::prelude::Step;
+
 /// Registers of a scenario at most.
 pub(super) const KEYS_MAX: usize = 2;
-
-/// What a client may ask, once and again under one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Leaves one value in each register.
-    Put {
-        /// The registers.
-        keys: Vec<Bytes>,
-        /// The value.
-        value: Bytes,
-    },
-    /// Leaves none.
-    Delete {
-        /// The register.
-        key: Bytes,
-    },
-    /// Leaves one value where there was none; otherwise the answer is no.
-    PutIfAbsent {
-        /// The register.
-        key: Bytes,
-        /// The value.
-        value: Bytes,
-    },
-    /// Moves the value of one register to another that has none; otherwise the answer is no.
-    Move {
-        /// From here.
-        from: Bytes,
-        /// To there.
-        to: Bytes,
-    },
-    /// An eventual write, or deletion, acknowledged by `w` members.
-    Eventual {
-        /// The registers.
-        keys: Vec<Bytes>,
-        /// The value, or a deletion.
-        value: Option<Bytes>,
-        /// W.
-        w: usize,
-    },
-    /// A strong read that may have to ask; `r` of an eventual one, if it is one.
-    Read {
-        /// The register.
-        key: Bytes,
-        /// R, or strong.
-        r: Option<usize>,
-    },
-}
-
-/// The registers a request is about.
-pub(super) fn keys_of(ask: &Ask) -> Vec<&Bytes> {
-    match ask {
-        Ask::Put { keys, .. } | Ask::Eventual { keys, .. } => keys.iter().collect(),
-        Ask::Delete { key } | Ask::PutIfAbsent { key, .. } | Ask::Read { key, .. } => vec![key],
-        Ask::Move { from, to } => vec![from, to],
-    }
-}
-
-impl Ask {
-    /// Whether it is one that may write, decided by the head.
-    pub(super) fn is_strong_write(&self) -> bool {
-        !matches!(self, Ask::Eventual { .. } | Ask::Read { .. })
-    }
-}
 
 /// How messages arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +61,21 @@ pub struct Scenario {
     pub window: usize,
     /// Whether members also say again what was not answered for a while.
     pub ticks: bool,
+    /// How many moments may pass.
+    pub moments: u8,
+    /// How often all that is under way from one member to another may be lost; nothing is said
+    /// again then, but with ticks.
+    pub losses: u8,
+    /// Requests that wait for the answer to others: the later one, and what it waits for.
+    pub follows: Vec<(usize, usize)>,
+    /// Requests that only this member is asked.
+    pub places: Vec<(usize, usize)>,
+    /// Whether the registers are in a collection whose mode is asked for; `strong` at first.
+    pub has_modes: bool,
+    /// Of the simulator's service: nothing may make a register greater than this.
+    pub pairs_max: usize,
+    /// What happens before the search.
+    pub prelude: Vec<Step>,
 }
 
 /// A scenario, and what follows from it.
@@ -144,66 +102,26 @@ impl Scene {
 
     /// What may come to a member.
     pub(super) fn ahead(&self) -> Ahead {
-        let asks = &self.scenario.asks;
+        let scenario = &self.scenario;
+        let asks = &scenario.asks;
+        let gathers = |ask: &Ask| ask.is_barrier() || *ask == Ask::Close;
         Ahead {
-            writes: asks.iter().any(|ask| matches!(ask, Ask::Eventual { .. })),
-            claims: asks
-                .iter()
-                .any(|ask| matches!(ask, Ask::Read { r: Some(_), .. })),
-            retries: 0 < self.scenario.retries,
-            time: self.scenario.ticks || 0 < self.scenario.floors,
+            writes: asks.iter().any(Ask::is_eventual_write),
+            claims: self.claims() || asks.iter().any(gathers),
+            retries: 0 < scenario.retries,
+            time: scenario.ticks || 0 < scenario.floors || 0 < scenario.moments,
         }
+    }
+
+    /// Whether anybody claims a quorum.
+    pub(super) fn claims(&self) -> bool {
+        self.scenario.asks.iter().any(|ask| ask.quorum().is_some())
     }
 
     /// The place of `key` among the registers.
     pub(super) fn place(&self, key: &Bytes) -> usize {
         let place = self.keys.binary_search(key);
         place.expect("requests are about registers of the scenario")
-    }
-}
-
-fn bytes(text: &'static str) -> Bytes {
-    Bytes::from_static(text.as_bytes())
-}
-
-/// `key` may name several, with blanks between them.
-fn put(key: &'static str, value: &'static str) -> Ask {
-    Ask::Put {
-        keys: key.split(' ').map(bytes).collect(),
-        value: bytes(value),
-    }
-}
-
-fn put_if_absent(key: &'static str, value: &'static str) -> Ask {
-    Ask::PutIfAbsent {
-        key: bytes(key),
-        value: bytes(value),
-    }
-}
-
-fn delete(key: &'static str) -> Ask {
-    Ask::Delete { key: bytes(key) }
-}
-
-fn read(key: &'static str) -> Ask {
-    Ask::Read {
-        key: bytes(key),
-        r: None,
-    }
-}
-
-fn tentative(key: &'static str, value: &'static str, w: usize) -> Ask {
-    Ask::Eventual {
-        keys: key.split(' ').map(bytes).collect(),
-        value: Some(bytes(value)),
-        w,
-    }
-}
-
-fn quorum_read(key: &'static str, r: usize) -> Ask {
-    Ask::Read {
-        key: bytes(key),
-        r: Some(r),
     }
 }
 
@@ -226,6 +144,13 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
         delivery: Delivery::Together,
         window: 8,
         ticks: false,
+        moments: 0,
+        losses: 0,
+        follows: Vec::new(),
+        places: Vec::new(),
+        has_modes: false,
+        pairs_max: usize::MAX,
+        prelude: Vec::new(),
     }
 }
 
@@ -234,7 +159,17 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let sets = [normal, changing, larger, further, whole];
+            let sets: [fn(Wiring) -> Vec<Scenario>; 9] = [
+                normal,
+                changing,
+                larger,
+                further,
+                levels::barriers,
+                levels::bounds,
+                levels::elements,
+                modes::modes,
+                whole,
+            ];
             let quick = sets.into_iter().flat_map(move |set| set(wiring));
             let quick = quick.map(|scenario| Scenario {
                 is_quick: true,
@@ -250,13 +185,6 @@ fn name(wiring: Wiring, names: [&'static str; 2]) -> &'static str {
     match wiring {
         Wiring::Star => names[0],
         Wiring::Chain => names[1],
-    }
-}
-
-fn moved(from: &'static str, to: &'static str) -> Ask {
-    Ask::Move {
-        from: bytes(from),
-        to: bytes(to),
     }
 }
 

@@ -9,31 +9,29 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{
     Change, Configuration, Effect, EntryId, Envelope, Fate, Fill, Identity, Incarnation, Input,
-    Level, Lsn, Mutation, NodeId, Now, Record, Reply, Report, RequestId, Scope, Session as Seen,
+    Lsn, Mutation, NodeId, Now, Receipt, Record, Reply, Report, RequestId, Scope, Session as Seen,
     Token, Tuning, result_key,
 };
 
+use super::asks::{Ask, COLLECTION};
 use super::ledger::Event;
-use super::node::{Node, Session, Shell, register, replica};
-use super::scenarios::{Ask, Scene};
+use super::node::{Node, Session, register, replica};
+use super::scenarios::Scene;
+use super::shell::Shell;
 
 /// The one client of the model; a request's number is its place among the asks, from 1.
 pub(super) const CLIENT: u128 = 1;
-/// Steps happen now.
+/// Steps happen now, until moments pass.
 pub(super) const NOW: Now = Now {
     monotonic: 1_000,
     wall: 1_000,
 };
-/// A moment later: what rests before it is settled has rested, and nothing is late yet.
-const SOON: Now = Now {
-    monotonic: 1_001,
-    wall: 1_000,
-};
-/// So much later that whatever waits for a while has waited.
-const LATER: Now = Now {
-    monotonic: 10_000,
-    wall: 1_000,
-};
+/// Milliseconds by which what rests before it is settled has rested, and nothing is late yet.
+const SOON_MS: u64 = 1;
+/// Milliseconds by which whatever waits for a while has waited.
+const LATER_MS: u64 = 9_000;
+/// Milliseconds of a moment, in scenarios in which time passes.
+pub(super) const MOMENT_MS: u64 = 10;
 
 /// A message and whom it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +70,8 @@ pub(super) enum Plain {
     Tick,
     /// No client will write eventually any more: what matters for that only is forgotten.
     NoMoreWrites,
+    /// One more moment is over.
+    Pass,
 }
 
 /// What leaves a member.
@@ -104,13 +104,13 @@ impl Node {
         let mut out = Emitted::default();
         match happening {
             Happening::Message(envelope) => {
-                self.step(scene, NOW, Input::Message(envelope), &mut out)?;
+                self.step(scene, 0, Input::Message(envelope), &mut out)?;
             }
             Happening::Ask { ask, attempt } => {
-                self.step(scene, NOW, input(scene, ask, attempt), &mut out)?;
+                self.step(scene, 0, input(scene, ask, attempt), &mut out)?;
             }
             Happening::Hear(newest) => {
-                self.step(scene, NOW, Input::Configuration(newest), &mut out)?;
+                self.step(scene, 0, Input::Configuration(newest), &mut out)?;
             }
             Happening::Plain(kind) => self.take_plain(scene, kind, &mut out)?,
         }
@@ -134,7 +134,12 @@ impl Node {
             }
             Plain::EndLease => {
                 self.session = Session::Ended;
-                self.step(scene, NOW, Input::Lease { until: 0 }, out)
+                // Where time passes it matters when that was.
+                let until = match scene.scenario.moments {
+                    0 => 0,
+                    _ => self.now().monotonic,
+                };
+                self.step(scene, 0, Input::Lease { until }, out)
             }
             Plain::Crash => {
                 (self.is_up, self.session) = (false, Session::Ended);
@@ -146,16 +151,20 @@ impl Node {
             Plain::Sync => match self.unsynced.pop_front() {
                 Some((lsn, record)) => {
                     self.durable.take(record);
-                    self.step(scene, NOW, Input::Persisted(lsn), out)
+                    self.step(scene, 0, Input::Persisted(lsn), out)
                 }
                 None => Ok(()),
             },
-            Plain::Promote => self.step(scene, SOON, Input::Flush, out),
+            Plain::Promote => self.step(scene, SOON_MS, Input::Flush, out),
             Plain::NoMoreWrites => {
                 self.ahead.writes = false;
                 Ok(())
             }
-            Plain::Tick => self.step(scene, LATER, Input::Tick, out),
+            Plain::Pass => {
+                self.passed += MOMENT_MS;
+                Ok(())
+            }
+            Plain::Tick => self.step(scene, LATER_MS, Input::Tick, out),
         }
     }
 
@@ -165,18 +174,23 @@ impl Node {
             applied: self.store.applied,
             filling: self.store.filling,
         };
-        self.step(scene, NOW, recovered, out)?;
-        self.step(scene, NOW, Input::Lease { until: u64::MAX }, out)
+        self.step(scene, 0, recovered, out)?;
+        self.step(scene, 0, Input::Lease { until: u64::MAX }, out)
     }
 
-    /// One input, what it causes at the member itself, and what it then sends.
+    /// One input, `later` milliseconds from now, what it causes at the member itself, and what it
+    /// then sends.
     fn step(
         &mut self,
         scene: &Scene,
-        now: Now,
+        later: u64,
         input: Input,
         out: &mut Emitted,
     ) -> Result<(), String> {
+        let now = Now {
+            monotonic: self.now().monotonic + later,
+            ..self.now()
+        };
         let mut inputs = VecDeque::from([input]);
         let mut is_flushed = false;
         loop {
@@ -190,7 +204,7 @@ impl Node {
             let mut shell = Shell {
                 store: &mut self.store,
                 fixed: &mut self.fixed,
-                asks: &scene.scenario.asks,
+                scenario: &scene.scenario,
             };
             let result = self.replica.step(now, input, &mut shell, &mut effects);
             result.map_err(|error| error.to_string())?;
@@ -270,7 +284,11 @@ impl Node {
             self.durable.operations.remove(&name);
         }
         out.events.push(Event::Committed(entry.clone()));
-        for key in entry.changes.iter().map(Change::key) {
+        let merged = entry.changes.iter().filter(|change| {
+            // What is put whole is no register.
+            matches!(change, Change::Merge { .. } | Change::Collect { .. })
+        });
+        for key in merged.map(Change::key) {
             self.tell_state(id, key, out);
         }
         Ok(())
@@ -316,19 +334,14 @@ impl Node {
             Reply::Decided { id: Some(entry) } | Reply::Repeated { id: entry, .. } => {
                 Event::Answered { ask, entry }
             }
-            Reply::Show { at } => Event::Shown {
-                ask,
-                at,
-                register: self.register_at(at, key),
-            },
-            Reply::Held(receipt) => {
-                let tentative = receipt.writes.iter().filter_map(|it| match it.fate {
-                    Fate::Tentative(stamp) => Some((it.key.clone(), stamp)),
-                    Fate::Settled(..) => None,
-                });
-                let stamps = tentative.collect();
-                Event::Held { ask, stamps }
+            Reply::Refused(_) => Event::Refused { ask },
+            Reply::Show { at } => {
+                // The engine may have more by now, all of it committed.
+                let at = at.max(self.store.applied);
+                let register = self.register_at(at, key);
+                Event::Shown { ask, at, register }
             }
+            Reply::Held(receipt) => held(ask, receipt),
             Reply::ShowRegister(shown) => Event::ShownByQuorum {
                 ask,
                 size,
@@ -347,6 +360,22 @@ impl Node {
     }
 }
 
+/// An eventual write is acknowledged.
+fn held(ask: usize, receipt: Receipt) -> Event {
+    let (mut stamps, mut settled) = (Vec::new(), Vec::new());
+    for written in receipt.writes {
+        match written.fate {
+            Fate::Tentative(stamp) => stamps.push((written.key, stamp)),
+            Fate::Settled(_, outcome) => settled.push(outcome),
+        }
+    }
+    Event::Held {
+        ask,
+        stamps,
+        settled,
+    }
+}
+
 /// A request as a member gets it. A retry has a token of its own, and the same name.
 fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
     let asks = &scene.scenario.asks;
@@ -357,29 +386,30 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
         part: 0,
     };
     match &asks[ask] {
-        Ask::Read { key, r } => Input::Read {
+        Ask::Read { key, level } => Input::Read {
             token,
             scope: Scope::Keys(vec![key.clone()]),
-            level: match r {
-                None => Level::Strong,
-                Some(r) => Level::Eventual {
-                    r: *r,
-                    sloppy: false,
-                },
-            },
+            level: *level,
             session: Seen::default(),
         },
-        Ask::Eventual { w, .. } => Input::Write {
+        Ask::Eventual { w, .. } | Ask::Merge { w, .. } => Input::Write {
             token,
             request: Some(request),
             w: *w,
             sloppy: false,
             session: Seen::default(),
         },
-        _ => Input::Submit {
+        Ask::Close => Input::Close {
+            token,
+            collection: COLLECTION,
+        },
+        it => Input::Submit {
             token,
             request: Some(request),
-            barrier: Vec::new(),
+            barrier: match it {
+                Ask::PutIfAbsent { key, .. } if it.is_barrier() => vec![key.clone()],
+                _ => Vec::new(),
+            },
         },
     }
 }

@@ -15,7 +15,7 @@ use super::actions::Action;
 use super::ledger::{Event, Ledger};
 use super::links::{Links, Queues, link_of, links_to};
 use super::node::{Brief, Node, Session};
-use super::scenarios::{Ask, Delivery, Scene};
+use super::scenarios::{Delivery, Scene};
 use super::step::{Happening, Packet, Plain};
 use super::table::{Pool, Table, hash};
 
@@ -31,6 +31,8 @@ pub(super) struct Budget {
     pub(super) returns: u8,
     pub(super) moves: u8,
     pub(super) floors: u8,
+    pub(super) moments: u8,
+    pub(super) losses: u8,
 }
 
 /// A state, by numbers of what is in the pools.
@@ -109,7 +111,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(scene: Scene) -> Self {
         World {
-            claims: scene.ahead().claims,
+            claims: scene.claims(),
             scene,
             nodes: Pool::new(),
             briefs: Vec::new(),
@@ -154,6 +156,8 @@ impl World {
                 returns: scenario.returns,
                 moves: scenario.moves,
                 floors: scenario.floors,
+                moments: scenario.moments,
+                losses: scenario.losses,
             },
         };
         for number in 0..self.count() {
@@ -173,7 +177,7 @@ impl World {
             self.happen(&mut state, place, Cause::Message(packet))?;
         }
         self.observe(&state.clone(), &mut state)?;
-        Ok(state)
+        self.begin(state, &scenario.prelude)
     }
 
     /// How many members there are.
@@ -252,6 +256,14 @@ impl World {
                 self.happen(&mut next, place, Cause::Plain(Plain::Promote))?
             }
             Action::Tick(place) => self.happen(&mut next, place, Cause::Plain(Plain::Tick))?,
+            Action::Lose(link) => {
+                budget.losses -= 1;
+                next.links[link] = 0;
+            }
+            Action::Pass => {
+                budget.moments -= 1;
+                self.pass(&mut next)?;
+            }
         }
         if next == *state {
             return Ok(None);
@@ -330,7 +342,7 @@ impl World {
         let writes = self.scene.scenario.asks.iter().zip(&ledger.known);
         let is_last = self.scene.scenario.retries == 0
             && writes
-                .filter(|(ask, _)| matches!(ask, Ask::Eventual { .. }))
+                .filter(|(ask, _)| ask.is_eventual_write())
                 .all(|(_, known)| 0 < known.sent);
         state.ledger = self.ledgers.put(ledger).0;
         self.happen(state, place, Cause::Ask { ask, attempt })?;

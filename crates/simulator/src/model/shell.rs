@@ -1,0 +1,216 @@
+//! The shell of one step: what the scenario's requests come to, over a member's engine or over
+//! what the ledger knows.
+
+use bytes::Bytes;
+use fader_chain::{
+    Accepted, Change, Decided, ElementOp, EntryId, Host, Marks, Mode, Operation, Outcome, Register,
+    Settled, Stamp, Standing, Token, View, ViewError,
+};
+
+use super::asks::{Ask, COLLECTION, replacement};
+use super::node::{Store, register};
+use super::scenarios::Scenario;
+use crate::history::Request;
+use crate::service::{Answer, PAIRS, Service, State, pairs_value};
+
+/// The shell of one step.
+pub(super) struct Shell<'a> {
+    pub(super) store: &'a mut Store,
+    pub(super) fixed: &'a mut Option<Store>,
+    pub(super) scenario: &'a Scenario,
+}
+
+impl Shell<'_> {
+    fn ask(&self, token: Token) -> &Ask {
+        let asks = &self.scenario.asks;
+        &asks[token.0 as usize % asks.len()]
+    }
+}
+
+/// A view as the service reads it.
+struct Seen<'a>(&'a dyn View);
+
+impl State for Seen<'_> {
+    fn register(&self, key: &Bytes) -> Register {
+        register(self.0, key)
+    }
+
+    fn pairs(&self) -> u64 {
+        let value = self.0.get(PAIRS).expect("a store in memory does not fail");
+        value.map_or(0, |value| {
+            let bytes = value.as_ref().try_into();
+            u64::from_be_bytes(bytes.expect("the service writes eight bytes"))
+        })
+    }
+}
+
+/// What is known of the mode in `state`.
+fn standing(state: &dyn View) -> Standing {
+    Standing::of(state, COLLECTION).expect("a store in memory does not fail")
+}
+
+fn marks(scenario: &Scenario, state: &dyn View) -> Marks {
+    match scenario.has_modes && !standing(state).mode.keeps_marks() {
+        true => Marks::Dropped,
+        false => Marks::Kept,
+    }
+}
+
+fn service(scenario: &Scenario) -> Service {
+    Service {
+        pairs_max: scenario.pairs_max,
+    }
+}
+
+fn put_pairs(pairs: u64) -> Change {
+    Change::Put {
+        key: Bytes::from_static(PAIRS),
+        value: pairs_value(pairs),
+    }
+}
+
+/// What a strong request does to the state, and the outcome kept under its name.
+pub(super) fn decide(scenario: &Scenario, ask: &Ask, newest: &dyn View) -> (Vec<Change>, Bytes) {
+    let has = |key| !register(newest, key).is_empty();
+    let marks = marks(scenario, newest);
+    let put = |key: &Bytes, value: Option<&Bytes>| Change::Merge {
+        key: key.clone(),
+        ops: replacement(value),
+        marks,
+    };
+    let (yes, no) = (Bytes::from_static(b"yes"), Bytes::from_static(b"no"));
+    match ask {
+        Ask::Put { keys, value } => {
+            let put = |key: &Bytes| put(key, Some(value));
+            (keys.iter().map(put).collect(), yes)
+        }
+        Ask::Delete { key } => (vec![put(key, None)], yes),
+        Ask::PutIfAbsent { key, value, .. } => match has(key) {
+            false => (vec![put(key, Some(value))], yes),
+            true => (Vec::new(), no),
+        },
+        Ask::Move { from, to } => {
+            let held = register(newest, from);
+            let value = held.pairs().next().map(|(_, value)| value.clone());
+            match value.filter(|_| !has(to)) {
+                Some(value) => (vec![put(from, None), put(to, Some(&value))], yes),
+                None => (Vec::new(), no),
+            }
+        }
+        Ask::Strong(request) => {
+            let decision = service(scenario).decide(request, &Seen(newest));
+            let merges = decision.writes.into_iter().map(|write| Change::Merge {
+                key: write.key,
+                ops: write.ops,
+                marks,
+            });
+            let changes = merges.chain(decision.pairs.map(put_pairs)).collect();
+            (changes, decision.answer.encode())
+        }
+        Ask::Turn { mode, abandon } => turn(*mode, *abandon, &standing(newest)),
+        Ask::Close => match standing(newest).mode {
+            Mode::Closing => (vec![turned(Mode::Drained, false)], yes),
+            _ => (vec![turned(Mode::Strong, false)], yes),
+        },
+        Ask::Eventual { .. } | Ask::Merge { .. } | Ask::Read { .. } => (Vec::new(), no),
+    }
+}
+
+fn turned(mode: Mode, abandon: bool) -> Change {
+    Change::turn(COLLECTION, mode, abandon)
+}
+
+/// The operator asks for another mode: what is not there yet, and the way to `strong` by closing.
+fn turn(wanted: Mode, abandon: bool, standing: &Standing) -> (Vec<Change>, Bytes) {
+    let mode = match wanted == Mode::Strong && standing.mode.settles_eventual() {
+        true => Mode::Closing,
+        false => wanted,
+    };
+    let is_news = mode != standing.mode.promised() || (abandon && !standing.is_abandoned);
+    let changes = is_news.then(|| turned(mode, abandon));
+    (changes.into_iter().collect(), Bytes::from_static(b"turned"))
+}
+
+/// How an eventual write of `ops` is settled that the log does not dominate: the outcome, and what
+/// enters.
+pub(super) fn settle(
+    scenario: &Scenario,
+    ask: &Ask,
+    (key, ops, stamp): (&Bytes, &[ElementOp], Stamp),
+    newest: &dyn View,
+) -> (Outcome, Vec<Change>) {
+    let merge = Change::Merge {
+        key: key.clone(),
+        ops: ops.to_vec(),
+        marks: marks(scenario, newest),
+    };
+    if !matches!(ask, Ask::Merge { .. }) {
+        return (Outcome::Applied, vec![merge]);
+    }
+    match service(scenario).settle(key, ops, stamp, &Seen(newest)) {
+        Some(pairs) => (Outcome::Applied, vec![merge, put_pairs(pairs)]),
+        None => (Outcome::Refused(Bytes::from_static(b"limit")), Vec::new()),
+    }
+}
+
+impl Host for Shell<'_> {
+    fn committed(&self) -> &dyn View {
+        &*self.store
+    }
+
+    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+        let (changes, result) = decide(self.scenario, self.ask(token), newest);
+        Ok(Decided {
+            result,
+            changes,
+            depends_on_state: true,
+        })
+    }
+
+    fn accept(
+        &self,
+        token: Token,
+        tentative: &dyn View,
+    ) -> Result<Option<Vec<Accepted>>, ViewError> {
+        if self.scenario.has_modes && !standing(tentative).mode.takes_eventual() {
+            return Ok(None);
+        }
+        let ask = self.ask(token);
+        if let Ask::Merge { writes, .. } = ask {
+            let request = Request {
+                writes: writes.clone(),
+                ..Request::default()
+            };
+            let decision = service(self.scenario).decide(&request, &Seen(tentative));
+            if !matches!(decision.answer, Answer::Done(_)) {
+                return Ok(None);
+            }
+        }
+        Ok(ask.tentative().map(|(_, writes)| {
+            let accepted = writes.into_iter().map(|(key, ops)| Accepted { key, ops });
+            accepted.collect()
+        }))
+    }
+
+    fn settle(&self, operation: &Operation, newest: &dyn View) -> Result<Settled, ViewError> {
+        let ask = &self.scenario.asks[operation.name.seq as usize - 1];
+        let what = (&operation.key, &operation.ops[..], operation.stamp);
+        Ok(match settle(self.scenario, ask, what, newest) {
+            (Outcome::Refused(reason), _) => Settled::Refused(reason),
+            (_, changes) => Settled::Apply(changes),
+        })
+    }
+
+    fn fix(&mut self) {
+        *self.fixed = Some(self.store.clone());
+    }
+
+    fn fixed(&self) -> Option<(EntryId, &dyn View)> {
+        let fixed = self.fixed.as_ref()?;
+        Some((fixed.applied, fixed))
+    }
+
+    fn unfix(&mut self) {
+        *self.fixed = None;
+    }
+}
