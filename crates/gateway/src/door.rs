@@ -28,6 +28,7 @@ use crate::Settings;
 use crate::body::{self, BodyError};
 use crate::connection::{Phase, Progress};
 use crate::consistency::{self, Asked};
+use crate::limit::Limiter;
 use crate::metrics::{Counted, Metrics};
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
@@ -47,6 +48,7 @@ pub(crate) struct Door {
     /// What is counted.
     pub(crate) metrics: Metrics,
     verifier: Verifier,
+    limiter: Option<Limiter>,
     /// Room for large bodies, in bytes.
     room: Semaphore,
 }
@@ -85,8 +87,11 @@ impl Caller {
 impl Door {
     /// The door to `node`.
     pub(crate) fn new(node: Node, settings: Settings) -> Door {
+        let mut metrics = Metrics::new(node.clone());
+        let limit = settings.limit.as_ref();
         Door {
-            metrics: Metrics::new(node.clone()),
+            limiter: limit.map(|limit| Limiter::new(limit, &metrics.limited())),
+            metrics,
             verifier: Verifier::new(settings.clock_skew),
             room: Semaphore::new(settings.bodies_bytes_max as usize),
             node,
@@ -161,8 +166,17 @@ impl Door {
                     preference: caller.preference(),
                     ..asked.unwrap_or_default().demand
                 };
-                let (outcome, told) = self.node.simpledb(caller.account(), command, demand).await;
-                receipt = is_asked.then_some(told);
+                let carry_out = async {
+                    let (outcome, told) =
+                        self.node.simpledb(caller.account(), command, demand).await;
+                    receipt = is_asked.then_some(told);
+                    outcome
+                };
+                let outcome = match &self.limiter {
+                    None => carry_out.await,
+                    // On the heap: who has no limit has no room for its waits.
+                    Some(limiter) => Box::pin(limiter.within(action, carry_out)).await,
+                };
                 outcome.map(|answered| simpledb::reply(version, action, &answered, &id))
             }
             Err(refusal) => Err(refusal),

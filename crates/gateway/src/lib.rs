@@ -16,6 +16,7 @@ mod connection;
 mod consistency;
 mod control;
 mod door;
+mod limit;
 mod metrics;
 mod parameters;
 mod percent;
@@ -26,6 +27,7 @@ mod signature;
 mod simpledb;
 mod tls;
 
+pub use limit::{Capacity, Limit, LimitError};
 pub use server::Gateway;
 pub use settings::Settings;
 pub use tls::{TlsError, tls_config};

@@ -54,7 +54,51 @@ struct ActionLabels {
     action: &'static str,
 }
 
+/// Requests that a limit admitted and refused.
+#[derive(Clone, Default)]
+pub(crate) struct Limited(Family<LimitLabels, Counter>);
+
+/// The same, of one class.
+pub(crate) struct LimitMetrics {
+    /// Those that were carried out.
+    pub(crate) admitted: Counter,
+    /// Those that were answered 503 in place of it.
+    pub(crate) refused: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    class: &'static str,
+    outcome: &'static str,
+}
+
+impl Limited {
+    /// Those of one class.
+    pub(crate) fn of(&self, class: &'static str) -> LimitMetrics {
+        let counter = |outcome| {
+            self.0
+                .get_or_create(&LimitLabels { class, outcome })
+                .clone()
+        };
+        LimitMetrics {
+            admitted: counter("admitted"),
+            refused: counter("refused"),
+        }
+    }
+}
+
 impl Metrics {
+    /// The counters of a limit, which are on the page from now on.
+    pub(crate) fn limited(&mut self) -> Limited {
+        let limited = Limited::default();
+        self.registry.register(
+            "limit_requests",
+            "Requests at the limit that the server was given, by class and outcome",
+            limited.0.clone(),
+        );
+        limited
+    }
+
     /// Metrics at zero, and those of `node`.
     pub(crate) fn new(node: Node) -> Metrics {
         let requests = Family::<RequestLabels, Counter>::default();

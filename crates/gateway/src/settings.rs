@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use fader_services::catalog::AccountId;
 
+use crate::limit::Limit;
+
 /// Limits of a gateway and who may ask without signing. Every one has a default that works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -39,6 +41,8 @@ pub struct Settings {
     pub clock_skew: Duration,
     /// Whose requests the unsigned ones are; `None` refuses them. Signed ones are verified always.
     pub anonymous: Option<AccountId>,
+    /// A capacity on purpose, beyond which requests are refused; `None` refuses nothing.
+    pub limit: Option<Limit>,
     /// How long running requests may take after the stop signal.
     pub shutdown_grace: Duration,
 }
@@ -59,6 +63,7 @@ impl Default for Settings {
             parameters_max: 20_000,
             clock_skew: Duration::from_secs(15 * 60),
             anonymous: None,
+            limit: None,
             shutdown_grace: Duration::from_secs(10),
         }
     }

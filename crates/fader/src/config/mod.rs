@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
+use fader_gateway::Limit;
 use fader_node::Secret;
 use fader_services::simpledb::Limits;
 use membership::Membership;
@@ -102,6 +103,15 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
 
+    /// A capacity on purpose, to try clients on: what is beyond is refused with 503, as SimpleDB
+    /// did. Gets (all that only reads) and puts are limited apart, in requests a second, with a
+    /// burst, or in requests at a time, with a queue; `latency` is added to every answer, `work` to
+    /// those that are carried out. Such as `gets=1300/s+100,puts=75/s+10,latency=113ms` or
+    /// `gets=32+200,work=20ms`. [default: none]
+    #[arg(long, env = "FADER_LIMIT", value_name = "LIMIT")]
+    #[serde(deserialize_with = "limit")]
+    limit: Option<Limit>,
+
     /// How log lines look; they go to standard error. [default: text]
     #[arg(long, env = "FADER_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
@@ -162,6 +172,11 @@ fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, 
     Ok(Some(Secret::new(String::deserialize(deserializer)?)))
 }
 
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -200,6 +215,7 @@ pub(crate) struct Config {
     pub(crate) anonymous: Setting<bool>,
     pub(crate) cache_mb: Setting<u64>,
     pub(crate) connections_max: Setting<usize>,
+    pub(crate) limit: Setting<Option<Limit>>,
     pub(crate) log_format: Setting<LogFormat>,
     pub(crate) log_level: Setting<String>,
     pub(crate) membership: Membership,
@@ -290,6 +306,7 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
             filed.connections_max,
             fader_gateway::Settings::default().connections_max,
         ),
+        limit: choice.pick("limit", given.limit.map(Some), filed.limit.map(Some), None),
         log_format: choice.pick(
             "log_format",
             given.log_format,
@@ -418,10 +435,6 @@ impl Config {
         let mut row = |name: &str, value: String, origin: &Origin| {
             rows.push([name.to_owned(), value, origin.to_string()]);
         };
-        let path = |path: &Option<PathBuf>| match path {
-            Some(path) => path.display().to_string(),
-            None => "-".to_owned(),
-        };
         row("listen", self.listen.value.to_string(), &self.listen.origin);
         row(
             "data",
@@ -436,10 +449,14 @@ impl Config {
         let certificate = &self.tls_certificate;
         row(
             "tls-certificate",
-            path(&certificate.value),
+            shown(certificate.value.as_ref().map(|path| path.display())),
             &certificate.origin,
         );
-        row("tls-key", path(&self.tls_key.value), &self.tls_key.origin);
+        row(
+            "tls-key",
+            shown(self.tls_key.value.as_ref().map(|path| path.display())),
+            &self.tls_key.origin,
+        );
         row(
             "anonymous",
             self.anonymous.value.to_string(),
@@ -456,6 +473,7 @@ impl Config {
             connections.value.to_string(),
             &connections.origin,
         );
+        row("limit", shown(self.limit.value), &self.limit.origin);
         row(
             "log-format",
             value_name(&self.log_format.value),
@@ -482,6 +500,11 @@ impl Config {
         }
         columns(&rows)
     }
+}
+
+/// The value, or a dash in its place.
+fn shown(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn value_name(value: &impl ValueEnum) -> String {

@@ -42,6 +42,31 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
 }
 
 #[test]
+fn a_limit_is_read_shown_and_refused_when_it_makes_no_sense() {
+    assert_eq!(config(None, &[]).unwrap().limit.value, None);
+    let file = "limit = \"gets=32+200,work=20ms\"";
+    let filed = config(Some(file), &[]).unwrap();
+    assert!(filed.table().contains("gets=32+200,work=20ms"));
+    let flags = ["--limit", "gets=1300/s,puts=75/s,latency=113ms"];
+    let table = config(Some(file), &flags).unwrap().table();
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("limit "))
+        .unwrap();
+    let row: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        row,
+        [
+            "limit",
+            "gets=1300/s+130,puts=75/s+7.5,latency=113ms",
+            "flag"
+        ]
+    );
+    assert!(refusal(Some("limit = \"gets=fast\""), &[]).contains("gets=fast"));
+    assert!(refusal(None, &["--limit", "gets=fast"]).contains("gets=fast"));
+}
+
+#[test]
 fn secrets_are_not_shown() {
     let file = "[root]\naccess-key = \"AKIDEXAMPLE0000000\"\nsecret-key = \"do-not-show\"\n";
     let config = config(Some(file), &[]).unwrap();

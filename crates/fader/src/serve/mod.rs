@@ -56,6 +56,8 @@ Examples:
   fader serve
   fader serve --listen 127.0.0.1:0 --anonymous        a free port and no keys: for tests
   fader serve --listen 0.0.0.0:443 --tls-certificate chain.pem --tls-key key.pem
+  fader serve --limit gets=1300/s,puts=75/s,latency=113ms
+                                                      of limited capacity: 503 beyond it
   fader serve --config fader.toml --durability os     the file, but one thing otherwise
   fader serve --node n1 --peer-listen 10.0.0.1:4570 --zookeeper zk1,zk2,zk3 --cluster-key key
                                                       a member of a cluster (fader cluster init)
@@ -312,6 +314,7 @@ fn gateway_settings(config: &Config) -> fader_gateway::Settings {
             .anonymous
             .value
             .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
+        limit: config.limit.value,
         body_bytes_max: default
             .body_bytes_max
             .saturating_mul(parameters.saturating_mul(text)),

@@ -118,6 +118,25 @@ impl Action {
         }
     }
 
+    /// Whether it changes anything.
+    pub(crate) fn is_write(self) -> bool {
+        match self {
+            Action::BatchDeleteAttributes
+            | Action::BatchPutAttributes
+            | Action::CreateDomain
+            | Action::DeleteAttributes
+            | Action::DeleteDomain
+            | Action::PutAttributes => true,
+            Action::DomainMetadata
+            | Action::ExplainSelect
+            | Action::GetAttributes
+            | Action::ListDomains
+            | Action::Query
+            | Action::QueryWithAttributes
+            | Action::Select => false,
+        }
+    }
+
     fn is_of_2007_only(self) -> bool {
         matches!(self, Action::Query | Action::QueryWithAttributes)
     }

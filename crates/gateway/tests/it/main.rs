@@ -7,6 +7,7 @@
 
 mod consistency;
 mod control;
+mod limit;
 mod limits;
 mod server;
 mod simpledb;
