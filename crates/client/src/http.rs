@@ -23,11 +23,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_turnstile::{Ask, Turnstile, Verdict};
+use fader_turnstile::{Ask, Turnstile, Verdict, judge_reply};
 use fader_window::{Failure, State};
 use http_body_util::Full;
-use hyper::header::RETRY_AFTER;
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::Request;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -257,7 +256,7 @@ async fn attempt(
         }
     };
     let verdict = match &result {
-        Ok(reply) => told(reply.status, &reply.headers, &reply.body, may_linger),
+        Ok(reply) => told(reply, may_linger),
         Err(error) if error.kind != ErrorKind::Unavailable => Verdict::Done,
         Err(_) if !is_sent.load(Ordering::Relaxed) => Verdict::Unsent,
         Err(_) => silence,
@@ -267,24 +266,11 @@ async fn attempt(
 
 /// What a reply means for the window, and for whether its request may be sent again; `may_linger`:
 /// whether what a 503 refuses may still happen: Fader answers so where it does not know.
-pub(crate) fn told(
-    status: StatusCode,
-    headers: &HeaderMap,
-    body: &[u8],
-    may_linger: bool,
-) -> Verdict {
-    let retry_after = headers
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
-    match status.as_u16() {
-        429 => Verdict::Refused { retry_after },
-        503 if may_linger => Verdict::Doubtful { retry_after },
-        503 => Verdict::Refused { retry_after },
+fn told(reply: &Reply, may_linger: bool) -> Verdict {
+    match reply.status.as_u16() {
         // AWS's JSON protocols refuse for load with 400.
-        400 if is_throttled(body) => Verdict::Refused { retry_after },
-        500.. => Verdict::Failed,
-        _ => Verdict::Done,
+        400 if is_throttled(&reply.body) => Verdict::Refused { retry_after: None },
+        _ => judge_reply(reply.status, &reply.headers, may_linger),
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Verdict {
 pub struct Ended<T> {
     /// What the last attempt gave; none if there was no attempt.
     pub last: Option<T>,
+    /// How the last attempt ended; none if there was no attempt.
+    pub verdict: Option<Verdict>,
     /// Why there was no further attempt; none if the last one was answered.
     pub failure: Option<Failure>,
     /// Whether an attempt that was not answered may have taken effect.
@@ -57,6 +59,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
         let mut place = self.enter(ask);
         let mut ended = Ended {
             last: None,
+            verdict: None,
             failure: None,
             in_doubt: false,
         };
@@ -67,6 +70,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
             }
             let (last, verdict) = attempt().await;
             ended.last = Some(last);
+            ended.verdict = Some(verdict);
             ended.in_doubt |= matches!(
                 verdict,
                 Verdict::Doubtful { .. } | Verdict::Late | Verdict::Failed

@@ -15,12 +15,19 @@
 //!   dropped gives its place back.
 //! - T2 what may have taken effect and is not repeatable is never attempted again.
 //!
-//! Deliberately absent: connections, and what replies mean: the caller's.
+//! [`WindowLayer`] puts all of it around any [tower](https://docs.rs/tower) service; what it must
+//! know of requests and replies a [`Classify`] tells it, for plain HTTP [`ByMethod`].
+//!
+//! Deliberately absent: connections; hedging.
 
 mod attempts;
+mod http;
+mod layer;
 mod turnstile;
 
 pub use attempts::{Ended, Verdict};
+pub use http::{ByMethod, HostLane, judge_reply};
+pub use layer::{Classify, Error, WindowLayer, Windowed};
 pub use turnstile::{Ask, Place, Turnstile};
 
 #[cfg(test)]
