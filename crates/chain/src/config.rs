@@ -75,6 +75,15 @@ pub struct Away {
     pub must_fill: bool,
 }
 
+/// How often a chain began again without all that was acknowledged (AL-4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lossy {
+    /// How many times an operator ordered it.
+    pub count: u64,
+    /// The epoch with which it did the last time; 0 for never.
+    pub epoch: u64,
+}
+
 /// The members of a chain in one epoch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Configuration {
@@ -92,6 +101,8 @@ pub struct Configuration {
     pub away: Vec<Away>,
     /// Marks made by entries at or below it may be collected (reconfiguration.md, section 8).
     pub floor: EntryId,
+    /// Whether, and when, acknowledged writes may have been lost (AL-4).
+    pub lossy: Lossy,
 }
 
 impl Configuration {

@@ -15,12 +15,13 @@
 //!   has adopted that, or its session is over (FN-2).
 //! - K5 whoever had a seat is serving or away (MD-4).
 //! - K7 who was found to differ is away, and to be filled, until it serves again (DG-3).
+//! - K8 where an operator gives K2 up, the configuration counts it ([`restore`], AL-4).
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, who is slow.
 
 use std::collections::BTreeMap;
 
-use crate::config::{Away, Configuration, DiskId, NodeId, Role, Seat, Wiring};
+use crate::config::{Away, Configuration, DiskId, Lossy, NodeId, Role, Seat, Wiring};
 use crate::guard::{Guard, Guards};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
@@ -70,6 +71,8 @@ struct Reported {
     slow: Option<NodeId>,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
+    /// Whether a gap is open.
+    has_gap: bool,
 }
 
 impl Reports {
@@ -90,6 +93,7 @@ impl Reports {
         if reported.epoch < epoch {
             *reported = Reported {
                 epoch,
+                has_gap: reported.has_gap,
                 ..Reported::default()
             };
         }
@@ -102,6 +106,7 @@ impl Reports {
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);
+                reported.has_gap = gap;
             }
         }
     }
@@ -115,6 +120,11 @@ impl Reports {
     /// For whom the chain of `current` waits, as its head says.
     pub fn slow(&self, current: &Configuration) -> Option<NodeId> {
         self.of(current.head(), current.epoch)?.slow
+    }
+
+    /// Whether `node` said last that a gap is open: its state stands for no entry.
+    fn has_gap(&self, node: NodeId) -> bool {
+        self.0.get(&node).is_some_and(|reported| reported.has_gap)
     }
 
     /// Whether `node` has adopted `epoch`.
@@ -142,6 +152,7 @@ pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
             .collect(),
         away: Vec::new(),
         floor: EntryId::ZERO,
+        lossy: Lossy::default(),
     }
 }
 
@@ -193,6 +204,62 @@ pub fn next_guarded(
         .collect();
     note_away(&mut draft, current, differs);
     Some(draft)
+}
+
+/// Why a chain is not to go on with what one member has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRestored {
+    /// This member serves.
+    Serves(NodeId),
+    /// This member has everything, and lives: the chain begins again with it by itself (AL-1).
+    Returns(NodeId),
+    /// The member that is to go on has no session.
+    Absent,
+    /// The member that is to go on was being filled: what it has is no state.
+    Unfilled,
+}
+
+/// AL-4: the configuration in which `node` goes on alone with what it has, though others had more.
+///
+/// Every other disk that ever had a seat is to be filled when it comes back: what it knows
+/// committed beyond this member is no part of the chain any more.
+///
+/// # Errors
+/// [`NotRestored`] when nobody has to be given up, or there is nobody to go on.
+pub fn restore(
+    current: &Configuration,
+    node: NodeId,
+    sessions: &[Identity],
+    reports: &Reports,
+) -> Result<Configuration, NotRestored> {
+    let lives = |seat: &&Seat| sessions.iter().any(|member| is_of(seat, member));
+    let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
+    if let Some(seat) = serving.find(lives) {
+        return Err(NotRestored::Serves(seat.node));
+    }
+    let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
+    if let Some(member) = sessions.iter().find(has_all) {
+        return Err(NotRestored::Returns(member.node));
+    }
+    let chosen = sessions.iter().find(|member| member.node == node);
+    let chosen = *chosen.ok_or(NotRestored::Absent)?;
+    if reports.has_gap(node) {
+        return Err(NotRestored::Unfilled);
+    }
+    let epoch = current.epoch + 1;
+    let mut next = Configuration {
+        epoch,
+        seats: vec![seat(chosen, Role::Serving)],
+        last_serving: vec![(chosen.node, chosen.disk)],
+        lossy: Lossy {
+            count: current.lossy.count + 1,
+            epoch,
+        },
+        ..current.clone()
+    };
+    note_away(&mut next, current, None);
+    next.away.iter_mut().for_each(|away| away.must_fill = true);
+    Ok(next)
 }
 
 fn seat(member: Identity, role: Role) -> Seat {

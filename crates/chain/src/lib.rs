@@ -26,7 +26,7 @@ mod view;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
-pub use config::{Away, Configuration, DiskId, Incarnation, NodeId, Role, Seat, Wiring};
+pub use config::{Away, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring};
 pub use entry::{Entry, RequestId};
 pub use guard::{Guard, Guards};
 pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};

@@ -30,7 +30,7 @@ use crate::closing::Closings;
 use crate::desk::Desk;
 use crate::engine::{EngineError, Pair};
 use crate::eventual::Ask;
-use crate::following::lost;
+use crate::following::{forgotten, lost};
 use crate::keys;
 use crate::log::{self, Log};
 use crate::member::Shared;
@@ -450,6 +450,10 @@ impl ChainThread {
             Reply::Lost(ref name) => {
                 let work = self.desk.take(token);
                 self.tell(work, reply, Showing::Answered(Err(lost(name))));
+            }
+            Reply::Forgotten => {
+                let work = self.desk.take(token);
+                self.tell(work, reply, Showing::Answered(Err(forgotten())));
             }
         }
     }

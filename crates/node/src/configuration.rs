@@ -1,33 +1,35 @@
 //! The bytes of a configuration, as the log and the coordinator keep it.
 //!
 //! ```text
-//! configuration := 3  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
+//! configuration := 4  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
+//!                  lossy
 //! seat          := node  incarnation:u128be  disk:u128be  role:u8
 //! away          := node  incarnation:u128be  disk:u128be  left  must_fill:u8
+//! lossy         := count  epoch
 //! ```
 //!
 //! Numbers without a size are varints. Older formats are read:
+//! - 3 has no `lossy`.
 //! - 2 has no `must_fill`; at first it had no incarnation of who is away either, and whoever reads
 //!   it tells the two apart by where the bytes end. Without an incarnation no life is named.
 //! - 1 ends with the floor: nobody was away.
 
 use bytes::Bytes;
 use fader_chain::{
-    Away, Configuration, DecodeError, DiskId, EntryId, Incarnation, NodeId, Reader, Role, Seat,
-    Wiring, put_varint,
+    Away, Configuration, DecodeError, DiskId, EntryId, Incarnation, Lossy, NodeId, Reader, Role,
+    Seat, Wiring, put_varint,
 };
 
-const FORMAT: u8 = 3;
-const FORMAT_WITHOUT_FILL: u8 = 2;
-const FORMAT_WITHOUT_AWAY: u8 = 1;
+const FORMAT: u8 = 4;
+const FORMAT_WITH_LOSSY: u8 = 4;
+const FORMAT_WITH_FILL: u8 = 3;
+const FORMAT_WITH_AWAY: u8 = 2;
 
-/// What is written of who is away.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AwayLayout {
-    Nobody,
-    WithoutLife,
-    WithoutFill,
-    Whole,
+/// How bytes are laid out: their format, and whether lives that are away are named.
+#[derive(Clone, Copy)]
+struct Layout {
+    format: u8,
+    has_life: bool,
 }
 
 /// Appends the encoding of a configuration.
@@ -63,6 +65,8 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
         put_varint(out, away.left);
         out.push(u8::from(away.must_fill));
     }
+    put_varint(out, configuration.lossy.count);
+    put_varint(out, configuration.lossy.epoch);
 }
 
 /// Reads what `encode` wrote, to the last byte.
@@ -70,16 +74,24 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
 /// # Errors
 /// [`DecodeError`] when the bytes are no configuration of a format we know.
 pub(crate) fn decode(bytes: Bytes) -> Result<Configuration, DecodeError> {
-    match bytes.first() {
-        Some(&FORMAT) => decode_as(AwayLayout::Whole, bytes),
-        Some(&FORMAT_WITHOUT_FILL) => decode_as(AwayLayout::WithoutFill, bytes.clone())
-            .or_else(|_| decode_as(AwayLayout::WithoutLife, bytes)),
-        Some(&FORMAT_WITHOUT_AWAY) => decode_as(AwayLayout::Nobody, bytes),
-        _ => Err(DecodeError::new("a configuration's format")),
+    let layout = match bytes.first() {
+        Some(&format @ 1..=FORMAT) => Layout {
+            format,
+            has_life: true,
+        },
+        _ => return Err(DecodeError::new("a configuration's format")),
+    };
+    let nameless = Layout {
+        has_life: false,
+        ..layout
+    };
+    match decode_as(layout, bytes.clone()) {
+        Err(_) if layout.format == FORMAT_WITH_AWAY => decode_as(nameless, bytes),
+        decoded => decoded,
     }
 }
 
-fn decode_as(layout: AwayLayout, bytes: Bytes) -> Result<Configuration, DecodeError> {
+fn decode_as(layout: Layout, bytes: Bytes) -> Result<Configuration, DecodeError> {
     let mut reader = Reader::new(bytes);
     reader.byte()?;
     let epoch = reader.varint()?;
@@ -97,13 +109,20 @@ fn decode_as(layout: AwayLayout, bytes: Bytes) -> Result<Configuration, DecodeEr
         .map(|_| Ok((decode_node(&mut reader)?, DiskId(decode_u128(&mut reader)?))))
         .collect::<Result<Vec<_>, DecodeError>>()?;
     let floor = EntryId::new(reader.varint()?, reader.varint()?);
-    let count = match layout {
-        AwayLayout::Nobody => 0,
-        _ => reader.count()?,
+    let count = match FORMAT_WITH_AWAY <= layout.format {
+        true => reader.count()?,
+        false => 0,
     };
     let away = (0..count)
         .map(|_| decode_away(layout, &mut reader))
         .collect::<Result<Vec<_>, _>>()?;
+    let lossy = match FORMAT_WITH_LOSSY <= layout.format {
+        true => Lossy {
+            count: reader.varint()?,
+            epoch: reader.varint()?,
+        },
+        false => Lossy::default(),
+    };
     reader.end()?;
     if seats.is_empty() {
         return Err(DecodeError::new("a configuration's seats"));
@@ -115,6 +134,7 @@ fn decode_as(layout: AwayLayout, bytes: Bytes) -> Result<Configuration, DecodeEr
         last_serving,
         away,
         floor,
+        lossy,
     })
 }
 
@@ -131,19 +151,16 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
     })
 }
 
-fn decode_away(layout: AwayLayout, reader: &mut Reader) -> Result<Away, DecodeError> {
+fn decode_away(layout: Layout, reader: &mut Reader) -> Result<Away, DecodeError> {
     Ok(Away {
         node: decode_node(reader)?,
-        incarnation: Incarnation(match layout {
-            AwayLayout::WithoutLife => 0,
-            _ => decode_u128(reader)?,
+        incarnation: Incarnation(match layout.has_life {
+            true => decode_u128(reader)?,
+            false => 0,
         }),
         disk: DiskId(decode_u128(reader)?),
         left: reader.varint()?,
-        must_fill: match layout {
-            AwayLayout::Whole => decode_flag(reader)?,
-            _ => false,
-        },
+        must_fill: FORMAT_WITH_FILL <= layout.format && decode_flag(reader)?,
     })
 }
 

@@ -133,6 +133,16 @@ pub(crate) fn lost(name: &RequestId) -> Error {
     )
 }
 
+/// AL-4: what a session saw committed is no part of the chain any more.
+pub(crate) fn forgotten() -> Error {
+    Error::new(
+        Code::TentativeValueLost,
+        "What this session has seen was lost with the disks that had it: an operator had the chain \
+         go on with what another member had. Look at what there is, and go on with the token of \
+         this reply.",
+    )
+}
+
 impl ChainThread {
     /// What the session of a request has seen by `reply`, in the step of the reply.
     pub(super) fn follow(

@@ -52,6 +52,7 @@ impl ChainThread {
             away: Vec::new(),
             // GC-2: every member, this one, has applied it.
             floor: self.desk.applied(),
+            lossy: fader_chain::Lossy::default(),
         })
     }
 

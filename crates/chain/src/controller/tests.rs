@@ -32,6 +32,7 @@ fn chain(epoch: u64, seats: &str) -> Configuration {
         away: Vec::new(),
         seats,
         floor: EntryId::ZERO,
+        lossy: crate::config::Lossy::default(),
     }
 }
 
@@ -351,4 +352,46 @@ fn who_is_slow_goes_behind_the_others_and_then_out() {
     assert_eq!(after(&left, &facts), "-");
     facts.sessions[1] = member(2, 2);
     assert_eq!(after(&left, &facts), "1 2s", "another life");
+}
+
+#[test]
+fn an_operator_has_a_chain_go_on_with_less() {
+    // The last servers were 1 and 2; 3 was joining.
+    let current = chain(7, "1 2 3s");
+    let there = |sessions: &[(u32, u128)]| facts(sessions).sessions;
+    let not_yet = [
+        (there(&[(1, 1), (3, 1)]), NotRestored::Serves(NodeId(1))),
+        (there(&[(2, 2), (3, 1)]), NotRestored::Returns(NodeId(2))),
+        (there(&[(4, 1)]), NotRestored::Absent),
+    ];
+    for (sessions, why) in not_yet {
+        let none = Reports::default();
+        let refused = restore(&current, NodeId(3), &sessions, &none);
+        assert_eq!(refused, Err(why));
+    }
+    // Its engine was being filled when it ended.
+    let sessions = there(&[(3, 2), (4, 1)]);
+    let mut reports = Reports::default();
+    let said = |epoch, gap| Report::Floor {
+        epoch,
+        applied: EntryId::ZERO,
+        gap,
+    };
+    reports.note(NodeId(3), said(6, true));
+    let refused = restore(&current, NodeId(3), &sessions, &reports);
+    assert_eq!(refused, Err(NotRestored::Unfilled));
+    reports.note(NodeId(3), said(7, false));
+    let next = restore(&current, NodeId(3), &sessions, &reports).unwrap();
+    assert_eq!((next.epoch, &*seats_of(&next)), (8, "3"));
+    assert_eq!((next.lossy.count, next.lossy.epoch), (1, 8));
+    assert_eq!(next.last_serving, [(NodeId(3), DiskId(3))]);
+    // Whoever comes back with what it had is filled.
+    let marks = [1, 2, 3, 4].map(|disk| next.must_fill(DiskId(disk)));
+    assert_eq!(marks, [true, true, false, false]);
+    let mut all = facts(&[(1, 2), (3, 2), (4, 1)]);
+    all.size = 2;
+    let joined = super::next(&next, &all).unwrap();
+    assert_eq!(seats_of(&joined), "3 1s");
+    assert!(joined.must_fill(DiskId(1)));
+    assert_eq!(joined.lossy, next.lossy);
 }

@@ -28,6 +28,17 @@ impl Replica {
         assert_eq!(self.phase, Phase::New, "a log is recovered once");
         let mut entries = std::mem::take(&mut durable.entries);
         self.joining.recover(filling);
+        if filling {
+            // AL-4: nobody is to go on with it.
+            let adopted = durable.configuration.as_ref();
+            let (epoch, applied) = (adopted.map_or(0, |it| it.epoch), EntryId::ZERO);
+            let gap = Report::Floor {
+                epoch,
+                applied,
+                gap: true,
+            };
+            step.effects.push(Effect::Coordinator(gap));
+        }
         // While it is filled the engine is no state, and nothing can be applied to it.
         let applied = match filling {
             true => EntryId::ZERO,
@@ -197,7 +208,10 @@ impl Replica {
             return Ok(());
         }
         self.eventual.on_peer_clock(from, clock, step.now);
-        if self.guards.has(Guard::AdoptReconciles) {
+        let may_forget = adopted.must_fill(self.me.disk) && self.role() == Some(Role::Syncing);
+        if may_forget && self.commit.epoch < adopted.lossy.epoch {
+            self.forget(commit, &runs, step);
+        } else if self.guards.has(Guard::AdoptReconciles) {
             self.reconcile(&runs, step);
         }
         if self.role() == Some(Role::Syncing) {

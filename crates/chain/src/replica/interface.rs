@@ -342,6 +342,9 @@ pub enum Reply {
     Outcomes(Vec<(EntryId, Outcome)>),
     /// A tentative value of the session was lost (?17).
     Lost(RequestId),
+    /// What the session has seen committed was lost when an operator had the chain go on without
+    /// it (AL-4); the session goes on from what there is.
+    Forgotten,
     /// Nothing was done.
     Refused(Refusal),
     /// It takes effect later, at most once, or never.

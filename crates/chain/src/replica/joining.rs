@@ -151,6 +151,15 @@ impl Replica {
         self.ask_fill(step)
     }
 
+    /// AL-4: what was committed here may be lost to the chain. All of it is, unless a gap is open,
+    /// in which nothing is held, or was closed in this life, which brought the greeter's state.
+    pub(super) fn forget(&mut self, commit: EntryId, runs: &Runs, step: &mut Step<'_>) {
+        if self.joining.is_wrong && !self.joining.is_open() {
+            self.commit = EntryId::ZERO;
+            self.open_gap(commit, runs, step);
+        }
+    }
+
     /// The log begins anew at `top`: all below will come with the state.
     fn open_gap(&mut self, top: EntryId, runs: &Runs, step: &mut Step<'_>) {
         assert!(

@@ -60,6 +60,7 @@ enum Answer {
     Ask,
     Wait,
     Lost(RequestId),
+    Forgotten,
     Refuse,
 }
 
@@ -115,6 +116,10 @@ impl Replica {
                 self.reads.waiting.remove(&number);
                 step.reply(token, Reply::Lost(name));
             }
+            Answer::Forgotten => {
+                self.reads.waiting.remove(&number);
+                step.reply(token, Reply::Forgotten);
+            }
             Answer::Ask => self.ask(number, step),
             Answer::Wait => {}
         }
@@ -136,6 +141,7 @@ impl Replica {
                 Seen::All => {}
                 Seen::Wait => return Ok(Answer::Wait),
                 Seen::Lost(name) => return Ok(Answer::Lost(name)),
+                Seen::Forgotten => return Ok(Answer::Forgotten),
             }
         }
         let waiting = &self.reads.waiting[&number];

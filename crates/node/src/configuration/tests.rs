@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use fader_chain::{
-    Away, Configuration, DiskId, EntryId, Incarnation, NodeId, Role, Seat, Wiring, put_varint,
+    Away, Configuration, DiskId, EntryId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
+    put_varint,
 };
 
 use super::{decode, encode};
@@ -31,6 +32,10 @@ fn it_comes_back_and_nothing_shorter_does() {
             must_fill: true,
         }],
         floor: EntryId::new(7, 800),
+        lossy: Lossy {
+            count: 2,
+            epoch: 290,
+        },
     };
     let mut bytes = Vec::new();
     encode(&configuration, &mut bytes);
@@ -49,6 +54,7 @@ fn with_away(away: Vec<Away>) -> Configuration {
         last_serving: vec![(NodeId(1), DiskId(5))],
         away,
         floor: EntryId::new(2, 9),
+        lossy: Lossy::default(),
     }
 }
 
@@ -57,7 +63,9 @@ fn one_of_the_first_format_has_nobody_away() {
     let configuration = with_away(Vec::new());
     let mut bytes = Vec::new();
     encode(&configuration, &mut bytes);
-    assert_eq!((bytes[0], bytes.pop()), (3, Some(0)));
+    assert_eq!(bytes[0], 4);
+    // Nobody is away, nothing was lost.
+    assert_eq!(bytes.split_off(bytes.len() - 3), [0; 3]);
     bytes[0] = 1;
     assert_eq!(decode(Bytes::from(bytes)), Ok(configuration));
 }
@@ -77,6 +85,7 @@ fn those_of_the_second_format_name_lives_or_not_and_nobody_who_differs() {
             let away: Vec<Away> = (1..=count).map(|node| away(node, life(node))).collect();
             let mut bytes = Vec::new();
             encode(&with_away(Vec::new()), &mut bytes);
+            bytes.truncate(bytes.len() - 2);
             (bytes[0], *bytes.last_mut().unwrap()) = (2, count as u8);
             for it in &away {
                 put_varint(&mut bytes, u64::from(it.node.0));
@@ -91,4 +100,13 @@ fn those_of_the_second_format_name_lives_or_not_and_nobody_who_differs() {
             assert!(decode(bytes.slice(..bytes.len() - 1)).is_err());
         }
     }
+}
+
+#[test]
+fn one_of_the_third_format_has_lost_nothing() {
+    let mut bytes = Vec::new();
+    encode(&with_away(Vec::new()), &mut bytes);
+    bytes.truncate(bytes.len() - 2);
+    bytes[0] = 3;
+    assert_eq!(decode(Bytes::from(bytes)), Ok(with_away(Vec::new())));
 }

@@ -243,6 +243,7 @@ fn others() -> Vec<Record> {
         last_serving: vec![(NodeId(2), DiskId(8))],
         away: Vec::new(),
         floor: EntryId::new(2, 2),
+        lossy: fader_chain::Lossy::default(),
     };
     vec![
         Record::Epoch(Arc::new(configuration)),

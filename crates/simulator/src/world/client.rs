@@ -201,6 +201,7 @@ impl World {
             },
             Reply::Outcomes(outcomes) => self.ended(call, &outcomes),
             Reply::Lost(name) => Outcome::Lost(vec![name]),
+            Reply::Forgotten => unreachable!("no operator gives a chain's history up"),
             Reply::Refused(refusal) => Outcome::Refused(match refusal {
                 Refusal::NotHead => "not the head",
                 Refusal::NotServing => "not serving",

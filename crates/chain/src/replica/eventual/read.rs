@@ -117,6 +117,10 @@ impl Replica {
         match self.has_seen(&session, &scope, step)? {
             Seen::All => {}
             Seen::Wait => return Ok(()),
+            Seen::Forgotten => {
+                self.answer_read(number, Reply::Forgotten, step);
+                return Ok(());
+            }
             Seen::Lost(name) => {
                 self.answer_read(number, Reply::Lost(name), step);
                 return Ok(());

@@ -34,6 +34,7 @@ pub(in crate::replica) enum Seen {
     All,
     Wait,
     Lost(RequestId),
+    Forgotten,
 }
 
 /// The search for an operation that a session saw and this member does not hold.
@@ -158,6 +159,7 @@ impl Replica {
                     .for_each(|(id, _)| session.saw_committed(*id));
             }
             Reply::Lost(lost) => session.tentative.retain(|(_, _, name)| name != lost),
+            Reply::Forgotten => session.committed = self.commit,
             Reply::Decided { id: None } | Reply::Refused(_) | Reply::Unknown => {}
         }
         // A query may show more than there is room for.
@@ -192,6 +194,9 @@ impl Replica {
         scope: &Scope,
         step: &mut Step<'_>,
     ) -> Result<Seen, ViewError> {
+        if self.has_forgotten(session.committed) {
+            return Ok(Seen::Forgotten);
+        }
         if self.log.applied() < session.committed {
             return Ok(Seen::Wait);
         }
@@ -207,10 +212,22 @@ impl Replica {
         level: Level,
         step: &mut Step<'_>,
     ) -> Result<Seen, ViewError> {
+        if self.has_forgotten(session.committed) {
+            return Ok(Seen::Forgotten);
+        }
         if level != Level::Strong && self.commit < session.committed {
             return Ok(Seen::Wait);
         }
         self.look_for(session, scope, true, step)
+    }
+
+    /// AL-4: whether what was committed as `id` is no part of the chain any more, as far as is
+    /// known: whoever serves has all that was inherited with the epoch that an operator ordered.
+    fn has_forgotten(&self, id: EntryId) -> bool {
+        let lossy = self.adopted().map_or(0, |adopted| adopted.lossy.epoch);
+        let runs = self.log.runs();
+        let is_known = runs.first_index().is_some_and(|first| first <= id.index);
+        id.epoch < lossy && is_known && !runs.contains(id)
     }
 
     fn look_for(

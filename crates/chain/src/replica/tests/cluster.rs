@@ -75,6 +75,7 @@ pub(super) struct Cluster {
     pub(super) tuning: Tuning,
     /// Of configurations from now on.
     pub(super) floor: EntryId,
+    pub(super) lossy: Lossy,
     /// Whether reports for the floor are worth seeing.
     pub(super) shows_floors: bool,
     /// What sessions have seen, by name.
@@ -283,6 +284,7 @@ impl Cluster {
                 let outcomes = outcomes.map(|(id, outcome)| format!("{} by {id}", show(outcome)));
                 outcomes.collect::<Vec<_>>().join(", ")
             }
+            Reply::Forgotten => "forgotten".to_owned(),
             Reply::Lost(name) => format!("lost {}", show_name(&name)),
             Reply::Decided { id: Some(id) } => format!("done as {id}"),
             Reply::Decided { id: None } => "done without an entry".to_owned(),

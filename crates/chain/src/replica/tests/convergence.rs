@@ -135,6 +135,7 @@ impl Run {
             away: Vec::new(),
             seats,
             floor: EntryId::ZERO,
+            lossy: Lossy::default(),
         });
         let hears = |node: &u32| hearers & (1 << (node - 1)) != 0;
         let hearers: Vec<u32> = (1..=MEMBERS).filter(hears).collect();

@@ -37,6 +37,8 @@ enum Event {
     Tick,
     Crash { node: u32 },
     Lose { node: u32 },
+    Ruin { node: u32 },
+    Restore { node: u32 },
     Start { node: u32 },
     Decide { shift: u8, hearers: u8 },
     Run,
@@ -59,6 +61,8 @@ fn event() -> impl Strategy<Value = Event> {
         4 => Just(Event::Tick),
         1 => node.clone().prop_map(|node| Event::Crash { node }),
         1 => node.clone().prop_map(|node| Event::Lose { node }),
+        1 => node.clone().prop_map(|node| Event::Ruin { node }),
+        2 => node.clone().prop_map(|node| Event::Restore { node }),
         3 => node.prop_map(|node| Event::Start { node }),
         4 => (any::<u8>(), any::<u8>()).prop_map(|(shift, hearers)| Event::Decide {
             shift,
@@ -76,6 +80,8 @@ struct World {
     tokens: u64,
     /// Those that put a key of their own, which stays.
     lasting: BTreeSet<u64>,
+    /// Whether disks are lost on which the chain counts, and operators give them up (AL-4).
+    may_ruin: bool,
 }
 
 impl World {
@@ -92,6 +98,7 @@ impl World {
             wiring,
             tokens: 0,
             lasting: BTreeSet::new(),
+            may_ruin: false,
         }
     }
 
@@ -136,6 +143,8 @@ impl World {
             Event::Tick => self.tick(),
             Event::Crash { node } if self.is_up(node) => self.cluster.crash(node),
             Event::Lose { node } if self.may_lose(node) => self.cluster.lose(node),
+            Event::Ruin { node } if self.may_ruin => self.cluster.lose(node),
+            Event::Restore { node } if self.may_ruin => self.restore(node),
             Event::Start { node } if !self.is_up(node) => self.cluster.start(node),
             Event::Decide { shift, hearers } => self.decide(shift, hearers),
             Event::Run => self.cluster.run(),
@@ -252,6 +261,26 @@ impl World {
         }
     }
 
+    /// AL-4. Who was being filled has no state to go on with.
+    fn restore(&mut self, node: u32) {
+        let member = &self.cluster.members[&node];
+        if member.replica.joining.is_open() || member.host.store.filling {
+            return;
+        }
+        let up = (1..=NODES).filter(|node| self.is_up(*node));
+        let sessions: Vec<_> = up.map(|node| self.cluster.identity(node)).collect();
+        let none = controller::Reports::default();
+        let next = controller::restore(&self.current, NodeId(node), &sessions, &none);
+        self.current = next.map_or(self.current.clone(), Arc::new);
+    }
+
+    /// Whether nobody is left who has everything.
+    fn is_ruined(&self) -> bool {
+        let last = self.current.last_serving.iter();
+        let mut disks = last.map(|(node, disk)| self.cluster.identity(node.0).disk == *disk);
+        !disks.any(|is_there| is_there)
+    }
+
     fn is_whole(&self) -> bool {
         let is_synced = |node: u32| {
             let replica = &self.cluster.members[&node].replica;
@@ -277,6 +306,9 @@ impl World {
                     self.cluster.start(node);
                 }
                 self.cluster.take(node);
+            }
+            for node in (1..=NODES).filter(|_| self.is_ruined()).collect::<Vec<_>>() {
+                self.restore(node);
             }
             self.decide(255, 0b1110);
             self.tick();
@@ -304,7 +336,8 @@ impl World {
             let answer = event.split_once(" answers ").map(|(_, answer)| answer);
             let done = answer.and_then(|answer| answer.split_once(": done"));
             let token = done.and_then(|(token, _)| token.parse().ok());
-            if token.is_some_and(|token| self.lasting.contains(&token)) {
+            let is_kept = self.current.lossy.count == 0;
+            if is_kept && token.is_some_and(|token| self.lasting.contains(&token)) {
                 let key = Bytes::from(format!("t{}", token.unwrap_or_default()));
                 assert!(store(1).rows.contains_key(&key), "{token:?} is lost");
             }
@@ -323,6 +356,21 @@ proptest! {
     ) {
         let wiring = if is_star { Wiring::Star } else { Wiring::Chain };
         let mut world = World::new(wiring, window_entries);
+        world.decide(255, 0b1110);
+        events.into_iter().for_each(|event| world.happen(event));
+        world.recover();
+        world.check();
+    }
+
+    #[test]
+    fn a_chain_becomes_whole_after_its_last_servers_disks_are_lost(
+        events in prop::collection::vec(event(), 0..400),
+        is_star in any::<bool>(),
+        window_entries in prop_oneof![Just(0), Just(3), Just(1_000)],
+    ) {
+        let wiring = if is_star { Wiring::Star } else { Wiring::Chain };
+        let mut world = World::new(wiring, window_entries);
+        world.may_ruin = true;
         world.decide(255, 0b1110);
         events.into_iter().for_each(|event| world.happen(event));
         world.recover();

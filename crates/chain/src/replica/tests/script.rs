@@ -156,6 +156,10 @@ impl Script {
             "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
             "lose" => each(words, |node| cluster.lose(node))?,
             "floor" => cluster.floor = parse_id(words[0])?,
+            "lossy" => {
+                cluster.lossy.count += 1;
+                cluster.lossy.epoch = number(0)?.into();
+            }
             "window" => cluster.tuning.window_entries = words[0].parse()?,
             "floors" => cluster.shows_floors = true,
             "same" => self.compare(number(0)?, number(1)?),
@@ -219,6 +223,7 @@ impl Script {
             away,
             seats,
             floor: self.0.floor,
+            lossy: self.0.lossy,
         };
         let hearers: Vec<u32> = match options.to {
             Some(to) => to.split(',').map(str::parse).collect::<Result<_, _>>()?,

@@ -145,6 +145,7 @@ impl World {
             last_serving: Vec::new(),
             away: Vec::new(),
             floor: EntryId::ZERO,
+            lossy: fader_chain::Lossy::default(),
         });
         let value = Bytes::from(vec![b'v'; VALUE_BYTES]);
         let member = |node| {

@@ -112,6 +112,7 @@ impl Chain {
             seats,
             away: Vec::new(),
             floor: EntryId::ZERO,
+            lossy: fader_chain::Lossy::default(),
         });
         for replica in &self.replicas {
             let job = Job::Configuration(configuration.clone());

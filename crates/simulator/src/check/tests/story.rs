@@ -136,6 +136,7 @@ impl Story {
             last_serving: Vec::new(),
             away: Vec::new(),
             floor: self.floor,
+            lossy: fader_chain::Lossy::default(),
         };
         self.fact(Fact::Published(Arc::new(configuration)));
     }
