@@ -90,7 +90,7 @@ impl Verifier {
             Presented::Version4(presented) => presented.check_time(now_s, skew_s)?,
         };
         let key = match key_id.len() {
-            1..=KEY_ID_BYTES_MAX => open_key(key_id).map_err(|refusal| store_failed(&refusal))?,
+            1..=KEY_ID_BYTES_MAX => open_key(key_id).map_err(|refusal| unreadable(&refusal))?,
             _ => None,
         };
         let secret = key.as_ref().map_or(DUMMY_SECRET, |key| key.secret.reveal());
@@ -183,11 +183,13 @@ fn unknown_key() -> Error {
     )
 }
 
-fn store_failed(refusal: &Refusal) -> Error {
-    tracing::error!(%refusal, "access keys cannot be read");
+/// Keys cannot be read, as where a member does not serve: nothing was tried, and nobody can say who
+/// asked.
+fn unreadable(refusal: &Refusal) -> Error {
+    tracing::warn!(%refusal, "access keys cannot be read");
     refuse(
-        Code::InternalError,
-        "Request could not be executed due to an internal service error.",
+        Code::ServiceUnavailable,
+        "Service AmazonSimpleDB is currently unavailable. Please try again later",
     )
 }
 

@@ -65,6 +65,15 @@ fn verify(
     now_s: i64,
     keys: &Keys,
 ) -> Result<Option<String>, Error> {
+    verify_by(verifier, request, now_s, |id| Ok(keys.find(id)))
+}
+
+fn verify_by(
+    verifier: &Verifier,
+    request: &str,
+    now_s: i64,
+    open_key: impl FnOnce(&str) -> Result<Option<Arc<OpenKey>>, Refusal>,
+) -> Result<Option<String>, Error> {
     let (head, body) = request.split_once("\n\n").unwrap();
     let mut lines = head.lines();
     let mut first = lines.next().unwrap().split(' ');
@@ -93,7 +102,7 @@ fn verify(
         parameters: &parameters,
         body: body.as_bytes(),
     };
-    let key = verifier.verify(&signed, now_s, |id| Ok(keys.find(id)))?;
+    let key = verifier.verify(&signed, now_s, open_key)?;
     Ok(key.map(|key| key.key.id.clone()))
 }
 
@@ -174,6 +183,19 @@ fn a_key_disabled_after_its_first_request_is_refused() {
     assert!(verify(&verifier, request, NOW_S, &active).is_ok());
     let disabled = Keys::one(KeyStatus::Disabled, SECRET);
     assert!(verify(&verifier, request, NOW_S, &disabled).is_err());
+}
+
+#[test]
+fn without_keys_to_read_the_service_is_unavailable() {
+    // A member that does not serve, in a cluster that does: another is to be asked.
+    for (_, request) in RECORDED {
+        let unreadable = |_: &str| {
+            let reason = "no member can answer now".to_owned();
+            Err(Refusal::View(fader_services::ViewError(reason)))
+        };
+        let error = verify_by(&verifier(), request, NOW_S, unreadable).unwrap_err();
+        assert_eq!(error.code, Code::ServiceUnavailable);
+    }
 }
 
 #[test]
