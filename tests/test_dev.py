@@ -384,3 +384,22 @@ def test_orders_that_make_no_sense_are_told(tmp_path):
         assert cluster.stop() == 0, cluster.log()
     with pytest.raises(RuntimeError, match="no cluster runs"):
         cluster.order("status")
+
+
+@pytest.mark.parametrize("wiring, delays", [("star", 2), ("chain", 4)])
+def test_members_may_be_far_apart(wiring, delays, tmp_path):
+    delay = 0.2
+    with Cluster(tmp_path, "--delay", "200ms", "--wiring", wiring) as cluster:
+        cluster.await_roles(is_whole)
+        mixed = asking(cluster.client(), {"x-fader-collection-mode": "mixed"})
+        mixed.create_domain(DomainName="domain")
+        for level, fewest in [("strong", delays), ("eventual; w=2", 2), ("eventual; w=1", 0)]:
+            client = asking(cluster.client(), {"x-fader-consistency": level})
+            # The quickest of some: the machine may be busy, and be late with any of them.
+            times = []
+            for _ in range(3):
+                start = time.monotonic()
+                put(client, "domain", "item", a="1")
+                times.append(time.monotonic() - start)
+            assert fewest * delay <= min(times) < (fewest + 1) * delay, (level, times)
+        assert cluster.stop() == 0, cluster.log()

@@ -45,6 +45,7 @@ Try, with the server running in another terminal:
 The same with a plan, each at a time after the start:
   fader dev --kill n1@5s --restart n1@15s
   fader dev --pause n2@5s --for 5s
+  fader dev --delay 50ms               members on three continents
   fader dev --partition n1,n2/n3@5s --heal 15s
 
 Takes the flags of `fader serve` too; FADER_… and --config work as there.";
@@ -64,6 +65,10 @@ pub(crate) struct Options {
     /// How writes travel: from the head to each member, or from member to member.
     #[arg(long, value_name = "HOW", default_value = "star")]
     wiring: WiringName,
+
+    /// How long each message from member to member takes, one way, as if they were far apart: 50ms.
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = plan::time)]
+    delay: Duration,
 
     /// Kills a member at a time: n2@5s.
     #[arg(long, value_name = "MEMBER@TIME")]
@@ -157,7 +162,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     }
     let start = Instant::now();
     let plan = options.plan();
-    let (size, wiring) = (usize::from(options.nodes), options.wiring);
+    let (size, wiring, delay) = (usize::from(options.nodes), options.wiring, options.delay);
     let config = options.serve.with_data(DATA).config(matches)?;
     if config.membership.member()?.is_some() {
         bail!("`fader dev` is a whole cluster: a member of one is started with `fader serve`");
@@ -167,6 +172,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
             size,
             wiring: wiring.into(),
             session: SESSION,
+            delay,
             member,
         };
         Node::open_cluster(settings, move |event| tell(start, &in_words(&event)))

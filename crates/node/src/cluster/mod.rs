@@ -65,6 +65,8 @@ pub struct ClusterSettings {
     pub wiring: Wiring,
     /// How long after its last ping a member's session is over (FN-2); a lease lasts half as long.
     pub session: Duration,
+    /// How long a message from member to member takes besides what it takes anyway.
+    pub delay: Duration,
     /// Those of each member; its data is in a folder `n1`, `n2`, … of this one.
     pub member: Settings,
 }
@@ -164,7 +166,7 @@ impl Cluster {
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
         let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
-        let links = Arc::new(Links::default());
+        let links = Links::new(settings.delay);
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
         let parts = Parts {
             folders: folders.collect(),

@@ -184,6 +184,7 @@ impl Cluster {
                 size: cluster.members.len(),
                 wiring: cluster.wiring,
                 session: cluster.session,
+                delay: Duration::ZERO,
                 member: settings.member,
             },
             coordinator: coordinator.clone(),

@@ -34,6 +34,7 @@ pub(crate) fn three_for(folder: &tempfile::TempDir, wiring: Wiring, session: Dur
         size: 3,
         wiring,
         session,
+        delay: Duration::ZERO,
         member: Settings::new(folder.path().to_owned()),
     };
     Node::open_cluster(settings, |_| {}).unwrap()
