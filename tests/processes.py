@@ -83,13 +83,13 @@ class Processes(servers.Members):
 
     ROLES_SECONDS_MAX = START_SECONDS_MAX
 
-    def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s"):
+    def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s", flags=()):
         self.folder = folder
         self.names = names
         self.key = folder / "cluster.key"
         self.zookeeper = self.new_zookeeper()
         self.addresses = {name: self.peer_address(name) for name in names}
-        self.init("--wiring", wiring, "--lease", lease)
+        self.init("--wiring", wiring, "--lease", lease, *flags)
         self.members = {name: self.new_member(name, wait=False) for name in names}
         for member in self.members.values():
             member.await_listening()
@@ -112,14 +112,33 @@ class Processes(servers.Members):
         place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
         return ["--node", name, "--peer-listen", self.addresses[name], *place]
 
-    def roles(self):
-        """The epoch, and each member's place."""
+    def status(self):
         done = servers.fader(
             "cluster", "status", "--zookeeper", self.zookeeper.hosts, home=self.folder
         )
         lines = done.stdout.splitlines()
-        epoch = int(lines[0].split()[1].rstrip(","))
-        return epoch, {line.split()[0]: line.split()[1] for line in lines[1:]}
+        return lines[: len(self.names) + 1], lines[len(self.names) + 1 :]
+
+    def roles(self):
+        """The epoch of the system chain, and each member's place in it."""
+        (first, *nodes), _ = self.status()
+        epoch = int(first.split()[1].rstrip(","))
+        return epoch, {line.split()[0]: line.split()[1] for line in nodes}
+
+    def chains(self):
+        """The places in each chain of data: `chain 1: epoch 2: n2 head, n3 serving`."""
+        _, lines = self.status()
+        return {
+            line.split(":")[0]: dict(place.split() for place in line.split(": ")[2].split(", "))
+            for line in lines
+        }
+
+    def await_chains(self, is_so):
+        end = time.monotonic() + START_SECONDS_MAX
+        while not all(is_so(places) for places in self.chains().values()):
+            assert time.monotonic() < end, f"{self.chains()}\n{self.log()}"
+            time.sleep(0.1)
+        return self.chains()
 
     def head(self):
         _, roles = self.roles()

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import threading
+import urllib.request
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -151,6 +152,39 @@ def await_refused(call):
             return
 
 
+def metrics(member):
+    with urllib.request.urlopen(f"{member.url}/metrics", timeout=30) as page:
+        return page.read().decode()
+
+
+def is_whole(places):
+    return sorted(places.values()) == ["head", "serving", "serving"]
+
+
+def test_each_process_has_a_member_of_each_chain(tmp_path):
+    with Processes(tmp_path, flags=("--chains", "4")) as cluster:
+        cluster.await_whole()
+        chains = cluster.await_chains(is_whole)
+        assert sorted(chains) == ["chain 1", "chain 2", "chain 3", "chain 4"]
+        heads = {name for places in chains.values() for name in places if places[name] == "head"}
+        assert heads == {"n1", "n2", "n3"}
+        page = metrics(cluster.members["n1"])
+        assert 'fader_chain_epoch{chain="0"}' in page and 'fader_chain_epoch{chain="4"}' in page
+        # One process is lost, and with it a member of each chain, which go on.
+        cluster.kill("n1")
+        cluster.await_chains(
+            lambda places: places["n1"] == "out" and sorted(places.values()).count("head") == 1
+        )
+        # The folder is as one that an earlier version wrote, which had one chain.
+        data = cluster.folder / "n1" / "data"
+        (data / "chains" / "0").rename(data / "member")
+        (data / "node").unlink()
+        cluster.start("n1")
+        cluster.await_whole()
+        cluster.await_chains(is_whole)
+        assert sorted(folder.name for folder in (data / "chains").iterdir()) == list("01234")
+
+
 def test_who_is_no_member_is_told(cluster):
     cluster.await_whole()
     for why, flags in [
@@ -164,8 +198,8 @@ def test_who_is_no_member_is_told(cluster):
         given = dict(zip(given[::2], given[1::2], strict=True)) | flags
         given["--peer-listen"] = "127.0.0.1:0"
         shutil.rmtree(cluster.folder / "copy", ignore_errors=True)
-        folder = cluster.folder / "n1" / "data" / "member"
-        shutil.copytree(folder, cluster.folder / "copy" / "member")
+        folder = cluster.folder / "n1" / "data" / "chains"
+        shutil.copytree(folder, cluster.folder / "copy" / "chains")
         refused = servers.fader(
             "serve", "--listen", "127.0.0.1:0", "--data", cluster.folder / "copy",
             *[text for pair in given.items() if pair[1] is not None for text in pair],

@@ -20,6 +20,21 @@ impl std::fmt::Display for NodeId {
     }
 }
 
+/// A chain of a cluster. It is numbered for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChainId(pub u32);
+
+impl ChainId {
+    /// The chain that knows which collections, accounts and access keys there are.
+    pub const SYSTEM: ChainId = ChainId(0);
+}
+
+impl std::fmt::Display for ChainId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "chain {}", self.0)
+    }
+}
+
 /// One life of a node's process, chosen at random when it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u128);

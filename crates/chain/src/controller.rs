@@ -275,7 +275,8 @@ fn is_live(seat: &Seat, facts: &Facts) -> bool {
     facts.sessions.iter().any(|member| is_of(seat, member))
 }
 
-fn is_of(seat: &Seat, member: &Identity) -> bool {
+/// Whether a seat is that of this life.
+pub fn is_of(seat: &Seat, member: &Identity) -> bool {
     (seat.node, seat.incarnation, seat.disk) == (member.node, member.incarnation, member.disk)
 }
 

@@ -14,6 +14,7 @@ mod log;
 mod message;
 mod mode;
 mod operation;
+pub mod placement;
 mod ranges;
 mod record;
 mod register;
@@ -26,7 +27,9 @@ mod view;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
-pub use config::{Away, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring};
+pub use config::{
+    Away, ChainId, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
+};
 pub use entry::{Entry, RequestId};
 pub use guard::{Guard, Guards};
 pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};

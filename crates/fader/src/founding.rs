@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_node::Wiring;
 use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
-use fader_node::new_cluster;
 use fader_node::peer::ClusterKey;
+use fader_node::{ChainId, Configuration, Plan, Role, Wiring, Wish, new_cluster, places};
 
 use crate::config::membership::{ROOT, zookeeper};
 use crate::dev::WiringName;
@@ -19,9 +18,12 @@ use crate::output;
 const EXAMPLES: &str = "\
 The key's file is written if it is not there: copy it to every member's machine, and keep it as you
 keep passwords. The members are those that the cluster begins with: it serves when all were there.
+With zones the members of a chain are in as many as can be; heads and tails may each have theirs.
 
-Example:
+Examples:
   fader cluster init --zookeeper zk1,zk2,zk3 --cluster-key cluster.key --members n1,n2,n3
+  fader cluster init --zookeeper zk1,zk2,zk3 --cluster-key cluster.key --chains 12 \\
+      --members n1=east,n2=east,n3=north,n4=north,n5=west,n6=west --head-zone east
   fader serve --node n1 --peer-listen 10.0.0.1:4570 --zookeeper zk1,zk2,zk3 \\
       --cluster-key cluster.key --listen 10.0.0.1:4566 --data /var/lib/fader";
 
@@ -52,9 +54,33 @@ pub(crate) struct InitOptions {
     #[arg(long, env = "FADER_CLUSTER_KEY", value_name = "FILE")]
     cluster_key: PathBuf,
 
-    /// Names of the members.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
+    /// Names of the members, each with its zone, if they have some.
+    #[arg(
+        long,
+        value_name = "NAME[=ZONE],…",
+        value_delimiter = ',',
+        required = true
+    )]
     members: Vec<String>,
+
+    /// Chains beside the system chain, on which domains are placed as they are created; with none
+    /// the system chain has them all.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=CHAINS_MAX))]
+    chains: u32,
+
+    /// Members of each of them.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3,
+        value_parser = clap::value_parser!(u8).range(1..=7))]
+    copies: u8,
+
+    /// The zone of heads, near those who write.
+    #[arg(long, value_name = "ZONE")]
+    head_zone: Option<String>,
+
+    /// The zone of tails.
+    #[arg(long, value_name = "ZONE")]
+    tail_zone: Option<String>,
 
     /// How long a member that is not heard of counts as alive. It relies on half of that, without
     /// ZooKeeper; a killed head stops writes for as long.
@@ -73,7 +99,9 @@ pub(crate) struct StatusOptions {
     place: Place,
 }
 
-/// Members that a chain can have.
+/// Chains that a cluster can be made with.
+const CHAINS_MAX: i64 = 256;
+/// Members that a cluster can have: the system chain is on all.
 const MEMBERS: std::ops::RangeInclusive<usize> = 1..=7;
 /// Shorter leases are lost on a busy machine, longer ones help nobody.
 const LEASE_MIN: Duration = Duration::from_millis(500);
@@ -88,11 +116,20 @@ impl Place {
 
 /// Makes a cluster.
 pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
-    let mut names = options.members.clone();
-    names.sort();
+    let nodes: Vec<(String, String)> = options.members.iter().map(|it| node(it)).collect();
+    let mut names: Vec<&str> = nodes.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
     names.dedup();
     if names.len() != options.members.len() || !MEMBERS.contains(&names.len()) {
         bail!("a cluster has 1 to 7 members, each with a name of its own");
+    }
+    for zone in [&options.head_zone, &options.tail_zone]
+        .into_iter()
+        .flatten()
+    {
+        if !nodes.iter().any(|(_, of)| of == zone) {
+            bail!("no member is in the zone {zone:?}");
+        }
     }
     if !(LEASE_MIN..=LEASE_MAX).contains(&options.lease) {
         bail!("the lease is {LEASE_MIN:?} to {LEASE_MAX:?}");
@@ -102,8 +139,18 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         true => (ClusterKey::load(&options.cluster_key)?, false),
         false => (ClusterKey::create(&options.cluster_key)?, true),
     };
-    let wiring = Wiring::from(options.wiring);
-    let cluster = new_cluster(&key, options.members.clone(), wiring, options.lease)?;
+    let plan = Plan {
+        wish: Wish {
+            copies: usize::from(options.copies),
+            head_zone: options.head_zone.clone(),
+            tail_zone: options.tail_zone.clone(),
+        },
+        nodes,
+        chains: options.chains,
+        wiring: options.wiring.into(),
+        session: options.lease,
+    };
+    let cluster = new_cluster(&key, plan)?;
     ZooKeeperCoordinator::create(&place, &cluster)?;
     let path = options.cluster_key.display();
     let key = match is_new {
@@ -114,6 +161,12 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A name and a zone.
+fn node(text: &str) -> (String, String) {
+    let (name, zone) = text.split_once('=').unwrap_or((text, ""));
+    (name.to_owned(), zone.to_owned())
+}
+
 /// Says how a cluster stands.
 pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
     let place = options.place.settings()?;
@@ -122,30 +175,67 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The system chain, with each node; then a line for each chain of data.
 fn table(standing: &Standing) -> String {
     let cluster = &standing.cluster;
-    let (epoch, newest) = match &standing.configuration {
-        Some(newest) => (newest.epoch, Some(newest)),
-        None => (0, None),
-    };
+    let newest = standing.configurations.get(&ChainId::SYSTEM);
+    let epoch = newest.map_or(0, |newest| newest.epoch);
     let mut text = format!("epoch {epoch}, lease {:?}\n", cluster.session);
     for name in &cluster.members {
-        let lives = standing.present.iter().filter(|life| life.name == *name);
-        let lives: Vec<_> = lives.collect();
-        let seated = lives.iter().find_map(|life| {
-            let seat = newest?.seat(life.identity.node)?;
-            (seat.incarnation == life.identity.incarnation).then_some(seat)
-        });
-        let role = match (seated, newest) {
-            (Some(seat), Some(newest)) if newest.head() == seat.node => "head",
-            (Some(seat), _) if seat.role == fader_chain::Role::Serving => "serving",
-            (Some(_), _) => "joining",
-            (None, _) => "out",
-        };
-        let address = lives.last().map_or("-", |life| life.address.as_str());
+        let role = role(standing, ChainId::SYSTEM, name);
+        let mut lives = standing.present.iter().rev();
+        let address = lives.find(|life| life.name == *name);
+        let address = address.map_or("-", |life| life.address.as_str());
         text += &format!("{name:<12} {role:<8} {address}\n");
     }
+    for (chain, names) in places(cluster) {
+        if chain == ChainId::SYSTEM {
+            continue;
+        }
+        let newest = standing.configurations.get(&chain);
+        let epoch = newest.map_or(0, |newest| newest.epoch);
+        let members = in_order(standing, newest, &names).into_iter();
+        let members = members.map(|name| format!("{name} {}", role(standing, chain, &name)));
+        let members: Vec<String> = members.collect();
+        text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
+    }
     text
+}
+
+/// The names of a chain's nodes, those with a seat first, in the order of the seats.
+fn in_order(standing: &Standing, newest: Option<&Configuration>, names: &[String]) -> Vec<String> {
+    let mut seated: Vec<String> = Vec::new();
+    for seat in newest.map_or(&[][..], |newest| &newest.seats) {
+        let is_its = |(_, life): &(ChainId, _)| fader_node::is_of(seat, life);
+        let mut present = standing.present.iter();
+        let of = present.find(|it| it.members.iter().any(is_its));
+        seated.extend(of.map(|it| it.name.clone()));
+    }
+    let out = names.iter().filter(|name| !seated.contains(name)).cloned();
+    let out: Vec<String> = out.collect();
+    seated.into_iter().chain(out).collect()
+}
+
+/// What the node of that name is in a chain.
+fn role(standing: &Standing, chain: ChainId, name: &str) -> &'static str {
+    let Some(newest) = standing.configurations.get(&chain) else {
+        return "out";
+    };
+    let lives = standing.present.iter().filter(|life| life.name == *name);
+    let mut members = lives.flat_map(|life| &life.members);
+    let seat = members.find_map(|(of, life)| {
+        let seat = newest
+            .seats
+            .iter()
+            .find(|seat| fader_node::is_of(seat, life));
+        seat.filter(|_| *of == chain)
+    });
+    match seat {
+        Some(seat) if newest.head() == seat.node => "head",
+        Some(seat) if seat.role == Role::Serving => "serving",
+        Some(_) => "joining",
+        None => "out",
+    }
 }
 
 impl From<WiringName> for Wiring {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fader_node::Node;
+use fader_node::{Counters, Node};
 use fader_services::simpledb::Code;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -249,6 +249,62 @@ impl Collector for NodeCollector {
         ] {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        self.encode_chains(&mut encoder)
+    }
+}
+
+impl NodeCollector {
+    /// What each chain that has a member here says.
+    fn encode_chains(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        type Read = fn(&Counters) -> u64;
+        let chains = self.0.chains();
+        let kinds: [(&str, &str, MetricType, Read); 5] = [
+            (
+                "chain_entries",
+                "Entries of a chain made durable",
+                MetricType::Counter,
+                |it| it.log_entries,
+            ),
+            (
+                "chain_epoch",
+                "The epoch of a chain",
+                MetricType::Gauge,
+                |it| it.epoch,
+            ),
+            (
+                "chain_commit_index",
+                "The last committed entry of a chain",
+                MetricType::Gauge,
+                |it| it.commit_index,
+            ),
+            (
+                "chain_queue_depth",
+                "Requests waiting for a chain",
+                MetricType::Gauge,
+                |it| it.queue_depth,
+            ),
+            (
+                "chain_disk_bytes",
+                "Bytes of a chain's log and engine on disk",
+                MetricType::Gauge,
+                |it| it.log_disk_bytes + it.engine_disk_bytes,
+            ),
+        ];
+        for (name, help, kind, read) in kinds {
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (chain, counters) in &chains {
+                let labels = [("chain", chain.0)];
+                let encoder = family.encode_family(&labels)?;
+                let value = read(counters);
+                match kind {
+                    MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
+                    _ => {
+                        let value = i64::try_from(value).unwrap_or(i64::MAX);
+                        ConstGauge::new(value).encode(encoder)?;
+                    }
+                }
+            }
         }
         Ok(())
     }

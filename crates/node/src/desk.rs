@@ -42,6 +42,9 @@ pub(crate) fn refused(refusal: Refusal) -> Error {
     }
 }
 
+/// Why a member takes no writes, where it does not say so itself.
+pub(crate) const NO_WRITES: &str = "the node takes no writes now";
+
 /// Why nothing came of a request, in words.
 pub(crate) const NOBODY: &str = "no member can take it now";
 

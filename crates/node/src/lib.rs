@@ -4,7 +4,9 @@
 //! numbers the entry -> log (group commit) -> applied -> reply. A read is answered on the caller's
 //! thread from a snapshot of what is applied.
 
+mod alone;
 mod chain_thread;
+mod chains;
 mod clock;
 mod closing;
 mod cluster;
@@ -32,9 +34,12 @@ mod upkeep;
 mod work;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, ProcessSettings, new_cluster,
+    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings,
+    new_cluster, places,
 };
-pub use fader_chain::Wiring;
+pub use fader_chain::controller::is_of;
+pub use fader_chain::placement::{Places, Wish};
+pub use fader_chain::{ChainId, Configuration, Role, Wiring};
 pub use node::Node;
 pub use seal::{OpenKey, Secret};
 pub use settings::{Durability, Settings};

@@ -3,33 +3,35 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fader_chain::{Identity, NodeId};
+use fader_chain::{ChainId, Identity, NodeId};
 use fader_services::ViewError;
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
 use fader_services::forward::{self, Asked};
-use fader_services::level::{Demand, Level, Preference, Receipt};
+use fader_services::level::{Demand, Preference, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::alone::{read, read_eventually, shows_more, write};
 use crate::chain_thread::Job;
-use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, process};
-use crate::desk::{NOBODY, catalog_unavailable, now_ms, reads_keys, refused, unavailable};
+use crate::chains::Chains;
+use crate::cluster::process::{self, Joined};
+use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings};
+use crate::desk::{NO_WRITES, NOBODY, catalog_unavailable, now_ms, unavailable};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
 use crate::following::{self, Following, Told};
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
-use crate::showing::{READ, Showing, answer, ask};
 use crate::status::{Counters, DomainMode, Health, OpenError, Recovery};
 use crate::work::Work;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
 
-/// Why a member takes no writes, where it does not say so itself.
-const NO_WRITES: &str = "the node takes no writes now";
+/// Why a request to a chain that this process knows nothing of comes to nothing.
+const NO_CHAIN: &str = "there is no such chain";
 
 /// The number of a member that has no company.
 const ALONE: NodeId = NodeId(1);
@@ -38,8 +40,8 @@ const ALONE: NodeId = NodeId(1);
 enum Doors {
     /// A member that is alone, and how many scans it answers at once.
     One(Arc<Member>, Semaphore),
-    /// Several members of one chain.
-    Many(Arc<Cluster>),
+    /// Chains of several members: that of the system, then those of data.
+    Many(Chains),
 }
 
 struct Inner {
@@ -59,7 +61,7 @@ impl Node {
     /// # Errors
     /// [`OpenError`]: locked by another process, damaged, or refused by the operating system.
     pub fn open(settings: Settings) -> Result<(Node, Recovery), OpenError> {
-        if settings.data.join(process::FOLDER).exists() {
+        if process::is_its_folder(&settings.data) {
             return Err(in_company(&settings.data));
         }
         Self::assemble(Folder::open(settings)?, &RealDisk)
@@ -110,7 +112,10 @@ impl Node {
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
         let (seal, cluster) = Cluster::open(settings, tell)?;
-        let doors = Doors::Many(cluster);
+        let doors = Doors::Many(Chains {
+            all: vec![cluster],
+            home: None,
+        });
         Ok(Node {
             inner: Arc::new(Inner { doors, seal }),
         })
@@ -125,19 +130,22 @@ impl Node {
     pub fn join(
         settings: ProcessSettings,
         runtime: Handle,
-        tell: impl Fn(Event) + Send + Sync + 'static,
+        tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
-        let (seal, cluster) = Cluster::join(settings, runtime, tell)?;
-        let doors = Doors::Many(cluster.clone());
+        let Joined { seal, home, chains } = process::join(settings, runtime, tell)?;
+        let doors = Doors::Many(Chains {
+            all: chains,
+            home: Some(home.clone()),
+        });
         let node = Node {
             inner: Arc::new(Inner { doors, seal }),
         };
         let inner = Arc::downgrade(&node.inner);
-        cluster.serve_others(Box::new(move |asked| {
+        home.serve_others(Box::new(move |chain, asked| {
             let inner = inner.clone();
             Box::pin(async move {
                 match inner.upgrade() {
-                    Some(inner) => Node { inner }.carry_out_for(asked).await,
+                    Some(inner) => Node { inner }.carry_out_for(chain, asked).await,
                     None => forward::Told::NotHere(STOPPED.to_owned()),
                 }
             })
@@ -145,25 +153,32 @@ impl Node {
         Ok(node)
     }
 
-    /// Carries out what another process was asked, if the head is here.
-    async fn carry_out_for(&self, asked: Asked) -> forward::Told {
-        if !self.decides() {
-            return forward::Told::NotHere("the head is elsewhere".to_owned());
+    /// Carries out what another process was asked, if that can be done here.
+    async fn carry_out_for(&self, chain: ChainId, asked: Asked) -> forward::Told {
+        let can = match &self.inner.doors {
+            Doors::One(..) => false,
+            Doors::Many(chains) => chains.get(chain).is_some_and(|it| it.carries_out(&asked)),
+        };
+        if !can {
+            return forward::Told::NotHere("its member is elsewhere".to_owned());
         }
         match asked {
             Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                let (outcome, receipt) = self.carry_out_here(&account, request, demand).await;
+                let (outcome, receipt) =
+                    self.carry_out_here(chain, &account, request, demand).await;
                 forward::Told::Request(outcome.map(|answered| (answered, receipt)))
             }
-            Asked::Catalog(command) => forward::Told::Catalog(self.catalog_here(command).await),
+            Asked::Catalog(command) => {
+                forward::Told::Catalog(self.catalog_here(chain, command).await)
+            }
         }
     }
 
-    /// Whether writes are decided by a member of this process.
+    /// Whether what concerns accounts and keys is decided by a member of this process.
     pub fn decides(&self) -> bool {
         match &self.inner.doors {
             Doors::One(..) => true,
-            Doors::Many(cluster) => cluster.decides(),
+            Doors::Many(chains) => chains.system().decides(),
         }
     }
 
@@ -174,14 +189,16 @@ impl Node {
     pub async fn ready(&self) -> Result<(), Error> {
         match &self.inner.doors {
             Doors::One(..) => Ok(()),
-            Doors::Many(cluster) if cluster.is_spread() => {
+            Doors::Many(chains) if chains.home.is_some() => {
                 // Others may be started much later.
-                while cluster.ready().await.is_err() {
-                    tracing::warn!("waiting: this member does not serve yet");
+                while chains.system().ready().await.is_err() {
+                    tracing::warn!(
+                        "waiting: this node's member of the system chain does not serve"
+                    );
                 }
                 Ok(())
             }
-            Doors::Many(cluster) => cluster.ready().await,
+            Doors::Many(chains) => chains.system().ready().await,
         }
     }
 
@@ -189,9 +206,10 @@ impl Node {
     pub fn cluster(&self) -> Option<&Cluster> {
         match &self.inner.doors {
             Doors::One(..) => None,
-            Doors::Many(cluster) => Some(cluster)
-                .filter(|cluster| !cluster.is_spread())
-                .map(|it| &**it),
+            Doors::Many(chains) => match chains.home {
+                None => Some(chains.system()),
+                Some(_) => None,
+            },
         }
     }
 
@@ -204,9 +222,21 @@ impl Node {
         request: Request,
         demand: Demand,
     ) -> (Result<Answered, Error>, Receipt) {
-        let cluster = match &self.inner.doors {
-            Doors::Many(cluster) if cluster.is_elsewhere(account, &request, &demand) => cluster,
-            _ => return self.carry_out_here(account, request, demand).await,
+        self.on_chain(ChainId::SYSTEM, account, request, demand)
+            .await
+    }
+
+    /// The same, on a chain: here, or where it can be done.
+    async fn on_chain(
+        &self,
+        chain: ChainId,
+        account: &AccountId,
+        request: Request,
+        demand: Demand,
+    ) -> (Result<Answered, Error>, Receipt) {
+        let cluster = match self.inner.chain(chain) {
+            Some(cluster) if cluster.is_elsewhere(account, &request, &demand) => cluster,
+            _ => return self.carry_out_here(chain, account, request, demand).await,
         };
         let asked = match request.is_write() {
             true => Asked::Write(account.clone(), request, demand),
@@ -220,7 +250,7 @@ impl Node {
             (Ok(Some(forward::Told::Request(Err(error)))), _) => (Err(error), Receipt::default()),
             // The head has come here meanwhile.
             (Ok(None), Asked::Write(_, request, demand) | Asked::Read(_, request, demand)) => {
-                self.carry_out_here(account, request, demand).await
+                self.carry_out_here(chain, account, request, demand).await
             }
             (Ok(_), _) => failed(NOBODY),
             (Err(why), _) => failed(&why),
@@ -229,6 +259,7 @@ impl Node {
 
     async fn carry_out_here(
         &self,
+        chain: ChainId,
         account: &AccountId,
         request: Request,
         mut demand: Demand,
@@ -239,23 +270,27 @@ impl Node {
             Ok(following) => following,
             Err(error) => return (Err(error), Receipt::default()),
         };
-        let told = self.carry_out(account, request, demand, &following).await;
+        let told = self
+            .carry_out(chain, account, (request, demand, &following))
+            .await;
         let told = told.unwrap_or_else(Told::from);
         told.seal(seal, account, following)
     }
 
     async fn carry_out(
         &self,
+        chain: ChainId,
         account: &AccountId,
-        request: Request,
-        demand: Demand,
-        session: &Following,
+        (request, demand, session): (Request, Demand, &Following),
     ) -> Result<Told, Error> {
         match &self.inner.doors {
-            Doors::Many(cluster) if request.is_write() => {
-                cluster.write(account, &request, &demand, session).await
+            Doors::Many(chains) => {
+                let cluster = chains.get(chain).ok_or_else(|| unavailable(NO_CHAIN))?;
+                match request.is_write() {
+                    true => cluster.write(account, &request, &demand, session).await,
+                    false => cluster.read(account, &request, &demand, session).await,
+                }
             }
-            Doors::Many(cluster) => cluster.read(account, &request, &demand, session).await,
             Doors::One(member, _) if request.is_write() => {
                 write(member, account, request, (demand, session.clone())).await
             }
@@ -274,7 +309,12 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
-        if let Doors::Many(cluster) = &self.inner.doors
+        self.catalog_on(ChainId::SYSTEM, command).await
+    }
+
+    /// The same, on a chain.
+    async fn catalog_on(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
+        if let Some(cluster) = self.inner.chain(chain)
             && !cluster.decides()
         {
             match cluster.hand_on(&Asked::Catalog(command.clone())).await {
@@ -284,12 +324,16 @@ impl Node {
                 Err(why) => return Err(catalog_unavailable(&why)),
             }
         }
-        self.catalog_here(command).await
+        self.catalog_here(chain, command).await
     }
 
-    async fn catalog_here(&self, command: catalog::Command) -> Result<(), Refusal> {
+    async fn catalog_here(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
         let member = match &self.inner.doors {
-            Doors::Many(cluster) => return cluster.catalog(&command).await,
+            Doors::Many(chains) => {
+                let cluster = chains.get(chain);
+                let cluster = cluster.ok_or_else(|| catalog_unavailable(NO_CHAIN))?;
+                return cluster.catalog(&command).await;
+            }
             Doors::One(member, _) => member,
         };
         let (reply, answer) = oneshot::channel();
@@ -388,7 +432,10 @@ impl Node {
         let waiting = keeper.shared().waitings.of(account, domain, entry.mode);
         let names = |nodes: &[NodeId]| match &self.inner.doors {
             Doors::One(..) => nodes.iter().map(NodeId::to_string).collect(),
-            Doors::Many(cluster) => nodes.iter().map(|node| cluster.name(*node)).collect(),
+            Doors::Many(chains) => {
+                let names = nodes.iter().map(|node| chains.system().name(*node));
+                names.collect()
+            }
         };
         Ok(Some(DomainMode {
             mode: entry.mode,
@@ -403,18 +450,24 @@ impl Node {
     pub fn health(&self) -> Health {
         match &self.inner.doors {
             Doors::One(member, _) => member.health(),
-            Doors::Many(cluster) => cluster.health(),
+            Doors::Many(chains) => chains.health(),
         }
     }
 
-    /// Counters since the start; of several members the head's.
+    /// Counters since the start: of several chains their sums, with the system chain's epoch; of
+    /// several members of one the head's.
     pub fn counters(&self) -> Counters {
+        let chains = self.chains();
+        let mut chains = chains.into_iter().map(|(_, counters)| counters);
+        let first = chains.next().unwrap_or_default();
+        chains.fold(first, Counters::add)
+    }
+
+    /// The counters of each chain that has a member here.
+    pub fn chains(&self) -> Vec<(ChainId, Counters)> {
         match &self.inner.doors {
-            Doors::One(member, _) => member.counters(),
-            Doors::Many(cluster) => {
-                let keeper = cluster.keeper();
-                keeper.map(|keeper| keeper.counters()).unwrap_or_default()
-            }
+            Doors::One(member, _) => vec![(ChainId::SYSTEM, member.counters())],
+            Doors::Many(chains) => chains.counters(),
         }
     }
 
@@ -423,7 +476,7 @@ impl Node {
         let inner = self.inner.clone();
         let closing = tokio::task::spawn_blocking(move || match &inner.doors {
             Doors::One(member, _) => member.close(),
-            Doors::Many(cluster) => cluster.close(),
+            Doors::Many(chains) => chains.close(),
         });
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
@@ -438,92 +491,21 @@ fn in_company(folder: &Path) -> OpenError {
     ))
 }
 
-async fn write(
-    member: &Member,
-    account: &AccountId,
-    request: Request,
-    (demand, session): (Demand, Following),
-) -> Result<Told, Error> {
-    // One without a name is decided first, and need not be looked at twice.
-    let quorum = match demand.request {
-        Some(_) => member.quorum(account, &request, &demand)?,
-        None => None,
-    };
-    let (reply, answer) = oneshot::channel();
-    let work = Work::simpledb(account.clone(), request, (demand, session), quorum, reply);
-    let enqueued = member.enqueue(Job::Submit(work));
-    enqueued.map_err(|error| unavailable(&error))?;
-    match answer.await {
-        Ok(Ok(told)) => Ok(told),
-        Ok(Err(fader_chain::Refusal::NotHead | fader_chain::Refusal::NotServing)) => {
-            Err(unavailable(NO_WRITES))
-        }
-        Ok(Err(refusal)) => Err(refused(refusal)),
-        Err(_) => Err(unavailable(STOPPED)),
-    }
-}
-
-async fn read(
-    member: &Arc<Member>,
-    scans: &Semaphore,
-    account: &AccountId,
-    request: Request,
-    demand: Demand,
-) -> Result<Answered, Error> {
-    if reads_keys(&request) {
-        return member.answer(&*member.snapshot(), account, &request, &demand);
-    }
-    let permit = scans.acquire().await;
-    let _permit = permit.map_err(|_| unavailable(STOPPED))?;
-    let (member, account) = (member.clone(), account.clone());
-    let answer = tokio::task::spawn_blocking(move || {
-        member.answer(&*member.snapshot(), &account, &request, &demand)
-    });
-    answer
-        .await
-        .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
-}
-
-/// Whether a read may be shown more than what is committed, or has to follow a session.
-fn shows_more(member: &Member, demand: &Demand, session: &Following) -> bool {
-    session.is_some() || !member.shared().is_settled() || demand.level != Level::Default
-}
-
-/// Answers a read from what its level shows, and from what its session has seen.
-async fn read_eventually(
-    member: &Arc<Member>,
-    scans: &Semaphore,
-    account: &AccountId,
-    request: Request,
-    (demand, session): (Demand, &Following),
-) -> Result<Told, Error> {
-    let level = member.shows(account, &request, &demand)?;
-    let _permit = match reads_keys(&request) {
-        true => None,
-        false => Some(scans.acquire().await.map_err(|_| unavailable(STOPPED))?),
-    };
-    // All that is committed is applied before anyone hears of it.
-    let is_here = level.is_none() || member.shared().is_settled();
-    let shown = match session.is_none() && is_here {
-        true => Some((Showing::Snapshot(member.snapshot()), None)),
-        false => {
-            let asked = (&request, &demand, session);
-            let level = level.unwrap_or(fader_chain::Level::Strong);
-            ask(member, account, asked, (level, READ)).await
-        }
-    };
-    let (showing, followed) = shown.ok_or_else(|| unavailable(NOBODY))?;
-    let answered = answer(member.clone(), showing, account, &request, &demand).await;
-    Ok(Told::of(answered, followed))
-}
-
 impl Inner {
+    /// A chain of several members.
+    fn chain(&self, chain: ChainId) -> Option<&Arc<Cluster>> {
+        match &self.doors {
+            Doors::One(..) => None,
+            Doors::Many(chains) => chains.get(chain),
+        }
+    }
+
     /// The member that catalogs are read at.
     fn keeper(&self) -> Result<Arc<Member>, Refusal> {
         match &self.doors {
             Doors::One(member, _) => Ok(member.clone()),
-            Doors::Many(cluster) => {
-                let keeper = cluster.keeper();
+            Doors::Many(chains) => {
+                let keeper = chains.system().keeper();
                 keeper.ok_or_else(|| catalog_unavailable("no member can answer now"))
             }
         }

@@ -91,3 +91,20 @@ pub struct Counters {
     /// Bytes of the engine on disk.
     pub engine_disk_bytes: u64,
 }
+
+impl Counters {
+    /// Those of two chains: what adds up, of both; else the first one's.
+    pub(crate) fn add(self, other: Counters) -> Counters {
+        Counters {
+            log_entries: self.log_entries + other.log_entries,
+            log_bytes: self.log_bytes + other.log_bytes,
+            log_syncs: self.log_syncs + other.log_syncs,
+            log_sync_us: self.log_sync_us + other.log_sync_us,
+            queue_depth: self.queue_depth + other.queue_depth,
+            log_disk_bytes: self.log_disk_bytes + other.log_disk_bytes,
+            engine_disk_bytes: self.engine_disk_bytes + other.engine_disk_bytes,
+            commit_index: self.commit_index,
+            epoch: self.epoch,
+        }
+    }
+}

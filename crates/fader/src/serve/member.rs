@@ -1,15 +1,15 @@
-//! Opens this process's member of a cluster.
+//! Opens this process's members of a cluster.
 
 use anyhow::Result;
 use fader_node::peer::ClusterKey;
-use fader_node::{Node, OpenError, ProcessSettings, Settings};
+use fader_node::{ChainId, Node, OpenError, ProcessSettings, Settings};
 use tokio::runtime::Handle;
 use tracing::info;
 
 use crate::config::membership::Member;
 use crate::dev;
 
-/// What opens the member, given the numbers of its store.
+/// What opens the members, given the numbers of its store.
 ///
 /// # Errors
 /// When its key cannot be read.
@@ -26,8 +26,9 @@ pub(super) fn opener(
             zookeeper: member.zookeeper,
             member: settings,
         };
-        Node::join(settings, runtime, |event| {
-            info!("{}", dev::in_words(&event))
+        Node::join(settings, runtime, |chain, event| match chain {
+            ChainId::SYSTEM => info!("{}", dev::in_words(&event)),
+            chain => info!("{chain}: {}", dev::in_words(&event)),
         })
     })
 }

@@ -19,7 +19,11 @@ impl Cluster {
     pub(super) fn mend(&self) {
         for (at, slot) in self.slots.iter().enumerate() {
             if slot.is_damaged() && !self.counts_on_the_damaged() {
-                self.replace(&format!("n{}", at + 1), slot);
+                let name = match &self.process {
+                    Some(process) => process.own_name().to_owned(),
+                    None => format!("n{}", at + 1),
+                };
+                self.replace(&name, slot);
             }
         }
     }

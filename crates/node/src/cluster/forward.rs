@@ -5,21 +5,24 @@
 //! - X1 a request is handed on once: who gets one that is not for it says so.
 //! - X2 a write is handed on again only while it is certain that nobody took it.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fader_chain::{Envelope, Level, NodeId, Role};
+use fader_chain::{ChainId, Configuration, Envelope, Level, NodeId, Role};
 use fader_services::catalog::AccountId;
 use fader_services::forward::{Asked, Told};
-use fader_services::level::Demand;
+use fader_services::level::{self, Demand};
 use fader_services::simpledb::Request;
 use tokio::runtime::Handle;
 
 use super::route::{AGAIN, LOST};
 use super::{Cluster, Links};
 use crate::desk::NOBODY;
-use crate::peer::{Inbox, Outbox, Reply, Unheard};
+use crate::member::Member;
+use crate::peer::{Inbox, Reply, Unheard};
 use crate::work::REQUEST;
 
 /// How much longer the answer is waited for than the head takes at most.
@@ -27,26 +30,27 @@ const WAY: Duration = Duration::from_secs(1);
 
 /// Carries out what another process hands on.
 pub(crate) type Host =
-    Box<dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Told> + Send>> + Send + Sync>;
+    Box<dyn Fn(ChainId, Asked) -> Pin<Box<dyn Future<Output = Told> + Send>> + Send + Sync>;
 
-/// Takes what comes from other processes to the member and the handle of this one.
+/// Takes what comes from other processes to the members and the handle of this one.
 pub(super) struct Door {
-    pub(super) links: Arc<Links>,
-    pub(super) me: NodeId,
+    pub(super) links: BTreeMap<ChainId, Arc<Links>>,
     pub(super) host: OnceLock<Host>,
     pub(super) runtime: Handle,
 }
 
 impl Inbox for Door {
-    fn deliver(&self, envelope: Envelope) {
-        self.links.send(self.me, envelope);
+    fn deliver(&self, chain: ChainId, envelope: Envelope) {
+        if let Some(links) = self.links.get(&chain) {
+            links.receive(envelope);
+        }
     }
 
-    fn serve(&self, asked: Asked, patience: Duration, reply: Reply) {
+    fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply) {
         let Some(host) = self.host.get() else {
             return reply.send(&Told::NotHere("the member begins".to_owned()));
         };
-        let work = host(asked);
+        let work = host(chain, asked);
         self.runtime.spawn(async move {
             // Whoever asked has given it up: nobody wants the answer.
             if let Ok(told) = tokio::time::timeout(patience, work).await {
@@ -57,35 +61,26 @@ impl Inbox for Door {
 }
 
 impl Cluster {
-    /// From now on requests of other processes are carried out by `host`.
-    pub(crate) fn serve_others(&self, host: Host) {
-        if let Some(process) = &self.process {
-            // It is set once, by the handle that joins.
-            drop(process.door.host.set(host));
-        }
-    }
-
-    /// Whether a request is for the head, and that is not here.
+    /// Whether a request is to be carried out elsewhere: it is for the head and that is not here,
+    /// or no member here serves.
     pub(crate) fn is_elsewhere(
         &self,
         account: &AccountId,
         request: &Request,
         demand: &Demand,
     ) -> bool {
-        let Some(process) = &self.process else {
-            return false;
-        };
-        let Some(newest) = self.configuration() else {
-            return false;
-        };
-        if newest.head() == process.me {
+        if self.process.is_none() {
             return false;
         }
-        let seat = newest.seat(process.me);
-        let member = self.member(process.me);
-        let (Some(Role::Serving), Some(member)) = (seat.map(|seat| seat.role), member) else {
+        let Some(newest) = self.configuration() else {
+            return self.own().is_none();
+        };
+        let Some(member) = self.serving_here(&newest) else {
             return true;
         };
+        if Some(newest.head()) == self.own() {
+            return false;
+        }
         // What is wrong with it is told here.
         match request.is_write() {
             true => matches!(member.quorum(account, request, demand), Ok(None)),
@@ -96,7 +91,15 @@ impl Cluster {
         }
     }
 
-    /// Hands a request to the head; nothing when the head is here.
+    /// The member that is here, if it serves.
+    fn serving_here(&self, newest: &Configuration) -> Option<Arc<Member>> {
+        let own = self.own()?;
+        let seat = newest.seat(own)?;
+        (seat.role == Role::Serving).then(|| self.member(own))?
+    }
+
+    /// Hands a request to a node that can carry it out, at first the head; nothing when it can be
+    /// carried out here.
     ///
     /// # Errors
     /// In words, why nothing came of it, or why that is not known.
@@ -106,16 +109,24 @@ impl Cluster {
         };
         let end = Instant::now() + REQUEST;
         let mut why = NOBODY.to_owned();
-        while Instant::now() < end {
-            let head = self.configuration().map(|newest| newest.head());
-            let Some(head) = head else {
+        for turn in 0_usize.. {
+            if end <= Instant::now() {
+                break;
+            }
+            let Some(newest) = self.configuration() else {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             };
-            if head == process.me {
+            let to = self.taker(&newest, asked, turn);
+            if Some(to) == self.own() {
                 return Ok(None);
             }
-            match process.peers.forward(head, asked, REQUEST + WAY).await {
+            let patience = REQUEST + WAY;
+            match process
+                .peers()
+                .forward(to, process.chain, asked, patience)
+                .await
+            {
                 Ok(Told::NotHere(reason)) => why = reason,
                 Ok(told) => return Ok(Some(told)),
                 Err(Unheard::Unknown) if !matches!(asked, Asked::Read(..)) => {
@@ -126,5 +137,31 @@ impl Cluster {
             tokio::time::sleep(AGAIN).await;
         }
         Err(why)
+    }
+
+    /// Who is asked next: the head, for what may be its own; of what any serving member can do, one
+    /// after the other, where none is here.
+    fn taker(&self, newest: &Configuration, asked: &Asked, turn: usize) -> NodeId {
+        let is_anyones = match asked {
+            Asked::Read(_, _, demand) => demand.level != level::Level::Barrier,
+            Asked::Write(_, _, demand) => matches!(demand.level, level::Level::Eventual { .. }),
+            Asked::Catalog(_) => false,
+        };
+        if !is_anyones || self.serving_here(newest).is_some() {
+            return newest.head();
+        }
+        let serving: Vec<NodeId> = newest.serving().collect();
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        serving[(first + turn) % serving.len()]
+    }
+
+    /// Whether this process can carry out what another was asked.
+    pub(crate) fn carries_out(&self, asked: &Asked) -> bool {
+        match asked {
+            Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
+                !self.is_elsewhere(account, request, demand)
+            }
+            Asked::Catalog(_) => self.decides(),
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! Each member has its own folder, lock, engine, log and threads; killed, it forgets what a process
 //! that is killed forgets.
 //!
-//! A member of a cluster of processes is such a cluster too, of which one member is here
+//! A chain of a cluster of processes is such a cluster too, of which one member is here, or none
 //! (`process.rs`).
 
 mod controller;
@@ -48,7 +48,7 @@ use crate::status::{Health, OpenError};
 
 pub use controller::Event;
 use links::Links;
-pub use process::{ProcessSettings, new_cluster};
+pub use process::{Plan, ProcessSettings, new_cluster, places};
 
 use process::Process;
 use session::Session;
@@ -138,7 +138,7 @@ pub struct Cluster {
     /// Who hears of what happens.
     tell: Box<dyn Fn(Event) + Send + Sync>,
     /// Last, so that the folder is held until everything else is gone.
-    _lock: FolderLock,
+    _lock: Option<FolderLock>,
 }
 
 impl Cluster {
@@ -176,7 +176,7 @@ impl Cluster {
             links,
             process: None,
         };
-        let cluster = Self::assemble(parts, lock, tell);
+        let cluster = Self::assemble(parts, Some(lock), tell);
         let mut damage = None;
         for slot in &cluster.slots {
             match cluster.start(slot) {
@@ -198,7 +198,7 @@ impl Cluster {
 
     fn assemble(
         parts: Parts,
-        lock: FolderLock,
+        lock: Option<FolderLock>,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Arc<Self> {
         let slots = parts.folders.into_iter().map(|folder| Slot {
@@ -246,9 +246,6 @@ impl Cluster {
             if let Some(life) = self.stop(slot, Member::close) {
                 self.coordinator.close(life);
             }
-        }
-        if let Some(process) = &self.process {
-            process.close();
         }
     }
 
@@ -381,9 +378,22 @@ impl Cluster {
         }
     }
 
-    /// Whether members of other processes belong to it.
-    pub(crate) fn is_spread(&self) -> bool {
-        self.process.is_some()
+    /// Whether it has, or had, a member here.
+    pub(crate) fn is_here(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    /// A member that runs here, whatever it can do.
+    pub(crate) fn any(&self) -> Option<Arc<Member>> {
+        let members = self.slots.iter().map(|slot| slot.running.read());
+        let mut running = members.filter_map(|running| Some(running.as_ref()?.member.clone()));
+        running.next()
+    }
+
+    /// The number of the member that is here, where the others are in other processes.
+    fn own(&self) -> Option<NodeId> {
+        let slot = self.slots.first()?;
+        *slot.node.lock()
     }
 
     /// Whether the head is here.

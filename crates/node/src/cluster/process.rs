@@ -1,34 +1,46 @@
-//! One member of a cluster of processes: its coordinator is ZooKeeper, its way to the others the
-//! network. All else is as with members of one process, of which there is one here.
+//! A process of a cluster, with its members of several chains: their coordinator is ZooKeeper,
+//! their way to others the network. All else is as with members of one process, of which each
+//! chain has at most one here.
+//!
+//! Each member has threads, a log and an engine of its own: a thread waits for the disk most of its
+//! time, so chains that share one would wait for each other's syncs, and one that is filled or
+//! swept would hold up all. What they share is the session, with its ping, and the connections.
 //!
 //! Invariants:
-//! - P1 a process serves nothing before the coordinator gave its disk a session, under its name.
-//! - P2 its session ends, in order, after its member.
+//! - P1 a process serves nothing before the coordinator gave its disks sessions, under its name.
+//! - P2 its session ends, in order, after its members.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fader_chain::{DiskId, Identity, Incarnation, NodeId, Wiring};
+use fader_chain::placement::{Places, Wish, place};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Wiring};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::forward::Door;
-use super::{Cluster, ClusterSettings, Event, Links, Parts};
+use super::forward::{Door, Host};
+use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{
-    ClusterRecord, Coordinator, CoordinatorError, Present, ZooKeeperCoordinator, ZooKeeperSettings,
+    ClusterRecord, Coordinator, CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings,
 };
 use crate::disk::{Disk, RealDisk};
 use crate::lock::FolderLock;
 use crate::member::{Folder, random_incarnation};
-use crate::peer::{ClusterKey, Outbox, Peer, Peers};
+use crate::peer::{ClusterKey, Peer, Peers};
 use crate::seal::{self, Seal};
 use crate::settings::Settings;
 use crate::status::OpenError;
 
-/// The member's folder, in that of the process.
-pub(crate) const FOLDER: &str = "member";
+/// The members' folders, by the numbers of their chains, in that of the process.
+pub(crate) const FOLDER: &str = "chains";
+/// What the folder of the only member was called when there was one chain.
+const FOLDER_OF_ONE: &str = "member";
+/// The file with the name of the node's own disk.
+const NODE_FILE: &str = "node";
+const NODE_FILE_NEW: &str = "node.new";
 /// How often a coordinator that cannot be asked is asked again, and how often that is told.
 const AGAIN: Duration = Duration::from_millis(500);
 const TELL: Duration = Duration::from_secs(10);
@@ -36,36 +48,59 @@ const TELL: Duration = Duration::from_secs(10);
 /// What a process needs to be a member of a cluster.
 #[derive(Clone, Debug)]
 pub struct ProcessSettings {
-    /// Its name, one of those that the cluster was made with.
+    /// The node's name, one of those that the cluster was made with.
     pub name: String,
-    /// Where other members reach it.
+    /// Where other nodes reach it.
     pub peer_listen: SocketAddr,
     /// By which members know each other.
     pub key: ClusterKey,
     /// Where the cluster is kept.
     pub zookeeper: ZooKeeperSettings,
-    /// The member's numbers.
+    /// The numbers of each member; the cache is that of all.
     pub member: Settings,
 }
 
-/// What a cluster of that many members is made with.
+/// What a cluster is to be made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The names of its nodes, each with its zone.
+    pub nodes: Vec<(String, String)>,
+    /// How many chains it is to have beside the system chain.
+    pub chains: u32,
+    /// How those are placed.
+    pub wish: Wish,
+    /// How entries travel.
+    pub wiring: Wiring,
+    /// How long a node that is not heard of counts as alive.
+    pub session: Duration,
+}
+
+/// What a cluster is made with.
 ///
 /// # Errors
 /// [`std::io::Error`] when the system has no randomness.
-pub fn new_cluster(
-    key: &ClusterKey,
-    members: Vec<String>,
-    wiring: Wiring,
-    session: Duration,
-) -> std::io::Result<ClusterRecord> {
+pub fn new_cluster(key: &ClusterKey, plan: Plan) -> std::io::Result<ClusterRecord> {
     let Incarnation(id) = random_incarnation().map_err(std::io::Error::other)?;
+    let (members, zones) = plan.nodes.into_iter().unzip();
     Ok(ClusterRecord {
         id,
-        session,
-        wiring,
+        session: plan.session,
+        wiring: plan.wiring,
         key_check: key_check(key, id),
         members,
+        zones,
+        chains: plan.chains,
+        wish: plan.wish,
     })
+}
+
+/// Where the members of a cluster's chains are: those of the system chain on every node, for all
+/// ask it for keys and collections.
+pub fn places(cluster: &ClusterRecord) -> Places {
+    let (system, data) = (ChainId::SYSTEM, &cluster.chains()[1..]);
+    let mut places = place(&cluster.sites(), data, &cluster.wish, &Places::new());
+    places.insert(system, cluster.members.clone());
+    places
 }
 
 fn key_check(key: &ClusterKey, cluster: u128) -> [u8; 16] {
@@ -73,150 +108,245 @@ fn key_check(key: &ClusterKey, cluster: u128) -> [u8; 16] {
     std::array::from_fn(|at| derived[at])
 }
 
-/// What only a member of a cluster of processes has.
-pub(super) struct Process {
+/// What the members of one process share.
+pub(crate) struct Home {
+    name: String,
     coordinator: Arc<ZooKeeperCoordinator>,
-    pub(super) peers: Arc<Peers>,
-    pub(super) door: Arc<Door>,
-    pub(super) me: NodeId,
+    peers: Arc<Peers>,
+    door: Arc<Door>,
+    places: Places,
     /// Names that were heard of: they outlive sessions.
     names: Mutex<BTreeMap<NodeId, String>>,
+    /// Last, so that the folder is held until everything else is gone.
+    _lock: FolderLock,
 }
 
-impl Process {
+impl Home {
     /// Hears who is there, and where.
     pub(super) fn look(&self) {
         let present = self.coordinator.present();
         let mut names = self.names.lock();
-        names.extend(present.iter().map(|it| (it.identity.node, it.name.clone())));
+        let mut homes = BTreeMap::new();
+        for it in &present {
+            for (_, member) in &it.members {
+                names.insert(member.node, it.name.clone());
+                homes.insert(member.node, it.identity.node);
+            }
+        }
         drop(names);
-        // Of two lives on one disk the later one, which has the disk's lock.
+        self.peers.house(homes);
+        // Of two runs of one node the later one, which has the folder's lock.
         let peers = present.iter().filter_map(|it| {
             let address = it.address.parse().ok()?;
             let disk = it.identity.disk;
             Some((it.identity.node, Peer { address, disk }))
         });
         if let Err(error) = self.peers.know(peers.collect()) {
-            tracing::warn!(%error, "a member is not called yet");
+            tracing::warn!(%error, "a node is not called yet");
         }
     }
 
-    /// The first members: when all that the cluster was made with are there, once each, in that
-    /// order.
-    pub(super) fn first_members(&self) -> Option<Vec<Identity>> {
-        let present = self.coordinator.present();
-        let cluster = self.coordinator.cluster();
-        if present.len() != cluster.members.len() {
-            return None;
+    /// From now on requests of other processes are carried out by `host`.
+    pub(crate) fn serve_others(&self, host: Host) {
+        // It is set once, by the handle that joins.
+        drop(self.door.host.set(host));
+    }
+
+    /// Ends the connections, when all members have ended.
+    pub(crate) fn close(&self) {
+        self.peers.close();
+    }
+}
+
+/// What only a chain of a cluster of processes has.
+pub(super) struct Process {
+    pub(super) home: Arc<Home>,
+    pub(super) chain: ChainId,
+}
+
+impl Process {
+    /// Hears who is there: one chain does it for all.
+    pub(super) fn look(&self) {
+        if self.chain == ChainId::SYSTEM {
+            self.home.look();
         }
+    }
+
+    /// The connections to other nodes.
+    pub(super) fn peers(&self) -> &Peers {
+        &self.home.peers
+    }
+
+    /// The name of this process's node.
+    pub(super) fn own_name(&self) -> &str {
+        &self.home.name
+    }
+
+    /// The nodes that have a member of the chain, head first.
+    pub(super) fn places(&self) -> &[String] {
+        let places = self.home.places.get(&self.chain);
+        places.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The first members: when all that the chain is placed with are there, in that order.
+    pub(super) fn first_members(&self) -> Option<Vec<Identity>> {
+        let present = self.home.coordinator.present();
         let of = |name: &String| -> Option<Identity> {
-            let found = present.iter().find(|it: &&Present| it.name == *name)?;
-            Some(found.identity)
+            let mut lives = present.iter().filter(|it| it.name == *name);
+            match (lives.next(), lives.next()) {
+                (Some(only), None) => only.member(self.chain),
+                _ => None,
+            }
         };
-        cluster.members.iter().map(of).collect()
+        self.places().iter().map(of).collect()
     }
 
     pub(super) fn name(&self, node: NodeId) -> String {
-        let names = self.names.lock();
+        let names = self.home.names.lock();
         names
             .get(&node)
             .cloned()
             .unwrap_or_else(|| node.to_string())
     }
-
-    pub(super) fn close(&self) {
-        self.peers.close();
-    }
 }
 
-impl Cluster {
-    /// Joins the cluster, waiting for its coordinator. Requests of other processes are carried out
-    /// on `runtime`; `tell` hears of what happens.
-    ///
-    /// # Errors
-    /// [`OpenError`].
-    pub(crate) fn join(
-        settings: ProcessSettings,
-        runtime: Handle,
-        tell: impl Fn(Event) + Send + Sync + 'static,
-    ) -> Result<(Seal, Arc<Cluster>), OpenError> {
-        let lock = take_folder(&settings.member)?;
-        let listening = |source| OpenError::Io {
-            context: format!("listening for members on {}", settings.peer_listen),
-            source,
-        };
-        let listener = TcpListener::bind(settings.peer_listen).map_err(listening)?;
-        let address = listener.local_addr().map_err(listening)?;
-        let coordinator = patiently(|| {
-            let address = address.to_string();
-            ZooKeeperCoordinator::join(&settings.zookeeper, &settings.name, &address)
-        })?;
-        let coordinator = Arc::new(coordinator);
-        let cluster = coordinator.cluster().clone();
-        if key_check(&settings.key, cluster.id) != cluster.key_check {
-            return Err(OpenError::Refused(
-                "the cluster key is not that of the cluster: copy the file that \
-                 `fader cluster init` wrote"
-                    .to_owned(),
-            ));
-        }
-        let seal = Seal::of_cluster(&settings.key, cluster.id);
+/// What joining comes to: what seals, what members share, and all chains by number.
+pub(crate) struct Joined {
+    pub(crate) seal: Seal,
+    pub(crate) home: Arc<Home>,
+    pub(crate) chains: Vec<Arc<Cluster>>,
+}
+
+/// Joins the cluster, waiting for its coordinator. Requests of other processes are carried out on
+/// `runtime`; `tell` hears of what happens.
+///
+/// # Errors
+/// [`OpenError`].
+pub(crate) fn join(
+    settings: ProcessSettings,
+    runtime: Handle,
+    tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
+) -> Result<Joined, OpenError> {
+    let lock = take_folder(&settings.member)?;
+    let listening = |source| OpenError::Io {
+        context: format!("listening for nodes on {}", settings.peer_listen),
+        source,
+    };
+    let listener = TcpListener::bind(settings.peer_listen).map_err(listening)?;
+    let address = listener.local_addr().map_err(listening)?;
+    let coordinator = patiently(|| {
+        let address = address.to_string();
+        ZooKeeperCoordinator::join(&settings.zookeeper, &settings.name, &address)
+    })?;
+    let coordinator = Arc::new(coordinator);
+    let cluster = coordinator.cluster().clone();
+    if key_check(&settings.key, cluster.id) != cluster.key_check {
+        return Err(OpenError::Refused(
+            "the cluster key is not that of the cluster: copy the file that \
+             `fader cluster init` wrote"
+                .to_owned(),
+        ));
+    }
+    let seal = Seal::of_cluster(&settings.key, cluster.id);
+    let disk = node_disk(&settings.member.data)?;
+    let me = patiently(|| coordinator.enter(disk))?;
+    let chains = cluster.chains();
+    let door = Arc::new(Door {
+        links: chains
+            .iter()
+            .map(|chain| (*chain, Arc::default()))
+            .collect(),
+        host: OnceLock::new(),
+        runtime,
+    });
+    let starting = |source| OpenError::Io {
+        context: "starting to listen for nodes".to_owned(),
+        source,
+    };
+    let peers =
+        Peers::start(listener, me, cluster.id, settings.key, door.clone()).map_err(starting)?;
+    let home = Arc::new(Home {
+        name: settings.name,
+        coordinator,
+        peers,
+        door,
+        places: places(&cluster),
+        names: Mutex::default(),
+        _lock: lock,
+    });
+    let tell = Arc::new(tell);
+    let chains = chains.into_iter().map(|chain| {
+        let tell = tell.clone();
+        host(&home, chain, &settings.member, move |event| {
+            tell(chain, event)
+        })
+    });
+    let chains: Vec<Arc<Cluster>> = chains.collect::<Result<_, _>>()?;
+    for chain in &chains {
+        chain.control()?;
+    }
+    Ok(Joined { seal, home, chains })
+}
+
+/// Begins to take part in a chain: with a member, if it is to have one here.
+fn host(
+    home: &Arc<Home>,
+    chain: ChainId,
+    member: &Settings,
+    tell: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<Arc<Cluster>, OpenError> {
+    let process = Process {
+        home: home.clone(),
+        chain,
+    };
+    let is_here = |names: &&Vec<String>| names.contains(&home.name);
+    let count = home.places.values().filter(is_here).count().max(1);
+    let settings = Settings {
+        cache_bytes: member.cache_bytes / count as u64,
+        ..member.clone()
+    };
+    let folder = member.data.join(FOLDER).join(chain.0.to_string());
+    let coordinator = home.coordinator.chain(chain);
+    let has_member = process.places().contains(&home.name);
+    let parts = Parts {
+        settings: ClusterSettings {
+            size: process.places().len(),
+            wiring: home.coordinator.cluster().wiring,
+            session: home.coordinator.cluster().session,
+            delay: Duration::ZERO,
+            member: settings,
+        },
+        links: home.door.links[&chain].clone(),
+        outbox: home.peers.way(chain),
+        folders: has_member.then_some(folder).into_iter().collect(),
+        coordinator: Arc::new(coordinator.clone()),
+        process: Some(process),
+    };
+    let cluster = Cluster::assemble(parts, None, tell);
+    if let [slot] = &cluster.slots[..] {
         let folder = Folder::open(Settings {
-            data: settings.member.data.join(FOLDER),
-            ..settings.member.clone()
+            data: slot.folder.clone(),
+            ..cluster.settings.member.clone()
         })?;
         let me = begin(&coordinator, folder.disk(), folder.epoch())?;
-        let links = Arc::new(Links::default());
-        let door = Arc::new(Door {
-            links: links.clone(),
-            me: me.node,
-            host: OnceLock::new(),
-            runtime,
-        });
         let starting = |source| OpenError::Io {
-            context: "starting the member".to_owned(),
+            context: format!("starting the member of {chain}"),
             source,
         };
-        let peers =
-            Peers::start(listener, me, cluster.id, settings.key, door.clone()).map_err(starting)?;
-        let parts = Parts {
-            settings: ClusterSettings {
-                size: cluster.members.len(),
-                wiring: cluster.wiring,
-                session: cluster.session,
-                delay: Duration::ZERO,
-                member: settings.member,
-            },
-            coordinator: coordinator.clone(),
-            links,
-            outbox: peers.clone() as Arc<dyn Outbox>,
-            folders: vec![folder.data().to_owned()],
-            process: Some(Process {
-                coordinator,
-                peers,
-                door,
-                me: me.node,
-                names: Mutex::default(),
-            }),
-        };
-        let cluster = Self::assemble(parts, lock, tell);
-        let slot = &cluster.slots[0];
         let running = cluster.live(folder, me, &starting)?;
         *slot.running.write() = Some(running);
         *slot.node.lock() = Some(me.node);
-        cluster.control()?;
-        Ok((seal, cluster))
     }
+    Ok(cluster)
 }
 
 fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
     let data = &member.data;
-    RealDisk
-        .create_folder(data)
-        .map_err(|source| OpenError::Io {
-            context: format!("creating {}", data.display()),
-            source,
-        })?;
+    let creating = |source| OpenError::Io {
+        context: format!("creating {}", data.display()),
+        source,
+    };
+    RealDisk.create_folder(data).map_err(creating)?;
     if data.join("log").exists() {
         return Err(OpenError::InCompany(format!(
             "{} is the folder of a node that is alone: a member of a cluster begins with an empty \
@@ -224,15 +354,45 @@ fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
             data.display()
         )));
     }
-    FolderLock::take(data)
+    let lock = FolderLock::take(data)?;
+    let chains = data.join(FOLDER);
+    RealDisk.create_folder(&chains).map_err(creating)?;
+    // There was one chain, and this was its member.
+    let (old, new) = (data.join(FOLDER_OF_ONE), chains.join("0"));
+    if old.exists() && !new.exists() {
+        std::fs::rename(&old, &new).map_err(creating)?;
+    }
+    Ok(lock)
+}
+
+/// Whether a folder is that of a process of a cluster.
+pub(crate) fn is_its_folder(data: &Path) -> bool {
+    data.join(FOLDER).exists() || data.join(FOLDER_OF_ONE).exists()
+}
+
+/// The name of the node's own disk, chosen when its folder was new. Nothing is lost with it: a node
+/// whose file is gone gets another number, and its members keep theirs.
+fn node_disk(data: &Path) -> Result<DiskId, OpenError> {
+    let path = data.join(NODE_FILE);
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Ok(disk) = u128::from_str_radix(text.trim(), 16) {
+        return Ok(DiskId(disk));
+    }
+    let made = || -> std::io::Result<DiskId> {
+        let Incarnation(disk) = random_incarnation().map_err(std::io::Error::other)?;
+        let new: PathBuf = data.join(NODE_FILE_NEW);
+        std::fs::write(&new, format!("{disk:032x}\n"))?;
+        std::fs::rename(&new, &path)?;
+        Ok(DiskId(disk))
+    };
+    made().map_err(|source| OpenError::Io {
+        context: format!("writing {}", path.display()),
+        source,
+    })
 }
 
 /// A session for the first life on the disk.
-fn begin(
-    coordinator: &ZooKeeperCoordinator,
-    disk: DiskId,
-    epoch: u64,
-) -> Result<Identity, OpenError> {
+fn begin(coordinator: &dyn Coordinator, disk: DiskId, epoch: u64) -> Result<Identity, OpenError> {
     patiently(|| {
         let incarnation = random_incarnation()
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;

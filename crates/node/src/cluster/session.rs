@@ -15,8 +15,7 @@ use fader_chain::{Identity, Report};
 
 use super::links::Links;
 use crate::chain_thread::{Job, Notice};
-use crate::clock::monotonic_ms;
-use crate::coordinator::{Coordinator, CoordinatorError, lease};
+use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
 use crate::member::{Shared, random_incarnation};
 
 /// How often a member pings in the time of a session.
@@ -94,9 +93,8 @@ impl Session {
     }
 
     fn ping(&mut self) {
-        let sent = monotonic_ms();
         match self.coordinator.ping(self.me) {
-            Ok(()) => {
+            Ok(Pinged(sent)) => {
                 let lease = lease(self.coordinator.session());
                 self.send(Job::Lease(sent + lease.as_millis() as u64));
             }

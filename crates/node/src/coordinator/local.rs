@@ -26,7 +26,8 @@ use fader_chain::{
 };
 use parking_lot::{Condvar, Mutex};
 
-use super::{Coordinator, CoordinatorError};
+use super::{Coordinator, CoordinatorError, Pinged};
+use crate::clock::monotonic_ms;
 use crate::configuration;
 use crate::disk::{self, Disk, SyncSite};
 use crate::status::OpenError;
@@ -185,13 +186,14 @@ impl Coordinator for LocalCoordinator {
         Ok(member)
     }
 
-    fn ping(&self, member: Identity) -> Result<(), CoordinatorError> {
+    fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
+        let pinged_at = Pinged(monotonic_ms());
         let mut state = self.state.lock();
         state.end_sessions(self.session);
         match state.sessions.get_mut(&member) {
             Some(pinged) => {
                 *pinged = Instant::now();
-                Ok(())
+                Ok(pinged_at)
             }
             None => Err(CoordinatorError::SessionOver),
         }

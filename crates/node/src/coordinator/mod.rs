@@ -17,7 +17,9 @@ use fader_chain::controller::Reports;
 use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report};
 
 pub use local::LocalCoordinator;
-pub use zookeeper::{ClusterRecord, Present, Standing, ZooKeeperCoordinator, ZooKeeperSettings};
+pub use zookeeper::{
+    ChainCoordinator, ClusterRecord, Present, Standing, ZooKeeperCoordinator, ZooKeeperSettings,
+};
 
 /// S: how long after its last ping a session is over (FN-2), where nothing else is said.
 pub const SESSION: Duration = Duration::from_secs(2);
@@ -27,6 +29,10 @@ pub const SESSION: Duration = Duration::from_secs(2);
 pub(crate) fn lease(session: Duration) -> Duration {
     session / 2 * 999 / 1000
 }
+
+/// When a ping was sent that was acknowledged: milliseconds of the clock by which leases end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pinged(pub u64);
 
 /// Why the coordinator did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,11 +81,13 @@ pub trait Coordinator: Send + Sync {
         epoch: u64,
     ) -> Result<Identity, CoordinatorError>;
 
-    /// Says that a life goes on. Its session ends no earlier than S after this (C3).
+    /// Says that a life goes on, and when that was said, by the clock of leases: its session ends
+    /// no earlier than S after (C3). Where one ping says it of several lives, it may have been said
+    /// before this was called.
     ///
     /// # Errors
     /// [`CoordinatorError::SessionOver`].
-    fn ping(&self, member: Identity) -> Result<(), CoordinatorError>;
+    fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError>;
 
     /// Ends a session of a life that answers nobody any more.
     fn close(&self, member: Identity);

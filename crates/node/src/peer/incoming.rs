@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Envelope, NodeId, Reader};
+use fader_chain::{ChainId, DecodeError, Envelope, NodeId, Reader};
 use fader_services::forward::{Asked, Told};
 use parking_lot::Mutex;
 
@@ -176,18 +176,23 @@ fn take(
     let mut reader = Reader::new(body);
     match reader.byte()? {
         KIND_ENVELOPE => {
+            let chain = ChainId(reader.varint_u32()?);
             let envelope = Envelope::decode(reader.rest())?;
-            if envelope.from != node {
+            let home = common.home(envelope.from);
+            if home == node {
+                common.inbox.deliver(chain, envelope);
+            } else if home != envelope.from || common.directory.read().contains_key(&home) {
                 return Err(PeerError::Impostor);
             }
-            common.inbox.deliver(envelope);
+            // A member that is not known yet says it again.
         }
         KIND_REQUEST => {
+            let chain = ChainId(reader.varint_u32()?);
             let (number, patience) = (reader.varint()?, reader.varint()?);
             let asked = Asked::decode(reader.rest())?;
             let reply = Reply::new(number, common.outgoing(node));
             let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
-            common.inbox.serve(asked, patience, reply);
+            common.inbox.serve(chain, asked, patience, reply);
         }
         KIND_ANSWER => {
             let number = reader.varint()?;

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{DiskId, Envelope, Identity, NodeId};
+use fader_chain::{ChainId, DiskId, Envelope, Identity, NodeId};
 use fader_services::forward::{Asked, Told};
 use parking_lot::{Mutex, RwLock};
 
@@ -55,10 +55,10 @@ pub(crate) trait Outbox: Send + Sync {
 /// Who takes what comes from other nodes. It is called on the thread of a connection, which reads
 /// nothing more until it returns.
 pub trait Inbox: Send + Sync {
-    /// What a member says. It may be lost.
-    fn deliver(&self, envelope: Envelope);
-    /// A client's request that another node handed on, and how long that node waits.
-    fn serve(&self, asked: Asked, patience: Duration, reply: Reply);
+    /// What a member of a chain says. It may be lost.
+    fn deliver(&self, chain: ChainId, envelope: Envelope);
+    /// A client's request to a chain that another node handed on, and how long that node waits.
+    fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply);
 }
 
 /// What the coordinator knows of a node.
@@ -104,6 +104,8 @@ struct Common {
     me: Me,
     inbox: Arc<dyn Inbox>,
     directory: RwLock<BTreeMap<NodeId, Peer>>,
+    /// The nodes of members that have numbers of their own.
+    homes: RwLock<BTreeMap<NodeId, NodeId>>,
     outgoing: RwLock<BTreeMap<NodeId, Arc<Outgoing>>>,
     traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
     unknown: Unknown,
@@ -121,6 +123,12 @@ impl Common {
 
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// The node on which a member is: its own number is that of a node without several members.
+    fn home(&self, member: NodeId) -> NodeId {
+        let homes = self.homes.read();
+        homes.get(&member).copied().unwrap_or(member)
     }
 
     fn outgoing(&self, node: NodeId) -> Option<Arc<Outgoing>> {
@@ -161,6 +169,7 @@ impl Peers {
             me,
             inbox,
             directory: RwLock::default(),
+            homes: RwLock::default(),
             outgoing: RwLock::default(),
             traffic: Mutex::default(),
             unknown: Unknown::default(),
@@ -214,30 +223,44 @@ impl Peers {
         Ok(())
     }
 
-    /// Sends what a member says; it may be lost.
-    pub fn send(&self, to: NodeId, envelope: Envelope) {
-        if let Some(outgoing) = self.common.outgoing.read().get(&to) {
-            outgoing.send(Letter::Envelope(envelope));
+    /// These members are on those nodes, from now on.
+    pub fn house(&self, homes: BTreeMap<NodeId, NodeId>) {
+        *self.common.homes.write() = homes;
+    }
+
+    /// Sends what a member of a chain says; it may be lost.
+    pub fn send(&self, to: NodeId, chain: ChainId, envelope: Envelope) {
+        let home = self.common.home(to);
+        if let Some(outgoing) = self.common.outgoing.read().get(&home) {
+            outgoing.send(Letter::Envelope(chain, envelope));
         }
     }
 
-    /// Hands a request to another node, and waits for what comes of it.
+    /// The way to the other members of a chain.
+    pub(crate) fn way(self: &Arc<Self>, chain: ChainId) -> Arc<dyn Outbox> {
+        let peers = self.clone();
+        Arc::new(Way { peers, chain })
+    }
+
+    /// Hands a request to the node of another member of a chain, and waits for what comes of it.
     ///
     /// # Errors
     /// [`Unheard`]: whether the other node may have done it.
     pub async fn forward(
         &self,
-        node: NodeId,
+        member: NodeId,
+        chain: ChainId,
         asked: &Asked,
         patience: Duration,
     ) -> Result<Told, Unheard> {
+        let node = self.common.home(member);
         let outgoing = self.common.outgoing(node).ok_or(Unheard::Untouched)?;
         if !outgoing.is_connected() {
             return Err(Unheard::Untouched);
         }
         let (number, told) = self.common.asks.begin(node).ok_or(Unheard::Untouched)?;
         let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        if !outgoing.send(Letter::Request(number, millis, asked.encode())) {
+        if !outgoing.send(Letter::Request(chain, number, millis, asked.encode())) {
             return Err(Unheard::Untouched);
         }
         match tokio::time::timeout(patience, told).await {
@@ -291,9 +314,15 @@ impl Peers {
     }
 }
 
-impl Outbox for Peers {
+/// The way to the other members of one chain.
+struct Way {
+    peers: Arc<Peers>,
+    chain: ChainId,
+}
+
+impl Outbox for Way {
     fn send(&self, to: NodeId, envelope: Envelope) {
-        Peers::send(self, to, envelope);
+        self.peers.send(to, self.chain, envelope);
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{Envelope, Message, NodeId, put_varint};
+use fader_chain::{ChainId, Envelope, Message, NodeId, put_varint};
 use parking_lot::{Condvar, Mutex};
 use rand::RngExt;
 use rustix::net::RecvFlags;
@@ -52,26 +52,28 @@ pub(super) const KIND_ANSWER: u8 = 3;
 
 /// What goes to another node.
 pub(super) enum Letter {
-    /// What a member says.
-    Envelope(Envelope),
-    /// What a client asks, under the asker's number, and how many milliseconds it waits.
-    Request(u64, u64, Bytes),
+    /// What a member of a chain says.
+    Envelope(ChainId, Envelope),
+    /// What a client asks of a chain, under the asker's number, and how many milliseconds it waits.
+    Request(ChainId, u64, u64, Bytes),
     /// What comes of it.
     Answer(u64, Bytes),
 }
 
 /// ```text
-/// body := 1 envelope | 2 number patience_ms asked | 3 number told
+/// body := 1 chain envelope | 2 chain number patience_ms asked | 3 number told
 /// ```
 impl Letter {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Letter::Envelope(envelope) => {
+            Letter::Envelope(chain, envelope) => {
                 out.push(KIND_ENVELOPE);
+                put_varint(out, u64::from(chain.0));
                 envelope.encode(out);
             }
-            Letter::Request(number, patience, asked) => {
+            Letter::Request(chain, number, patience, asked) => {
                 out.push(KIND_REQUEST);
+                put_varint(out, u64::from(chain.0));
                 put_varint(out, *number);
                 put_varint(out, *patience);
                 out.extend_from_slice(asked);
@@ -87,7 +89,7 @@ impl Letter {
     /// Whether it must arrive in its place: an entry that comes before its predecessor is sent
     /// again.
     fn keeps_order(&self) -> bool {
-        let Letter::Envelope(envelope) = self else {
+        let Letter::Envelope(_, envelope) = self else {
             return false;
         };
         matches!(

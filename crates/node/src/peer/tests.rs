@@ -17,6 +17,7 @@ use super::*;
 /// Longer than anything here takes on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CLUSTER: u128 = 7;
+const CHAIN: ChainId = ChainId(300);
 
 fn identity(node: u32) -> Identity {
     Identity {
@@ -28,16 +29,17 @@ fn identity(node: u32) -> Identity {
 
 /// Hands on what comes; answers reads with the domain that they name. Writes it keeps to itself.
 struct Heard {
-    envelopes: Mutex<Sender<Envelope>>,
+    envelopes: Mutex<Sender<(ChainId, Envelope)>>,
     kept: Mutex<Vec<Reply>>,
 }
 
 impl Inbox for Heard {
-    fn deliver(&self, envelope: Envelope) {
-        drop(self.envelopes.lock().send(envelope));
+    fn deliver(&self, chain: ChainId, envelope: Envelope) {
+        drop(self.envelopes.lock().send((chain, envelope)));
     }
 
-    fn serve(&self, asked: Asked, _: Duration, reply: Reply) {
+    fn serve(&self, chain: ChainId, asked: Asked, _: Duration, reply: Reply) {
+        assert_eq!(chain, CHAIN);
         match asked {
             Asked::Read(_, request, _) => reply.send(&named(request.domain().unwrap())),
             _ => self.kept.lock().push(reply),
@@ -68,7 +70,7 @@ fn write() -> Asked {
 
 struct Node {
     peers: Arc<Peers>,
-    heard: Receiver<Envelope>,
+    heard: Receiver<(ChainId, Envelope)>,
 }
 
 fn node(number: u32, key: &ClusterKey) -> Node {
@@ -102,7 +104,8 @@ impl Node {
 
     #[track_caller]
     fn hears(&self, envelope: &Envelope) {
-        assert_eq!(self.heard.recv_timeout(PATIENCE).as_ref(), Ok(envelope));
+        let heard = self.heard.recv_timeout(PATIENCE);
+        assert_eq!(heard, Ok((CHAIN, envelope.clone())));
     }
 }
 
@@ -167,8 +170,8 @@ fn offer(from: u32, size: usize) -> Envelope {
 fn what_one_says_the_other_hears_in_order() {
     let (_, one, two) = two();
     for index in 0..1000 {
-        one.peers.send(NodeId(2), confirm(1, index));
-        two.peers.send(NodeId(1), confirm(2, index));
+        one.peers.send(NodeId(2), CHAIN, confirm(1, index));
+        two.peers.send(NodeId(1), CHAIN, confirm(2, index));
     }
     for index in 0..1000 {
         two.hears(&confirm(1, index));
@@ -183,13 +186,13 @@ fn what_one_says_the_other_hears_in_order() {
 fn a_long_message_arrives_and_holds_up_nobody_for_good() {
     let (_, one, two) = two();
     let long = offer(1, 20 << 20);
-    one.peers.send(NodeId(2), long.clone());
+    one.peers.send(NodeId(2), CHAIN, long.clone());
     let mut came = Vec::new();
     for index in 0..100 {
-        one.peers.send(NodeId(2), confirm(1, index));
+        one.peers.send(NodeId(2), CHAIN, confirm(1, index));
     }
     for _ in 0..101 {
-        came.push(two.heard.recv_timeout(PATIENCE).unwrap());
+        came.push(two.heard.recv_timeout(PATIENCE).unwrap().1);
     }
     let (longs, short): (Vec<_>, Vec<_>) = came.into_iter().partition(|it| *it == long);
     assert_eq!(longs.len(), 1);
@@ -202,8 +205,9 @@ fn a_long_message_arrives_and_holds_up_nobody_for_good() {
 #[test]
 fn what_is_too_long_is_lost_alone() {
     let (_, one, two) = two();
-    one.peers.send(NodeId(2), offer(1, record::MESSAGE_MAX));
-    one.peers.send(NodeId(2), confirm(1, 1));
+    one.peers
+        .send(NodeId(2), CHAIN, offer(1, record::MESSAGE_MAX));
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
     two.hears(&confirm(1, 1));
     assert_eq!(one.peers.counters()[&NodeId(2)].lost, 1);
 }
@@ -220,7 +224,7 @@ fn o1_what_waits_for_nobody_is_bounded_and_lost() {
     };
     one.peers.know([(NodeId(2), peer)].into()).unwrap();
     for index in 0..20_000 {
-        one.peers.send(NodeId(2), confirm(1, index));
+        one.peers.send(NodeId(2), CHAIN, confirm(1, index));
     }
     assert!(one.peers.counters()[&NodeId(2)].lost >= 10_000);
 }
@@ -236,10 +240,10 @@ fn a_connection_that_is_cut_comes_back() {
             one.peers.counters()[&NodeId(2)].connections > before
         });
         eventually(|| {
-            one.peers.send(NodeId(2), confirm(1, round));
+            one.peers.send(NodeId(2), CHAIN, confirm(1, round));
             two.heard
                 .try_recv()
-                .is_ok_and(|heard| heard == confirm(1, round))
+                .is_ok_and(|heard| heard.1 == confirm(1, round))
         });
     }
 }
@@ -258,7 +262,7 @@ fn who_is_no_member_any_more_is_cut_and_refused() {
     assert_eq!(forward(&one.peers, &write()), Err(Unheard::Untouched));
     know(&[&one, &two]);
     one.reaches(&two);
-    one.peers.send(NodeId(2), confirm(1, 1));
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
     two.hears(&confirm(1, 1));
 }
 
@@ -271,7 +275,7 @@ fn a_node_is_followed_to_another_address() {
     assert_eq!(two.peer().disk, disk);
     know(&[&one, &two]);
     one.reaches(&two);
-    one.peers.send(NodeId(2), confirm(1, 1));
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
     two.hears(&confirm(1, 1));
 }
 
@@ -285,7 +289,32 @@ fn forward_within(one: &Peers, asked: &Asked, patience: Duration) -> Result<Told
         .enable_time()
         .build()
         .unwrap();
-    runtime.block_on(one.forward(NodeId(2), asked, patience))
+    runtime.block_on(one.forward(NodeId(2), CHAIN, asked, patience))
+}
+
+#[test]
+fn members_are_reached_where_they_are() {
+    let (_, one, two) = two();
+    let homes = BTreeMap::from([(NodeId(10), NodeId(1)), (NodeId(20), NodeId(2))]);
+    one.peers.house(homes.clone());
+    // Who speaks is not known yet: it says it again.
+    one.peers.send(NodeId(20), CHAIN, confirm(10, 1));
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 2));
+    two.hears(&confirm(1, 2));
+    two.peers.house(homes);
+    one.peers.send(NodeId(20), CHAIN, confirm(10, 3));
+    two.hears(&confirm(10, 3));
+    // A member of this node does not speak from the other one.
+    one.peers.send(NodeId(20), CHAIN, confirm(20, 4));
+    eventually(|| two.peers.counters()[&NodeId(1)].received == 4);
+    one.reaches(&two);
+    one.peers.send(NodeId(20), CHAIN, confirm(10, 5));
+    let end = std::time::Instant::now() + PATIENCE;
+    while two.heard.try_recv() != Ok((CHAIN, confirm(10, 5))) {
+        assert!(std::time::Instant::now() < end, "it never came");
+        one.peers.send(NodeId(20), CHAIN, confirm(10, 5));
+        std::thread::yield_now();
+    }
 }
 
 #[test]

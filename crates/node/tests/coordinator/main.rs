@@ -107,7 +107,8 @@ fn c2_a_session_is_one_lifes_and_ends() {
         assert_eq!(pinged, Err(CoordinatorError::SessionOver), "{name}");
         coordinator.report(member, Report::Adopted { epoch: 7 });
         assert!(!coordinator.reports().has_adopted(member.node, 7), "{name}");
-        assert_eq!(coordinator.ping(other), Ok(()), "{name}");
+        let (first, second) = (coordinator.ping(other), coordinator.ping(other));
+        assert!(first.unwrap() <= second.unwrap(), "{name}");
     }
 }
 

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fader_chain::Wiring;
-use fader_node::coordinator::{ClusterRecord, ZooKeeperCoordinator, ZooKeeperSettings};
+use fader_chain::placement::Wish;
+use fader_chain::{ChainId, DiskId, Wiring};
+use fader_node::coordinator::{
+    ChainCoordinator, ClusterRecord, ZooKeeperCoordinator, ZooKeeperSettings,
+};
 
 const LAUNCHER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -79,18 +82,34 @@ pub(crate) fn record(session: Duration) -> ClusterRecord {
         wiring: Wiring::Star,
         key_check: [7; 16],
         members: vec!["n1".to_owned(), "n2".to_owned()],
+        zones: vec![String::new(); 2],
+        chains: 2,
+        wish: Wish {
+            copies: 2,
+            head_zone: None,
+            tail_zone: None,
+        },
     }
 }
 
-/// A member of a new cluster.
+/// The first node of a new cluster.
 pub(crate) fn cluster(
     server: SocketAddr,
     session: Duration,
-) -> (ZooKeeperSettings, ZooKeeperCoordinator) {
+) -> (ZooKeeperSettings, ChainCoordinator) {
     let place = place(server);
     ZooKeeperCoordinator::create(&place, &record(session)).unwrap();
-    let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1").unwrap();
+    let joined = join(&place, "n1", "here:1");
     (place, joined)
+}
+
+/// What a node asks of the system chain, with a folder of its own.
+pub(crate) fn join(place: &ZooKeeperSettings, name: &str, address: &str) -> ChainCoordinator {
+    static FOLDER: AtomicU32 = AtomicU32::new(0);
+    let joined = ZooKeeperCoordinator::join(place, name, address).unwrap();
+    let folder = FOLDER.fetch_add(1, Ordering::Relaxed);
+    joined.enter(DiskId(1 << 64 | u128::from(folder))).unwrap();
+    Arc::new(joined).chain(ChainId::SYSTEM)
 }
 
 /// What becomes of a connection.

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::first;
-use fader_chain::{DiskId, Identity, Incarnation, Report, Wiring};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, Report, Wiring};
 use fader_node::Secret;
 use fader_node::coordinator::{
-    Coordinator, CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings,
+    ChainCoordinator, Coordinator, CoordinatorError, Pinged, ZooKeeperCoordinator,
+    ZooKeeperSettings,
 };
 
-use crate::server::{Proxy, Server, Way, cluster, place, record, shared};
+use crate::server::{Proxy, Server, Way, cluster, join, place, record, shared};
 use crate::{LONG, eventually, open};
 
 /// Long enough that a busy machine pings in time.
@@ -32,7 +33,7 @@ fn through(place: &ZooKeeperSettings, proxy: &Proxy) -> ZooKeeperSettings {
     }
 }
 
-fn is_unavailable(result: &Result<(), CoordinatorError>) -> bool {
+fn is_unavailable(result: &Result<Pinged, CoordinatorError>) -> bool {
     matches!(result, Err(CoordinatorError::Unavailable(_)))
 }
 
@@ -49,14 +50,14 @@ fn a_restarted_server_ends_no_session() {
     eventually(&coordinator, || coordinator.sessions() == [member]);
     drop(server);
     assert!(is_unavailable(&coordinator.ping(member)));
-    eventually(&coordinator, || !coordinator.is_reachable());
+    eventually(&coordinator, || !coordinator.all().is_reachable());
     // What was known stays in force.
     assert_eq!(coordinator.sessions(), [member]);
     let known = coordinator.configuration().unwrap();
     assert_eq!(known.as_deref(), Some(&configuration));
     let _server = Server::start(folder.path(), address.port());
-    eventually(&coordinator, || coordinator.ping(member) == Ok(()));
-    eventually(&coordinator, || coordinator.is_reachable());
+    eventually(&coordinator, || coordinator.ping(member).is_ok());
+    eventually(&coordinator, || coordinator.all().is_reachable());
     assert_eq!(coordinator.sessions(), [member]);
     assert!(coordinator.reports().has_adopted(member.node, 1));
     let next = fader_chain::Configuration {
@@ -70,7 +71,7 @@ fn a_restarted_server_ends_no_session() {
 fn cut_off(way: Way) {
     let (place, other) = cluster(shared(), SESSION);
     let proxy = Proxy::start(shared());
-    let member = ZooKeeperCoordinator::join(&through(&place, &proxy), "n2", "there:2").unwrap();
+    let member = join(&through(&place, &proxy), "n2", "there:2");
     let life = open(&member, 2);
     eventually(&other, || other.sessions() == [life]);
     member.ping(life).unwrap();
@@ -87,7 +88,7 @@ fn cut_off(way: Way) {
     let next = open(&member, 2);
     assert_eq!(next.node, life.node);
     eventually(&other, || other.sessions() == [next]);
-    assert_eq!(other.present()[0].address, "there:2");
+    assert_eq!(other.all().present()[0].address, "there:2");
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_silent_connection_is_given_up() {
 }
 
 /// Pings until it is told to end; its session may not.
-fn keep(coordinator: &ZooKeeperCoordinator, life: Identity, is_ending: &AtomicBool) {
+fn keep(coordinator: &ChainCoordinator, life: Identity, is_ending: &AtomicBool) {
     while !is_ending.load(Ordering::Relaxed) {
         assert_ne!(coordinator.ping(life), Err(CoordinatorError::SessionOver));
         coordinator.wait(SESSION / 30);
@@ -112,7 +113,7 @@ fn keep(coordinator: &ZooKeeperCoordinator, life: Identity, is_ending: &AtomicBo
 fn whoever_was_away_takes_nobody_for_dead() {
     let (place, member) = cluster(shared(), SESSION);
     let proxy = Proxy::start(shared());
-    let watcher = ZooKeeperCoordinator::join(&through(&place, &proxy), "n2", "there:2").unwrap();
+    let watcher = join(&through(&place, &proxy), "n2", "there:2");
     let life = open(&member, 1);
     let is_ending = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -120,7 +121,9 @@ fn whoever_was_away_takes_nobody_for_dead() {
         eventually(&watcher, || watcher.sessions() == [life]);
         for way in [Way::Cut, Way::Open, Way::Silent, Way::Open] {
             proxy.set(way);
-            eventually(&watcher, || watcher.is_reachable() == (way == Way::Open));
+            eventually(&watcher, || {
+                watcher.all().is_reachable() == (way == Way::Open)
+            });
             let until = Instant::now() + SESSION;
             while Instant::now() < until {
                 assert_eq!(watcher.sessions(), [life], "{way:?}");
@@ -136,38 +139,96 @@ fn whoever_was_away_takes_nobody_for_dead() {
 #[test]
 fn what_is_no_cluster_is_told() {
     let place = place(shared());
-    let join = |place: &ZooKeeperSettings, name| {
+    let joining = |place: &ZooKeeperSettings, name| {
         refusal(ZooKeeperCoordinator::join(place, name, "here:1").map(drop))
     };
-    assert!(join(&place, "n1").contains("fader cluster init"));
+    assert!(joining(&place, "n1").contains("fader cluster init"));
     ZooKeeperCoordinator::create(&place, &record(LONG)).unwrap();
     let again = refusal(ZooKeeperCoordinator::create(&place, &record(LONG)));
     assert!(again.contains("already"), "{again}");
-    assert!(join(&place, "n3").contains("members, which are n1, n2"));
+    assert!(joining(&place, "n3").contains("members, which are n1, n2"));
     let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1");
     drop(joined.unwrap());
     let within = ZooKeeperSettings {
         root: format!("{}/disks", place.root),
         ..place.clone()
     };
-    assert!(join(&within, "n1").contains("is no record of a cluster"));
+    assert!(joining(&within, "n1").contains("is no record of a cluster"));
     let nowhere = ZooKeeperSettings {
         root: "fader/".to_owned(),
         ..place
     };
-    assert!(join(&nowhere, "n1").contains("no place"));
+    assert!(joining(&nowhere, "n1").contains("no place"));
 }
 
 #[test]
 fn a_folder_of_another_node_or_cluster_is_told() {
     let (place, n1) = cluster(shared(), LONG);
-    let n2 = ZooKeeperCoordinator::join(&place, "n2", "there:2").unwrap();
+    let n2 = join(&place, "n2", "there:2");
     let member = open(&n1, 1);
     let other = refusal(n2.open(DiskId(1), Incarnation(5), 0));
     assert!(other.contains("that of n1, not of n2"), "{other}");
     assert_eq!(n1.publish(0, first(&[member], Wiring::Star)), Ok(true));
     let other = refusal(n2.open(DiskId(2), Incarnation(5), 1));
     assert!(other.contains("a folder of another cluster"), "{other}");
+    let first = n1.all().chain(ChainId(1));
+    let other = refusal(first.open(DiskId(1), Incarnation(5), 0));
+    assert!(
+        other.contains("of chain 0, not of a member of chain 1"),
+        "{other}"
+    );
+    let other = refusal(n1.all().enter(DiskId(1)));
+    assert!(other.contains("of chain 0, not of a node"), "{other}");
+}
+
+#[test]
+fn z7_one_session_has_the_lives_of_all_chains() {
+    let (place, system) = cluster(shared(), SESSION);
+    let data = system.all().chain(ChainId(1));
+    let other = join(&place, "n2", "there:2");
+    let (life, second) = (open(&system, 1), open(&data, 2));
+    let others = other.all().chain(ChainId(1));
+    eventually(&other, || {
+        other.sessions() == [life] && others.sessions() == [second]
+    });
+    assert_eq!(other.all().present().len(), 1);
+    // What one pings keeps both, and what one reports is of its chain.
+    let end = Instant::now() + 2 * SESSION;
+    while Instant::now() < end {
+        data.ping(second).unwrap();
+        data.wait(SESSION / 30);
+        assert_eq!(others.sessions(), [second]);
+        assert_eq!(other.sessions(), [life]);
+    }
+    data.report(second, Report::Adopted { epoch: 1 });
+    eventually(&others, || others.reports().has_adopted(second.node, 1));
+    assert!(!other.reports().has_adopted(second.node, 1));
+    // Each chain has its configurations.
+    assert_eq!(data.publish(0, first(&[second], Wiring::Chain)), Ok(true));
+    eventually(&others, || others.configuration().unwrap().is_some());
+    assert_eq!(other.configuration(), Ok(None));
+    // One life ends, and the other goes on.
+    system.close(life);
+    eventually(&other, || other.sessions().is_empty());
+    assert_eq!(others.sessions(), [second]);
+    data.ping(second).unwrap();
+    assert_eq!(system.ping(life), Err(CoordinatorError::SessionOver));
+    // With the session all are over.
+    let third = open(&system, 3);
+    eventually(&other, || other.sessions() == [third]);
+    eventually(&other, || {
+        other.sessions().is_empty() && others.sessions().is_empty()
+    });
+    let pinged = [system.ping(third), data.ping(second)];
+    assert!(
+        pinged
+            .iter()
+            .all(|it| *it == Err(CoordinatorError::SessionOver)),
+        "{pinged:?}"
+    );
+    let fourth = open(&data, 4);
+    eventually(&others, || others.sessions() == [fourth]);
+    assert!(other.sessions().is_empty());
 }
 
 #[test]
@@ -178,7 +239,7 @@ fn credentials_keep_others_out() {
         ..place(shared())
     };
     ZooKeeperCoordinator::create(&place, &record(LONG)).unwrap();
-    let inside = ZooKeeperCoordinator::join(&place, "n1", "here:1").unwrap();
+    let inside = join(&place, "n1", "here:1");
     open(&inside, 1);
     let without = ZooKeeperSettings {
         credentials: None,

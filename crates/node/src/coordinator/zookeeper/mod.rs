@@ -4,14 +4,16 @@
 //! /fader                         what the cluster was made with
 //! /fader/next                    the number that the next disk gets
 //! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted
-//! /fader/sessions/NODE-LIFE      a life: who, where, what it reports; written anew by each ping
-//! /fader/chains/0                the configuration
+//! /fader/sessions/NODE-RUN       a process: who, where, its members' lives and what they report;
+//!                                written anew by each ping
+//! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
 //! ```
 //!
-//! A life's session is its znode, and a ping is a write to it: acknowledged when a majority has it.
-//! Whoever has seen one version of it for S removes it, on condition of that version, and so does
-//! not remove one that was pinged meanwhile. Sessions of ZooKeeper and their time-outs, of which a
-//! server that is cut off knows nothing, are not relied on.
+//! A process's session is its znode, and a ping is a write to it, for all lives in it: acknowledged
+//! when a majority has it. A life is over when its process takes it out of there, or with the
+//! session. Whoever has seen one version of it for S removes it, on condition of that version, and
+//! so does not remove one that was pinged meanwhile. Sessions of ZooKeeper and their time-outs, of
+//! which a server that is cut off knows nothing, are not relied on.
 //!
 //! Invariants:
 //! - Z2 a session's znode is removed by its own life, or at a version that was seen for S (C3).
@@ -19,9 +21,11 @@
 //! - Z4 a number is given away before it is used: none is given twice (C5).
 //! - Z5 sessions are read after the configuration: those of its members who live are among them.
 //!
-//! Deliberately absent: several chains; TLS to ZooKeeper.
+//! Deliberately absent: TLS to ZooKeeper.
 
+mod chain;
 mod connection;
+mod lives;
 mod record;
 mod watcher;
 mod wire;
@@ -31,16 +35,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::controller::Reports;
-use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, NodeId};
 use parking_lot::Mutex;
 
-use super::{Coordinator, CoordinatorError};
+use super::CoordinatorError;
+use crate::clock::monotonic_ms;
+use crate::member::random_incarnation;
 use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
+use lives::Lives;
 use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
 use watcher::{Shared, Watcher};
 
+pub use chain::ChainCoordinator;
 pub use record::ClusterRecord;
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
@@ -66,17 +73,27 @@ pub struct Present {
     pub identity: Identity,
     /// The name it was given.
     pub name: String,
-    /// Where other members reach it.
+    /// Where other nodes reach it.
     pub address: String,
+    /// The lives of its members, with their chains.
+    pub members: Vec<(ChainId, Identity)>,
 }
 
 impl Present {
     fn of(session: &SessionRecord) -> Self {
+        let members = session.lives.iter();
         Present {
             identity: session.identity,
             name: session.name.clone(),
             address: session.address.clone(),
+            members: members.map(|life| (life.chain, life.identity)).collect(),
         }
+    }
+
+    /// Its life on a chain, if it has one.
+    pub fn member(&self, chain: ChainId) -> Option<Identity> {
+        let mut members = self.members.iter().rev();
+        members.find_map(|(of, life)| (*of == chain).then_some(*life))
     }
 }
 
@@ -85,26 +102,20 @@ impl Present {
 pub struct Standing {
     /// What it was made with.
     pub cluster: ClusterRecord,
-    /// The newest configuration; none before the first.
-    pub configuration: Option<Configuration>,
+    /// The newest configuration of each chain that had a first.
+    pub configurations: BTreeMap<ChainId, Configuration>,
     /// The nodes whose sessions nobody has ended yet.
     pub present: Vec<Present>,
 }
 
-/// A life that this process keeps.
-struct Life {
-    record: SessionRecord,
-    /// The greatest epoch that its disk's znode has.
-    noted: u64,
-}
-
-/// The coordinator.
+/// The coordinator of a cluster, of which each chain's is a part ([`ZooKeeperCoordinator::chain`]).
 pub struct ZooKeeperCoordinator {
     shared: Arc<Shared>,
     name: String,
     address: String,
     asker: Mutex<Asker>,
-    lives: Mutex<BTreeMap<Identity, Life>>,
+    /// What this process keeps; none before it has entered.
+    lives: Mutex<Option<Lives>>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -193,11 +204,13 @@ impl ZooKeeperCoordinator {
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let root = &settings.root;
         let cluster = cluster_at(root, &mut asker)?;
-        let chain = format!("{root}/chains/0");
-        let configuration = match asker.get(&chain, false)? {
-            Some(znode) => Some(read(&chain, &znode)?),
-            None => None,
-        };
+        let mut configurations = BTreeMap::new();
+        for chain in cluster.chains() {
+            let path = format!("{root}/chains/{}", chain.0);
+            if let Some(znode) = asker.get(&path, false)? {
+                configurations.insert(chain, read(&path, &znode)?);
+            }
+        }
         let folder = format!("{root}/sessions");
         let mut present = Vec::new();
         if asker.get(&folder, false)?.is_some() {
@@ -210,7 +223,7 @@ impl ZooKeeperCoordinator {
         }
         Ok(Standing {
             cluster,
-            configuration,
+            configurations,
             present,
         })
     }
@@ -220,20 +233,51 @@ impl ZooKeeperCoordinator {
         self.shared.view().is_current
     }
 
+    /// What concerns one chain.
+    pub fn chain(self: &Arc<Self>, chain: ChainId) -> ChainCoordinator {
+        ChainCoordinator::new(self.clone(), chain)
+    }
+
+    /// This process is that of the node whose own disk this is. The number is the disk's for ever.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` when it is another node's.
+    pub fn enter(&self, disk: DiskId) -> Result<Identity, CoordinatorError> {
+        let node = self.disk(None, disk, 0)?.node;
+        let identity = Identity {
+            node,
+            incarnation: incarnation()?,
+            disk,
+        };
+        *self.lives.lock() = Some(Lives::new(SessionRecord {
+            identity,
+            name: self.name.clone(),
+            address: self.address.clone(),
+            lives: Vec::new(),
+        }));
+        Ok(identity)
+    }
+
     /// What is known of a disk; a new one gets a number.
-    fn disk(&self, disk: DiskId, epoch: u64) -> Result<DiskRecord, CoordinatorError> {
+    fn disk(
+        &self,
+        chain: Option<ChainId>,
+        disk: DiskId,
+        epoch: u64,
+    ) -> Result<DiskRecord, CoordinatorError> {
         let path = self.shared.disk(disk);
         let mut asker = self.asker.lock();
         asker.sync(&self.shared.root)?;
-        let newest = match asker.get(&self.shared.chain(), false)? {
-            Some(znode) => read::<Configuration>(&self.shared.chain(), &znode)?.epoch,
-            None => 0,
-        };
-        if newest < epoch {
-            return Err(CoordinatorError::history_lost(epoch, newest));
+        if let Some(chain) = chain {
+            let newest = self.newest(&mut asker, chain)?;
+            if newest < epoch {
+                return Err(CoordinatorError::history_lost(epoch, newest));
+            }
         }
         if let Some(znode) = asker.get(&path, false)? {
-            return read(&path, &znode);
+            let known: DiskRecord = read(&path, &znode)?;
+            self.check_disk(chain, &known)?;
+            return Ok(known);
         }
         if epoch != 0 {
             return Err(CoordinatorError::Refused(format!(
@@ -245,6 +289,7 @@ impl ZooKeeperCoordinator {
             node: self.next_node(&mut asker)?,
             epoch,
             name: self.name.clone(),
+            chain,
         };
         match asker.create(&path, &record.encode())? {
             true => Ok(record),
@@ -252,6 +297,37 @@ impl ZooKeeperCoordinator {
                 "another process has just begun on a copy of this folder".to_owned(),
             )),
         }
+    }
+
+    /// The folder is the node's, and the chain's.
+    fn check_disk(
+        &self,
+        chain: Option<ChainId>,
+        known: &DiskRecord,
+    ) -> Result<(), CoordinatorError> {
+        let refused = |why: String| Err(CoordinatorError::Refused(why));
+        if known.name != self.name {
+            let (its, mine) = (&known.name, &self.name);
+            return refused(format!("the folder is that of {its}, not of {mine}"));
+        }
+        if known.chain != chain {
+            let of = |chain: Option<ChainId>| match chain {
+                Some(chain) => format!("a member of {chain}"),
+                None => "a node".to_owned(),
+            };
+            let (its, wanted) = (of(known.chain), of(chain));
+            return refused(format!("the folder is that of {its}, not of {wanted}"));
+        }
+        Ok(())
+    }
+
+    /// The epoch of a chain's newest configuration.
+    fn newest(&self, asker: &mut Asker, chain: ChainId) -> Result<u64, CoordinatorError> {
+        let path = self.shared.chain(chain);
+        Ok(match asker.get(&path, false)? {
+            Some(znode) => read::<Configuration>(&path, &znode)?.epoch,
+            None => 0,
+        })
     }
 
     /// A number that nobody has.
@@ -270,23 +346,85 @@ impl ZooKeeperCoordinator {
         ))
     }
 
-    /// Writes what a life says of itself, which is its ping.
-    fn say(&self, life: &mut Life) -> Result<(), CoordinatorError> {
-        let adopted = life.record.reports.iter().map(|report| match report {
-            Report::Adopted { epoch } => *epoch,
-            _ => 0,
-        });
-        let adopted = adopted.max().unwrap_or_default();
-        let mut asker = self.asker.lock();
-        let member = life.record.identity;
-        if life.noted < adopted {
-            self.note_epoch(&mut asker, member.disk, adopted)?;
-            life.noted = adopted;
+    /// Begins a session of a life, in the session of its process.
+    fn begin(
+        &self,
+        chain: ChainId,
+        disk: DiskId,
+        incarnation: Incarnation,
+        epoch: u64,
+    ) -> Result<Identity, CoordinatorError> {
+        let known = self.disk(Some(chain), disk, epoch)?;
+        if epoch < known.epoch {
+            return Err(CoordinatorError::old_disk(known.node, epoch, known.epoch));
         }
-        let path = self.shared.session(member);
-        match asker.set(&path, &life.record.encode(), ANY)? {
-            Changed::Missing => Err(CoordinatorError::SessionOver),
-            Changed::Done | Changed::Stale => Ok(()),
+        let member = Identity {
+            node: known.node,
+            incarnation,
+            disk,
+        };
+        let mut lives = self.lives.lock();
+        let lives = lives.as_mut().ok_or(CoordinatorError::SessionOver)?;
+        lives.begin(chain, member, known.epoch);
+        let mut written = self.write(lives);
+        if written == Err(CoordinatorError::SessionOver) {
+            lives.begin(chain, member, known.epoch);
+            written = self.write(lives);
+        }
+        if let Err(error) = written {
+            lives.end(member);
+            return Err(error);
+        }
+        lives.own_ping(member);
+        Ok(member)
+    }
+
+    /// Writes what this process says of its members, which is their ping (Z7, Z8).
+    fn write(&self, lives: &mut Lives) -> Result<(), CoordinatorError> {
+        let mut asker = self.asker.lock();
+        for (member, epoch) in lives.unnoted() {
+            self.note_epoch(&mut asker, member.disk, epoch)?;
+            lives.on_noted(member, epoch);
+        }
+        let sent = monotonic_ms();
+        if !lives.has_session {
+            lives.record.identity.incarnation = incarnation()?;
+            let path = self.shared.session(lives.record.identity);
+            if !asker.create(&path, &lives.record.encode())? {
+                let why = "the process has a session already".to_owned();
+                return Err(CoordinatorError::Unavailable(why));
+            }
+        } else {
+            let path = self.shared.session(lives.record.identity);
+            if asker.set(&path, &lives.record.encode(), ANY)? == Changed::Missing {
+                lives.end_all();
+                return Err(CoordinatorError::SessionOver);
+            }
+        }
+        lives.on_written(sent);
+        Ok(())
+    }
+
+    /// A life is over; with the last one the session.
+    fn end(&self, member: Identity) {
+        let mut lives = self.lives.lock();
+        let Some(lives) = lives.as_mut() else {
+            return;
+        };
+        if !lives.end(member) {
+            return;
+        }
+        let written = match lives.is_empty() {
+            true => {
+                lives.has_session = false;
+                let path = self.shared.session(lives.record.identity);
+                let deleted = self.asker.lock().delete(&path, ANY);
+                deleted.map(drop).map_err(CoordinatorError::from)
+            }
+            false => self.write(lives),
+        };
+        if let Err(error) = written {
+            tracing::debug!(%error, "a session stays until its time is over");
         }
     }
 
@@ -326,150 +464,14 @@ impl Drop for ZooKeeperCoordinator {
     }
 }
 
-impl Coordinator for ZooKeeperCoordinator {
-    fn session(&self) -> Duration {
-        self.shared.cluster.session
-    }
-
-    fn open(
-        &self,
-        disk: DiskId,
-        incarnation: Incarnation,
-        epoch: u64,
-    ) -> Result<Identity, CoordinatorError> {
-        let known = self.disk(disk, epoch)?;
-        if epoch < known.epoch {
-            return Err(CoordinatorError::old_disk(known.node, epoch, known.epoch));
-        }
-        if known.name != self.name {
-            return Err(CoordinatorError::Refused(format!(
-                "the folder is that of {}, not of {}",
-                known.name, self.name
-            )));
-        }
-        let member = Identity {
-            node: known.node,
-            incarnation,
-            disk,
-        };
-        let record = SessionRecord {
-            identity: member,
-            name: self.name.clone(),
-            address: self.address.clone(),
-            reports: Vec::new(),
-        };
-        let path = self.shared.session(member);
-        if !self.asker.lock().create(&path, &record.encode())? {
-            return Err(CoordinatorError::Unavailable(
-                "the life has a session already".to_owned(),
-            ));
-        }
-        let noted = known.epoch;
-        self.lives.lock().insert(member, Life { record, noted });
-        Ok(member)
-    }
-
-    fn ping(&self, member: Identity) -> Result<(), CoordinatorError> {
-        let mut lives = self.lives.lock();
-        let life = lives
-            .get_mut(&member)
-            .ok_or(CoordinatorError::SessionOver)?;
-        self.say(life)
-    }
-
-    fn close(&self, member: Identity) {
-        self.lives.lock().remove(&member);
-        let deleted = self.asker.lock().delete(&self.shared.session(member), ANY);
-        if let Err(failure) = deleted {
-            tracing::debug!(%failure, "the session stays until its time is over");
-        }
-    }
-
-    fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError> {
-        Ok(self.shared.view().configuration.clone())
-    }
-
-    fn publish(&self, expected: u64, next: Configuration) -> Result<bool, CoordinatorError> {
-        let path = self.shared.chain();
-        let mut asker = self.asker.lock();
-        let newest = asker.get(&path, false)?;
-        let (epoch, version) = match &newest {
-            Some(znode) => (read::<Configuration>(&path, znode)?.epoch, znode.version),
-            None => (0, ANY),
-        };
-        if epoch != expected || next.epoch <= expected {
-            return Ok(false);
-        }
-        let is_published = match newest {
-            Some(_) => asker.set(&path, &next.encode(), version)? == Changed::Done,
-            None => asker.create(&path, &next.encode())?,
-        };
-        if is_published {
-            self.shared.on_published(next);
-        }
-        Ok(is_published)
-    }
-
-    fn report(&self, member: Identity, report: Report) {
-        let mut lives = self.lives.lock();
-        let Some(life) = lives.get_mut(&member) else {
-            return;
-        };
-        note(&mut life.record.reports, report);
-        // The floor is in no hurry: the next ping says it.
-        if !matches!(report, Report::Floor { .. })
-            && let Err(error) = self.say(life)
-        {
-            tracing::warn!(%error, "a report waits for the next ping");
-        }
-    }
-
-    fn sessions(&self) -> Vec<Identity> {
-        let view = self.shared.view();
-        view.sessions.iter().map(|it| it.identity).collect()
-    }
-
-    fn reports(&self) -> Reports {
-        let mut reports = Reports::default();
-        for session in &self.shared.view().sessions {
-            for report in &session.reports {
-                reports.note(session.identity.node, *report);
-            }
-        }
-        reports
-    }
-
-    fn wait(&self, time: Duration) {
-        self.shared.wait(time);
-    }
-}
-
 impl From<Failure> for CoordinatorError {
     fn from(failure: Failure) -> Self {
         CoordinatorError::Unavailable(failure.to_string())
     }
 }
 
-/// Takes a report in: the newest epoch's, the last of each kind.
-fn note(reports: &mut Vec<Report>, report: Report) {
-    let epoch = epoch(&report);
-    if reports.iter().any(|other| epoch < self::epoch(other)) {
-        return;
-    }
-    let kind = std::mem::discriminant(&report);
-    reports.retain(|other| self::epoch(other) == epoch && std::mem::discriminant(other) != kind);
-    reports.push(report);
-}
-
-fn epoch(report: &Report) -> u64 {
-    match *report {
-        Report::Adopted { epoch }
-        | Report::SyncDone { epoch, .. }
-        | Report::Differs { epoch, .. }
-        | Report::Slow { epoch, .. }
-        | Report::Heard { epoch, .. }
-        | Report::Floor { epoch, .. } => epoch,
-    }
+fn incarnation() -> Result<Incarnation, CoordinatorError> {
+    random_incarnation().map_err(|error| CoordinatorError::Unavailable(error.to_string()))
 }
 
 /// What the cluster was made with.

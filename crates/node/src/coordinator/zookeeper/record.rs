@@ -1,16 +1,22 @@
 //! What is in the znodes of a cluster.
 //!
 //! ```text
-//! znode    := "FDR" kind:u8 format:u8=1 body crc:u32       CRC-32C of all before it, big-endian
-//! cluster  := id:u128 session_ms wiring:u8 check:16 bytes count name*         kind C
-//! disk     := node epoch name                                                 kind D
-//! number   := next                                                            kind N
-//! session  := node disk:u128 incarnation:u128 name address count report*      kind S
+//! znode    := "FDR" kind:u8 format:u8 body crc:u32         CRC-32C of all before it, big-endian
+//! cluster  := id:u128 session_ms wiring:u8 check:16 bytes count name*         kind C, format 2
+//!             count zone*  chains copies head:zone tail:zone
+//! disk     := node epoch name of                                              kind D, format 2
+//! number   := next                                                            kind N, format 1
+//! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
+//! life     := chain node disk:u128 incarnation:u128 count report*
 //! report   := 0 epoch | 1 epoch id | 2 epoch id | 3 epoch id gap:u8
-//! chain    := configuration (crate::configuration)                            kind H
+//! chain    := configuration (crate::configuration)                            kind H, format 1
 //! ```
 //!
 //! Numbers without a size are varints; texts and the configuration have their length before them.
+//! An empty zone is none. `of` is 0 of a node's own disk, else a chain's number and one.
+//!
+//! Format 1 had one chain, of all members: a cluster ended with the names, a disk with the name, a
+//! session had the reports of its one life in place of lives.
 //!
 //! Invariants:
 //! - Z1 what is read is bounded, checked, and of a format that we know, or an error that names it.
@@ -19,15 +25,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
+use fader_chain::placement::{Site, Wish};
 use fader_chain::{
-    Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Reader, Report,
-    Wiring, put_bytes, put_varint,
+    ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Reader,
+    Report, Wiring, put_bytes, put_varint,
 };
 
 use crate::configuration;
 
 const MAGIC: &[u8; 3] = b"FDR";
-const FORMAT: u8 = 1;
 const CRC_SIZE: usize = 4;
 /// Bytes of a znode: more is not ours.
 const ZNODE_MAX: usize = 64 << 10;
@@ -37,6 +43,8 @@ pub(super) const NAME_MAX: usize = 64;
 const ADDRESS_MAX: usize = 256;
 /// Members that a cluster can be made of.
 const MEMBERS_MAX: usize = 64;
+/// Chains that a cluster can have beside the system chain.
+const CHAINS_MAX: u32 = 4096;
 /// Milliseconds that a session can be said to last.
 const SESSION_MS_MAX: u64 = 600_000;
 
@@ -51,8 +59,32 @@ pub struct ClusterRecord {
     pub wiring: Wiring,
     /// By which a member knows that its cluster key is the cluster's; tells nothing about the key.
     pub key_check: [u8; 16],
-    /// The names of the members.
+    /// The names of the nodes.
     pub members: Vec<String>,
+    /// The zone of each of them, in the same order.
+    pub zones: Vec<String>,
+    /// How many chains it has beside the system chain; with none that one holds all.
+    pub chains: u32,
+    /// How they are placed on the nodes.
+    pub wish: Wish,
+}
+
+impl ClusterRecord {
+    /// All chains, that of the system first.
+    pub fn chains(&self) -> Vec<ChainId> {
+        (0..=self.chains).map(ChainId).collect()
+    }
+
+    /// The nodes.
+    pub(crate) fn sites(&self) -> Vec<Site> {
+        let sites = self.members.iter().zip(&self.zones);
+        let sites = sites.map(|(name, zone)| Site {
+            name: name.clone(),
+            zone: zone.clone(),
+            is_leaving: false,
+        });
+        sites.collect()
+    }
 }
 
 /// What is known of a disk for ever.
@@ -63,15 +95,26 @@ pub(super) struct DiskRecord {
     pub(super) epoch: u64,
     /// The name of the node whose disk it is.
     pub(super) name: String,
+    /// The chain whose member it has; of a node's own none.
+    pub(super) chain: Option<ChainId>,
 }
 
-/// What a life says of itself; its version counts its pings.
+/// What a process says of itself and of its members' lives; its version counts its pings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SessionRecord {
+    /// The node's.
     pub(super) identity: Identity,
     pub(super) name: String,
-    /// Where other members reach it.
+    /// Where other nodes reach it.
     pub(super) address: String,
+    pub(super) lives: Vec<LifeRecord>,
+}
+
+/// A life of one of its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LifeRecord {
+    pub(super) chain: ChainId,
+    pub(super) identity: Identity,
     /// What it reported of the newest epoch that it reported of.
     pub(super) reports: Vec<Report>,
 }
@@ -79,17 +122,19 @@ pub(super) struct SessionRecord {
 /// What can be in a znode.
 pub(super) trait Content: Sized {
     const KIND: u8;
+    /// The format that is written; older ones are read.
+    const FORMAT: u8 = 1;
     /// What it is, for messages.
     const WHAT: &'static str;
 
     fn write(&self, out: &mut Vec<u8>);
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError>;
+    fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError>;
 
     /// The znode's bytes.
     fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&[Self::KIND, FORMAT]);
+        out.extend_from_slice(&[Self::KIND, Self::FORMAT]);
         self.write(&mut out);
         let crc = checksum(CrcAlgorithm::Crc32Iscsi, &out) as u32;
         out.extend_from_slice(&crc.to_be_bytes());
@@ -118,11 +163,11 @@ pub(super) trait Content: Sized {
         if kind != Self::KIND {
             return Err(wrong("it is something else"));
         }
-        if format != FORMAT {
+        if !(1..=Self::FORMAT).contains(&format) {
             return Err(wrong("its format is of another version of Fader"));
         }
         let mut reader = Reader::new(Bytes::copy_from_slice(content));
-        let read = Self::read(&mut reader).and_then(|content| {
+        let read = Self::read(&mut reader, format).and_then(|content| {
             reader.end()?;
             Ok(content)
         });
@@ -132,6 +177,7 @@ pub(super) trait Content: Sized {
 
 impl Content for ClusterRecord {
     const KIND: u8 = b'C';
+    const FORMAT: u8 = 2;
     const WHAT: &'static str = "record of a cluster";
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -143,12 +189,17 @@ impl Content for ClusterRecord {
         });
         out.extend_from_slice(&self.key_check);
         put_varint(out, self.members.len() as u64);
-        for name in &self.members {
+        for name in self.members.iter().chain(&self.zones) {
             put_bytes(out, name.as_bytes());
+        }
+        put_varint(out, u64::from(self.chains));
+        put_varint(out, self.wish.copies as u64);
+        for zone in [&self.wish.head_zone, &self.wish.tail_zone] {
+            put_bytes(out, zone.as_deref().unwrap_or_default().as_bytes());
         }
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError> {
         let id = configuration::decode_u128(reader)?;
         let session_ms = reader.varint()?;
         if session_ms == 0 || SESSION_MS_MAX < session_ms {
@@ -164,32 +215,127 @@ impl Content for ClusterRecord {
         if MEMBERS_MAX < count {
             return Err(DecodeError::new("the number of members"));
         }
-        let members = (0..count).map(|_| text(reader, NAME_MAX));
+        let mut texts = || {
+            let texts = (0..count).map(|_| text(reader, NAME_MAX));
+            texts.collect::<Result<Vec<_>, _>>()
+        };
+        let members = texts()?;
+        let zones = match format {
+            1 => vec![String::new(); count],
+            _ => texts()?,
+        };
+        let (chains, wish) = match format {
+            1 => (0, of_all(count)),
+            _ => (read_chains(reader)?, read_wish(reader)?),
+        };
         Ok(ClusterRecord {
             id,
             session: Duration::from_millis(session_ms),
             wiring,
             key_check,
-            members: members.collect::<Result<_, _>>()?,
+            members,
+            zones,
+            chains,
+            wish,
         })
     }
 }
 
+/// On all nodes.
+fn of_all(count: usize) -> Wish {
+    Wish {
+        copies: count,
+        head_zone: None,
+        tail_zone: None,
+    }
+}
+
+fn read_chains(reader: &mut Reader) -> Result<u32, DecodeError> {
+    let chains = reader.varint_u32()?;
+    match chains <= CHAINS_MAX {
+        true => Ok(chains),
+        false => Err(DecodeError::new("the number of chains")),
+    }
+}
+
+fn read_wish(reader: &mut Reader) -> Result<Wish, DecodeError> {
+    let copies = usize::try_from(reader.varint_u32()?);
+    let mut zone = || {
+        let zone = text(reader, NAME_MAX)?;
+        Ok::<_, DecodeError>(Some(zone).filter(|zone| !zone.is_empty()))
+    };
+    let (head_zone, tail_zone) = (zone()?, zone()?);
+    match copies {
+        Ok(copies) if (1..=MEMBERS_MAX).contains(&copies) => Ok(Wish {
+            copies,
+            head_zone,
+            tail_zone,
+        }),
+        _ => Err(DecodeError::new("the members of a chain")),
+    }
+}
+
+fn put_identity(identity: &Identity, out: &mut Vec<u8>) {
+    put_varint(out, u64::from(identity.node.0));
+    out.extend_from_slice(&identity.disk.0.to_be_bytes());
+    out.extend_from_slice(&identity.incarnation.0.to_be_bytes());
+}
+
+fn read_identity(reader: &mut Reader) -> Result<Identity, DecodeError> {
+    let node = NodeId(reader.varint_u32()?);
+    let disk = DiskId(configuration::decode_u128(reader)?);
+    let incarnation = Incarnation(configuration::decode_u128(reader)?);
+    Ok(Identity {
+        node,
+        incarnation,
+        disk,
+    })
+}
+
+fn put_reports(reports: &[Report], out: &mut Vec<u8>) {
+    put_varint(out, reports.len() as u64);
+    for report in reports {
+        write_report(report, out);
+    }
+}
+
+fn read_reports(reader: &mut Reader) -> Result<Vec<Report>, DecodeError> {
+    let count = reader.count()?;
+    (0..count).map(|_| read_report(reader)).collect()
+}
+
+fn read_life(reader: &mut Reader) -> Result<LifeRecord, DecodeError> {
+    Ok(LifeRecord {
+        chain: ChainId(reader.varint_u32()?),
+        identity: read_identity(reader)?,
+        reports: read_reports(reader)?,
+    })
+}
+
 impl Content for DiskRecord {
     const KIND: u8 = b'D';
+    const FORMAT: u8 = 2;
     const WHAT: &'static str = "record of a disk";
 
     fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.node.0));
         put_varint(out, self.epoch);
         put_bytes(out, self.name.as_bytes());
+        put_varint(
+            out,
+            self.chain.map_or(0, |ChainId(chain)| u64::from(chain) + 1),
+        );
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError> {
         Ok(DiskRecord {
             node: NodeId(reader.varint_u32()?),
             epoch: reader.varint()?,
             name: text(reader, NAME_MAX)?,
+            chain: match format {
+                1 => Some(ChainId::SYSTEM),
+                _ => reader.varint_u32()?.checked_sub(1).map(ChainId),
+            },
         })
     }
 }
@@ -206,44 +352,49 @@ impl Content for NextNode {
         put_varint(out, u64::from(self.0));
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader, _: u8) -> Result<Self, DecodeError> {
         reader.varint_u32().map(NextNode)
     }
 }
 
 impl Content for SessionRecord {
     const KIND: u8 = b'S';
+    const FORMAT: u8 = 2;
     const WHAT: &'static str = "session";
 
     fn write(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.identity.node.0));
-        out.extend_from_slice(&self.identity.disk.0.to_be_bytes());
-        out.extend_from_slice(&self.identity.incarnation.0.to_be_bytes());
+        put_identity(&self.identity, out);
         put_bytes(out, self.name.as_bytes());
         put_bytes(out, self.address.as_bytes());
-        put_varint(out, self.reports.len() as u64);
-        for report in &self.reports {
-            write_report(report, out);
+        put_varint(out, self.lives.len() as u64);
+        for life in &self.lives {
+            put_varint(out, u64::from(life.chain.0));
+            put_identity(&life.identity, out);
+            put_reports(&life.reports, out);
         }
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let node = NodeId(reader.varint_u32()?);
-        let disk = DiskId(configuration::decode_u128(reader)?);
-        let incarnation = Incarnation(configuration::decode_u128(reader)?);
+    fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError> {
+        let identity = read_identity(reader)?;
         let name = text(reader, NAME_MAX)?;
         let address = text(reader, ADDRESS_MAX)?;
-        let count = reader.count()?;
-        let reports = (0..count).map(|_| read_report(reader));
+        let lives = match format {
+            1 => vec![LifeRecord {
+                chain: ChainId::SYSTEM,
+                identity,
+                reports: read_reports(reader)?,
+            }],
+            _ => {
+                let count = reader.count()?;
+                let lives = (0..count).map(|_| read_life(reader));
+                lives.collect::<Result<_, _>>()?
+            }
+        };
         Ok(SessionRecord {
-            reports: reports.collect::<Result<_, _>>()?,
-            identity: Identity {
-                node,
-                incarnation,
-                disk,
-            },
+            identity,
             name,
             address,
+            lives,
         })
     }
 }
@@ -258,7 +409,7 @@ impl Content for Configuration {
         put_bytes(out, &bytes);
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader, _: u8) -> Result<Self, DecodeError> {
         configuration::decode(reader.bytes()?)
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, DiskId, Identity};
+use fader_chain::{ChainId, Configuration, DiskId, Identity};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::connection::{Asker, Changed, Failure};
@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What was read last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
-    pub(super) configuration: Option<Arc<Configuration>>,
+    /// The configuration of each chain that has one.
+    pub(super) configurations: BTreeMap<ChainId, Arc<Configuration>>,
     pub(super) sessions: Vec<SessionRecord>,
     /// Whether the servers can be asked.
     pub(super) is_current: bool,
@@ -58,9 +59,9 @@ impl Shared {
         self.reading.read().clone()
     }
 
-    /// The znode of the chain's configuration.
-    pub(super) fn chain(&self) -> String {
-        format!("{}/chains/0", self.root)
+    /// The znode of a chain's configuration.
+    pub(super) fn chain(&self, chain: ChainId) -> String {
+        format!("{}/chains/{}", self.root, chain.0)
     }
 
     pub(super) fn disk(&self, disk: DiskId) -> String {
@@ -73,8 +74,8 @@ impl Shared {
     }
 
     /// We published a configuration.
-    pub(super) fn on_published(&self, next: Configuration) {
-        self.store(|reading| reading.take(Some(Arc::new(next))));
+    pub(super) fn on_published(&self, chain: ChainId, next: Configuration) {
+        self.store(|reading| reading.take(chain, Arc::new(next)));
     }
 
     /// Changes what was read, and wakes who waits, if that is news.
@@ -101,11 +102,14 @@ impl Shared {
 }
 
 impl Reading {
-    fn take(&mut self, configuration: Option<Arc<Configuration>>) {
-        let epoch = |of: &Option<Arc<Configuration>>| of.as_ref().map_or(0, |it| it.epoch);
-        if epoch(&self.configuration) < epoch(&configuration) {
-            self.configuration = configuration;
+    fn take(&mut self, chain: ChainId, configuration: Arc<Configuration>) {
+        if self.epoch(chain) < configuration.epoch {
+            self.configurations.insert(chain, configuration);
         }
+    }
+
+    fn epoch(&self, chain: ChainId) -> u64 {
+        self.configurations.get(&chain).map_or(0, |it| it.epoch)
     }
 }
 
@@ -191,15 +195,18 @@ impl Watcher {
             // Others could not ping either, for all we know.
             self.seen.clear();
         }
-        let configuration = self.configuration()?;
+        let mut news = Vec::new();
+        for chain in self.shared.cluster.chains() {
+            news.extend(self.news(chain)?);
+        }
         let sessions = self.sessions(session)?;
         self.read_at = Instant::now();
         let before = self.shared.view();
-        let newest = configuration.as_ref().map_or(0, |it| it.epoch);
-        let is_known = before.configuration.as_ref().map_or(0, |it| it.epoch) == newest;
-        if !(before.is_current && is_known && before.sessions == sessions) {
+        if !(before.is_current && news.is_empty() && before.sessions == sessions) {
             self.shared.store(|reading| {
-                reading.take(configuration);
+                for (chain, configuration) in news {
+                    reading.take(chain, configuration);
+                }
                 reading.sessions = sessions;
                 reading.is_current = true;
             });
@@ -207,25 +214,26 @@ impl Watcher {
         Ok(())
     }
 
-    fn configuration(&mut self) -> Result<Option<Arc<Configuration>>, Trouble> {
-        let path = self.shared.chain();
-        let epoch = |of: &Reading| of.configuration.as_ref().map_or(0, |it| it.epoch);
-        let known = epoch(&self.shared.view());
-        let configuration = match self.asker.get(&path, true)? {
-            Some(znode) => Some(Arc::new(decode::<Configuration>(&path, &znode.data)?)),
+    /// The configuration of a chain, if it is newer than what is known.
+    fn news(&mut self, chain: ChainId) -> Result<Option<(ChainId, Arc<Configuration>)>, Trouble> {
+        let path = self.shared.chain(chain);
+        let known = self.shared.view().epoch(chain);
+        let newest = match self.asker.get(&path, true)? {
+            Some(znode) => Some(decode::<Configuration>(&path, &znode.data)?),
             None => None,
         };
-        let newest = configuration.as_ref().map_or(0, |it| it.epoch);
-        if newest < known {
+        let epoch = newest.as_ref().map_or(0, |it| it.epoch);
+        if epoch < known {
             return Err(Trouble::Content(format!(
-                "ZooKeeper knows epoch {newest}, but this member epoch {known}: it lags behind, or \
-                 its history was lost"
+                "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags \
+                 behind, or its history was lost"
             )));
         }
-        Ok(configuration)
+        let newest = newest.filter(|_| known < epoch);
+        Ok(newest.map(|newest| (chain, Arc::new(newest))))
     }
 
-    /// The lives whose sessions are not over, in the order in which they began.
+    /// The processes whose sessions are not over, in the order in which they began.
     fn sessions(&mut self, session: Duration) -> Result<Vec<SessionRecord>, Trouble> {
         let folder = format!("{}/sessions", self.shared.root);
         let mut names = self.asker.children(&folder, true)?;

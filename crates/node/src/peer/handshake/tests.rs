@@ -52,7 +52,7 @@ fn two_nodes_of_one_cluster_meet() {
     let [called, answered] = meet((&key, me(1)), (&key, me(2)), identity(2));
     let met = |identity| Met {
         identity,
-        version: 1,
+        version: 2,
     };
     assert_eq!(called.unwrap(), met(identity(2)));
     assert_eq!(answered.unwrap(), met(identity(1)));

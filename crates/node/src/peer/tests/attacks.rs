@@ -1,6 +1,7 @@
 //! Bad input to a real listener: refused with the reason, logged once, nothing delivered, the
 //! connection closed, and the others served meanwhile.
 
+use fader_chain::put_varint;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 
@@ -114,6 +115,7 @@ fn frames(sealer: &mut Sealer, lane: &[u8]) -> Vec<u8> {
 
 fn message(envelope: &Envelope) -> Vec<u8> {
     let mut body = vec![outgoing::KIND_ENVELOPE];
+    put_varint(&mut body, u64::from(CHAIN.0));
     envelope.encode(&mut body);
     body
 }
@@ -229,27 +231,31 @@ fn messages_that_are_none_are_refused() {
     let victim = victim();
     let confirm = message(&confirm(1, 1));
     let mut kind = confirm.clone();
-    kind[20] = 99;
+    kind[22] = 99;
     victim.refuses_messages(&[&kind], "malformed bytes: a message's kind");
     let mut version = confirm.clone();
-    version[1] = 2;
+    version[3] = 2;
     victim.refuses_messages(&[&version], "malformed bytes: a message's version");
     victim.refuses_messages(&[&confirm[..8]], "malformed bytes: an early end");
     let long = [&confirm[..], &[0]].concat();
     victim.refuses_messages(&[&long], "malformed bytes: bytes after the end");
     victim.refuses_messages(&[&[9]], "malformed bytes: the kind of what is in a frame");
     victim.refuses_messages(&[&[]], "malformed bytes: an early end");
-    victim.refuses_messages(&[&[2, 0x80]], "malformed bytes: an early end");
+    victim.refuses_messages(&[&[2, 0, 0x80]], "malformed bytes: an early end");
     let version = "malformed bytes: the version of what is forwarded";
-    victim.refuses_messages(&[&[2, 0, 0, 9]], version);
+    victim.refuses_messages(&[&[2, 0, 0, 0, 9]], version);
     victim.refuses_messages(&[&[3, 0, 1, 9]], "malformed bytes: what is told");
 }
 
 #[test]
 fn a_message_in_another_name_is_refused() {
     let victim = victim();
-    let message = message(&confirm(3, 1));
-    victim.refuses_messages(&[&message], "it sent a message in another node's name");
+    let reason = "it sent a message in another node's name";
+    victim.refuses_messages(&[&message(&confirm(3, 1))], reason);
+    // Nor in that of a member that is on another node.
+    let homes = [(NodeId(30), NodeId(3))].into();
+    victim.node.peers.house(homes);
+    victim.refuses_messages(&[&message(&confirm(30, 1))], reason);
 }
 
 #[test]

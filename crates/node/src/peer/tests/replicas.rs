@@ -24,13 +24,13 @@ use crate::work::Work;
 struct Jobs(Mutex<Option<SyncSender<Job>>>);
 
 impl Inbox for Jobs {
-    fn deliver(&self, envelope: Envelope) {
+    fn deliver(&self, _: ChainId, envelope: Envelope) {
         if let Some(jobs) = &*self.0.lock() {
             drop(jobs.try_send(Job::Message(envelope)));
         }
     }
 
-    fn serve(&self, _: Asked, _: Duration, _: Reply) {}
+    fn serve(&self, _: ChainId, _: Asked, _: Duration, _: Reply) {}
 }
 
 struct Replica {
@@ -60,7 +60,7 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     let peers = Peers::start(listener, me, CLUSTER, key.clone(), inbox.clone()).unwrap();
     let (sender, notices) = channel();
     let company = Company {
-        outbox: peers.clone(),
+        outbox: peers.way(CHAIN),
         notices: sender,
     };
     let (member, _) = folder.live(me, Some(company)).unwrap();
@@ -281,7 +281,7 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
             message: message.clone(),
         };
         for to in [2, 3] {
-            head.peers.send(NodeId(to), envelope.clone());
+            head.peers.send(NodeId(to), CHAIN, envelope.clone());
         }
     }
     // What comes after it is taken.

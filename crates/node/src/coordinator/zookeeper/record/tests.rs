@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use expect_test::expect;
 use fader_chain::controller::first;
-use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Wiring};
+use fader_chain::placement::Wish;
+use fader_chain::{
+    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Wiring,
+};
 use proptest::prelude::*;
 
-use super::{ClusterRecord, Content, DiskRecord, NextNode, SessionRecord, ZNODE_MAX};
+use super::{ClusterRecord, Content, DiskRecord, LifeRecord, NextNode, SessionRecord, ZNODE_MAX};
 
 const MEMBER: Identity = Identity {
     node: NodeId(3),
@@ -22,6 +25,13 @@ fn cluster() -> ClusterRecord {
         wiring: Wiring::Chain,
         key_check: [7; 16],
         members: vec!["n1".to_owned(), "rack-2.b".to_owned()],
+        zones: vec!["east".to_owned(), String::new()],
+        chains: 300,
+        wish: Wish {
+            copies: 3,
+            head_zone: Some("east".to_owned()),
+            tail_zone: None,
+        },
     }
 }
 
@@ -30,6 +40,7 @@ fn disk() -> DiskRecord {
         node: NodeId(3),
         epoch: 300,
         name: "n1".to_owned(),
+        chain: Some(ChainId(2)),
     }
 }
 
@@ -38,32 +49,43 @@ fn session() -> SessionRecord {
         identity: MEMBER,
         name: "n1".to_owned(),
         address: "10.0.0.1:4570".to_owned(),
-        reports: vec![
-            Report::Adopted { epoch: 4 },
-            Report::SyncDone {
-                epoch: 4,
-                last: EntryId::new(3, 9),
+        lives: vec![LifeRecord {
+            chain: ChainId(2),
+            identity: Identity {
+                node: NodeId(9),
+                ..MEMBER
             },
-            Report::Differs {
-                epoch: 4,
-                id: EntryId::new(3, 8),
-                node: NodeId(5),
-            },
-            Report::Floor {
-                epoch: 4,
-                applied: EntryId::new(3, 7),
-                gap: true,
-            },
-            Report::Slow {
-                epoch: 4,
-                node: NodeId(5),
-            },
-            Report::Heard {
-                epoch: 4,
-                node: NodeId(5),
-            },
-        ],
+            reports: reports(),
+        }],
     }
+}
+
+fn reports() -> Vec<Report> {
+    vec![
+        Report::Adopted { epoch: 4 },
+        Report::SyncDone {
+            epoch: 4,
+            last: EntryId::new(3, 9),
+        },
+        Report::Differs {
+            epoch: 4,
+            id: EntryId::new(3, 8),
+            node: NodeId(5),
+        },
+        Report::Floor {
+            epoch: 4,
+            applied: EntryId::new(3, 7),
+            gap: true,
+        },
+        Report::Slow {
+            epoch: 4,
+            node: NodeId(5),
+        },
+        Report::Heard {
+            epoch: 4,
+            node: NodeId(5),
+        },
+    ]
 }
 
 /// Thirty-two bytes a line.
@@ -85,20 +107,22 @@ fn each_kind_has_bytes_that_stay() {
     ];
     let all: Vec<String> = all.iter().map(|bytes| hex(bytes)).collect();
     expect![[r#"
-        464452430100000000000000000000000000000506d00f010707070707070707
-        070707070707070702026e31087261636b2d322e62c83ce47b
+        464452430200000000000000000000000000000506d00f010707070707070707
+        070707070707070702026e31087261636b2d322e62046561737400ac02030465
+        6173740013c8e2a9
 
-        464452440103ac02026e31821859cb
+        464452440203ac02026e3103c0efb26a
 
         4644524e01095f73a220
 
-        4644525301030000000000000000000000000000030400000000000000000000
-        000000000102026e310d31302e302e302e313a34353730060004010403090204
-        0308050304030701040405050405293220a8
+        4644525302030000000000000000000000000000030400000000000000000000
+        000000000102026e310d31302e302e302e313a34353730010209000000000000
+        0000000000000000030400000000000000000000000000000102060004010403
+        0902040308050304030701040405050405455dacad
 
-        46445248013b0201000103000000000000000000000000000001020000000000
+        46445248013d0401000103000000000000000000000000000001020000000000
         0000000000000000000304000103000000000000000000000000000003040000
-        00c0b8c3c6"#]]
+        000000df8b660b"#]]
     .assert_eq(&all.join("\n\n"));
     assert_eq!(ClusterRecord::decode(&cluster().encode()), Ok(cluster()));
     assert_eq!(DiskRecord::decode(&disk().encode()), Ok(disk()));
@@ -108,11 +132,59 @@ fn each_kind_has_bytes_that_stay() {
     assert_eq!(read, Ok(configuration));
 }
 
+/// The bytes of format 1, which had one chain.
+#[test]
+fn what_an_older_version_wrote_is_read() {
+    let bytes = |hex: &str| {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let pairs = digits
+            .chunks(2)
+            .map(|pair| std::str::from_utf8(pair).unwrap());
+        let bytes = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap());
+        bytes.collect::<Vec<u8>>()
+    };
+    let old = bytes(
+        "464452430100000000000000000000000000000506d00f010707070707070707
+         070707070707070702026e31087261636b2d322e62c83ce47b",
+    );
+    let read = ClusterRecord {
+        zones: vec![String::new(); 2],
+        chains: 0,
+        wish: Wish {
+            copies: 2,
+            head_zone: None,
+            tail_zone: None,
+        },
+        ..cluster()
+    };
+    assert_eq!(ClusterRecord::decode(&old), Ok(read));
+    let old = bytes("464452440103ac02026e31821859cb");
+    let read = DiskRecord {
+        chain: Some(ChainId::SYSTEM),
+        ..disk()
+    };
+    assert_eq!(DiskRecord::decode(&old), Ok(read));
+    let old = bytes(
+        "4644525301030000000000000000000000000000030400000000000000000000
+         000000000102026e310d31302e302e302e313a34353730060004010403090204
+         0308050304030701040405050405293220a8",
+    );
+    let read = SessionRecord {
+        lives: vec![LifeRecord {
+            chain: ChainId::SYSTEM,
+            identity: MEMBER,
+            reports: reports(),
+        }],
+        ..session()
+    };
+    assert_eq!(SessionRecord::decode(&old), Ok(read));
+}
+
 #[test]
 fn what_is_something_else_is_told() {
     let why = |bytes: &[u8]| DiskRecord::decode(bytes).unwrap_err();
     let mut newer = disk().encode();
-    newer[4] = 2;
+    newer[4] = 9;
     let mut changed = disk().encode();
     changed[6] ^= 1;
     for (bytes, reason) in [
@@ -136,10 +208,11 @@ proptest! {
     fn any_bytes_are_read_or_refused(
         mut bytes in prop::collection::vec(any::<u8>(), 0..96),
         kind in prop::sample::select(vec![b'C', b'D', b'N', b'S', b'H']),
+        format in 1..3_u8,
     ) {
         // With the checksum right, so that what is behind it is met too.
         let mut sealed = b"FDR".to_vec();
-        sealed.extend_from_slice(&[kind, 1]);
+        sealed.extend_from_slice(&[kind, format]);
         sealed.append(&mut bytes);
         let crc = super::checksum(super::CrcAlgorithm::Crc32Iscsi, &sealed) as u32;
         sealed.extend_from_slice(&crc.to_be_bytes());

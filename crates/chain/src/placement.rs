@@ -1,0 +1,230 @@
+//! On which nodes the members of each chain are: a pure function of the nodes, of what is wished,
+//! and of where members are now.
+//!
+//! Each chain is put on nodes that hold few members, in zones that it is not in yet, beside nodes
+//! that they meet seldom: so the loss of one node is shared by all others. CRAQ (section 5.1) puts
+//! a chain on successive nodes of a ring, which leaves all to a node's neighbours; block designs,
+//! solved ahead, are better still, and know no zones and no nodes that come later.
+//!
+//! Invariants:
+//! - PL1 a chain has as many members as are wished, each on a node of its own, or is on all nodes.
+//! - PL2 a chain is in as many zones as it can be.
+//! - PL3 the numbers of members that two nodes of one zone hold differ by one at most, where the
+//!   zones' sizes let them.
+//! - PL4 who has a member and stays keeps it, but for what evens out the others; nothing is put on
+//!   a node that leaves.
+//! - PL5 the same asked twice gives the same: what came out moves nothing when it goes in.
+//!
+//! Deliberately absent: how members get from node to node; which collection is on which chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::config::ChainId;
+
+/// A node that can have members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its name.
+    pub name: String,
+    /// What it would be lost together with: a rack, a room, a region. All of one zone, by default.
+    pub zone: String,
+    /// Whether it is to give up what it has.
+    pub is_leaving: bool,
+}
+
+/// How chains are to be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Members of a chain.
+    pub copies: usize,
+    /// Where heads are to be, near those who write.
+    pub head_zone: Option<String>,
+    /// Where tails are to be.
+    pub tail_zone: Option<String>,
+}
+
+/// The nodes of each chain, head first, by name.
+pub type Places = BTreeMap<ChainId, Vec<String>>;
+
+/// Where the members of `chains` are to be, now that they are at `current`.
+pub fn place(sites: &[Site], chains: &[ChainId], wish: &Wish, current: &Places) -> Places {
+    let sites: Vec<&Site> = sites.iter().filter(|site| !site.is_leaving).collect();
+    let mut draft = Draft {
+        sites,
+        wish,
+        members: BTreeMap::new(),
+    };
+    for chain in chains {
+        let now = current.get(chain).map(Vec::as_slice).unwrap_or_default();
+        let stay = now.iter().filter_map(|name| draft.site(name));
+        let stay = stay.take(wish.copies).collect();
+        draft.members.insert(*chain, stay);
+    }
+    for chain in chains {
+        draft.fill(*chain);
+    }
+    draft.even_out();
+    let mut heads = vec![0_usize; draft.sites.len()];
+    let placed = chains.iter().map(|chain| {
+        let is_new = current.get(chain).is_none_or(Vec::is_empty);
+        let members = draft.in_order(*chain, is_new, &mut heads);
+        let names = members.iter().map(|site| draft.sites[*site].name.clone());
+        (*chain, names.collect())
+    });
+    placed.collect()
+}
+
+/// Places as far as they are known; nodes are numbers.
+struct Draft<'a> {
+    sites: Vec<&'a Site>,
+    wish: &'a Wish,
+    members: BTreeMap<ChainId, Vec<usize>>,
+}
+
+impl Draft<'_> {
+    fn site(&self, name: &str) -> Option<usize> {
+        self.sites.iter().position(|site| site.name == name)
+    }
+
+    fn zone(&self, site: usize) -> &str {
+        &self.sites[site].zone
+    }
+
+    fn load(&self, site: usize) -> usize {
+        let members = self.members.values();
+        members.filter(|members| members.contains(&site)).count()
+    }
+
+    /// How many chains two nodes share.
+    fn meetings(&self, one: usize, other: usize) -> usize {
+        let both = |members: &&Vec<usize>| members.contains(&one) && members.contains(&other);
+        self.members.values().filter(both).count()
+    }
+
+    fn zones(&self, members: &[usize]) -> usize {
+        let zones: BTreeSet<&str> = members.iter().map(|site| self.zone(*site)).collect();
+        zones.len()
+    }
+
+    /// PL1: adds members until there are enough.
+    fn fill(&mut self, chain: ChainId) {
+        let wish = self.wish;
+        for zone in [&wish.head_zone, &wish.tail_zone].into_iter().flatten() {
+            let members = &self.members[&chain];
+            let is_one = wish.head_zone != wish.tail_zone;
+            let wanted = if is_one { 1 } else { 2 };
+            let there = members.iter().filter(|site| self.zone(**site) == zone);
+            if there.count() < wanted
+                && members.len() < wish.copies
+                && let Some(site) = self.best(chain, |site| self.zone(site) == zone)
+            {
+                self.add(chain, site);
+            }
+        }
+        while self.members[&chain].len() < wish.copies
+            && let Some(site) = self.best(chain, |_| true)
+        {
+            self.add(chain, site);
+        }
+    }
+
+    fn add(&mut self, chain: ChainId, site: usize) {
+        self.members.entry(chain).or_default().push(site);
+    }
+
+    /// The node that a chain's next member is best put on, of those permitted.
+    fn best(&self, chain: ChainId, is_permitted: impl Fn(usize) -> bool) -> Option<usize> {
+        let members = &self.members[&chain];
+        let count = self.sites.len();
+        let sites = (0..count).filter(|site| !members.contains(site) && is_permitted(*site));
+        sites.min_by_key(|site| {
+            let zone = self.zone(*site);
+            let neighbours = members.iter().filter(|other| self.zone(**other) == zone);
+            let meetings = members.iter().map(|other| self.meetings(*site, *other));
+            // Where all is equal each chain begins at another node.
+            let turn = (site + count - chain.0 as usize % count) % count;
+            (
+                neighbours.count(),
+                self.load(*site),
+                meetings.sum::<usize>(),
+                turn,
+            )
+        })
+    }
+
+    /// PL3: moves members from those that have many to those that have few. Each step makes the sum
+    /// of the squares of what the nodes hold smaller, so there is a last one.
+    fn even_out(&mut self) {
+        while let Some((chain, from, to)) = self.step() {
+            let members = self.members.get_mut(&chain).expect("it was found there");
+            let at = members.iter().position(|site| *site == from);
+            members[at.expect("it was found there")] = to;
+        }
+    }
+
+    /// A move that is worth it: the one that evens out most, and of those the one whose nodes then
+    /// meet others least.
+    fn step(&self) -> Option<(ChainId, usize, usize)> {
+        let loads: Vec<usize> = (0..self.sites.len()).map(|site| self.load(site)).collect();
+        let mut steps = Vec::new();
+        for (chain, members) in &self.members {
+            for from in members {
+                let to = (0..loads.len()).filter(|to| loads[*to] + 2 <= loads[*from]);
+                let to = to.filter(|to| self.may_move(members, *from, *to));
+                steps.extend(to.map(|to| (*chain, *from, to)));
+            }
+        }
+        steps.into_iter().max_by_key(|(chain, from, to)| {
+            let others = self.members[chain].iter().filter(|site| *site != from);
+            let meetings: usize = others.map(|other| self.meetings(*to, *other)).sum();
+            let gain = loads[*from] - loads[*to];
+            (gain, usize::MAX - meetings)
+        })
+    }
+
+    /// PL2: no zone is lost by it, nor the wish for one.
+    fn may_move(&self, members: &[usize], from: usize, to: usize) -> bool {
+        if members.contains(&to) {
+            return false;
+        }
+        let moved: Vec<usize> = members
+            .iter()
+            .map(|site| if *site == from { to } else { *site })
+            .collect();
+        let wished = [&self.wish.head_zone, &self.wish.tail_zone];
+        let is_wished = |zone: &str| wished.into_iter().flatten().any(|it| it == zone);
+        let keeps_wish = self.zone(from) == self.zone(to) || !is_wished(self.zone(from));
+        self.zones(members) <= self.zones(&moved) && keeps_wish
+    }
+
+    /// The members of a chain, head first. A new chain's head is the node with the fewest; where
+    /// there is one already it stays, but for the zones that are wished.
+    fn in_order(&self, chain: ChainId, is_new: bool, heads: &mut [usize]) -> Vec<usize> {
+        let mut members = self.members[&chain].clone();
+        if is_new && let Some(head) = (0..members.len()).min_by_key(|at| (heads[members[*at]], *at))
+        {
+            members[..=head].rotate_right(1);
+        }
+        let is_in = |site: usize, zone: &Option<String>| Some(self.zone(site)) == zone.as_deref();
+        if let Some(at) = members
+            .iter()
+            .position(|site| is_in(*site, &self.wish.head_zone))
+        {
+            members[..=at].rotate_right(1);
+        }
+        let behind_the_head = members.get_mut(1..).unwrap_or_default();
+        if let Some(at) = behind_the_head
+            .iter()
+            .rposition(|site| is_in(*site, &self.wish.tail_zone))
+        {
+            behind_the_head[at..].rotate_left(1);
+        }
+        if let Some(head) = members.first() {
+            heads[*head] += 1;
+        }
+        members
+    }
+}
+
+#[cfg(test)]
+mod tests;
