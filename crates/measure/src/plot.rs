@@ -71,6 +71,11 @@ struct Ruler {
 impl Plot {
     /// The plot as a document.
     pub fn svg(&self) -> String {
+        self.svg_in(&COLOURS)
+    }
+
+    /// The same in these colours, a line in each; they are used in turn.
+    pub fn svg_in(&self, colours: &[&str]) -> String {
         let lines: Vec<Vec<(f64, f64)>> = self
             .series
             .iter()
@@ -104,10 +109,10 @@ impl Plot {
         let mut names = Vec::new();
         for (index, line) in lines.iter().enumerate() {
             let points: Vec<(f64, f64)> = line.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
-            draw_line(&mut svg, COLOURS[index % COLOURS.len()], &points);
+            draw_line(&mut svg, colours[index % colours.len()], &points);
             names.extend(points.last().map(|point| (point.1, index)));
         }
-        self.draw_names(&mut svg, names);
+        self.draw_names(&mut svg, names, colours);
         svg.push_str("</svg>\n");
         svg
     }
@@ -162,13 +167,13 @@ impl Plot {
     }
 
     /// Names at the ends of their lines, moved apart where they would overlap.
-    fn draw_names(&self, svg: &mut String, mut names: Vec<(f64, usize)>) {
+    fn draw_names(&self, svg: &mut String, mut names: Vec<(f64, usize)>, colours: &[&str]) {
         names.sort_by(|left, right| left.0.total_cmp(&right.0));
         let mut free = f64::NEG_INFINITY;
         for (end, index) in names {
             let at = end.max(free);
             free = at + NAME_GAP;
-            let fill = format!("fill=\"{}\"", COLOURS[index % COLOURS.len()]);
+            let fill = format!("fill=\"{}\"", colours[index % colours.len()]);
             text(
                 svg,
                 WIDTH - RIGHT + 8.0,

@@ -6,17 +6,21 @@ use anyhow::Result;
 use clap::Subcommand;
 
 mod conformance;
+mod window;
 
 /// Which instrument.
 #[derive(Subcommand)]
 pub(crate) enum Options {
     /// Does a service keep what the systems of Fader rely on? Says it promise by promise.
     Conformance(conformance::Options),
+    /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
+    Window(window::Options),
 }
 
 /// Carries out one `fader measure` command.
 pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Conformance(options) => conformance::run(&options).await,
+        Options::Window(options) => window::run(options).await,
     }
 }
