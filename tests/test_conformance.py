@@ -5,7 +5,10 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
+
+import boto3
 
 import server as servers
 
@@ -13,9 +16,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS_MAX = 120
 
 
-def judge(service, url, folder, *excused):
+def judge(service, url, folder, *excused, bucket=None):
     """Runs the suite with the shipped client; gives what it printed."""
     command = [servers.BINARY, "measure", "conformance", service, "--endpoint", url]
+    if bucket is not None:
+        command += ["--bucket", bucket]
     for promise in excused:
         command += ["--excuse", promise]
     environment = servers.environment(folder, **servers.signing(url))
@@ -60,6 +65,29 @@ def elasticmq(folder):
         process.wait(30)
 
 
+@contextlib.contextmanager
+def moto(folder):
+    """A running moto_server; its address."""
+    port = free_port()
+    program = pathlib.Path(sys.executable).with_name("moto_server")
+    with open(folder / "moto.log", "wb") as log:
+        process = subprocess.Popen(
+            [program, "-H", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log
+        )
+    try:
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            assert process.poll() is None, (folder / "moto.log").read_text()
+            assert time.monotonic() < until, "moto_server does not listen"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 def test_fader_keeps_what_is_promised_of_domains(server, tmp_path):
     said = judge("simpledb", server.url, tmp_path)
     assert said.count("kept    ") == 19 and "19 promises, 0 excused" in said
@@ -70,6 +98,15 @@ def test_elasticmq_keeps_what_is_promised_of_queues(tmp_path):
         # AWS takes a receipt again whose message is gone; ElasticMQ 1.7.1 refuses it.
         said = judge("sqs", url, tmp_path, "removing twice is fine")
         assert said.count("kept    ") == 16 and "17 promises, 1 excused" in said
+
+
+def test_moto_keeps_what_is_promised_of_objects(tmp_path):
+    with moto(tmp_path) as url:
+        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
+        s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
+        s3.create_bucket(Bucket="systems")
+        said = judge("s3", url, tmp_path, bucket="systems")
+        assert said.count("kept    ") == 14 and "14 promises, 0 excused" in said
 
 
 def test_a_service_that_is_none_is_found_out(server, tmp_path):

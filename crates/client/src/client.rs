@@ -18,7 +18,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use crate::credentials::Credentials;
 use crate::demand::{Demand, receipt};
 use crate::error::{Error, ErrorKind};
-use crate::http::{Call, Http, Lane, Limits, Pace};
+use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::pool::{Pool, Reply};
 use crate::sign::{self, Headers, SignatureVersion, Signer};
 use crate::transport::Endpoint;
@@ -177,17 +177,17 @@ impl Client {
     }
 
     async fn send(&self, action: &str, parameters: &[(String, String)]) -> Result<Reply, Error> {
-        let call = Call {
+        let request = self.request(action, parameters)?;
+        let plan = Plan {
             lane: Lane {
                 host: Arc::clone(&self.host),
                 class: class(action),
             },
-            request: self.request(action, parameters)?,
             is_write: !is_read(action),
             is_repeatable: is_repeatable(action, parameters),
             limits: self.limits,
         };
-        let sent = self.http.call(&self.pool, call).await;
+        let sent = self.http.call(&self.pool, plan, request).await;
         sent.map_err(|error| error.within(action))
     }
 

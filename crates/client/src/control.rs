@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind};
-use crate::http::{Call, Http, Lane, Limits, Pace};
+use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::pool::Pool;
 use crate::transport::Endpoint;
 
@@ -237,17 +237,16 @@ impl Control {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|error| Error::caused(ErrorKind::Invalid, path, error))?;
-        let call = Call {
+        let plan = Plan {
             lane: Lane {
                 host: "".into(),
                 class: "control",
             },
-            request,
             is_write,
             is_repeatable: false,
             limits: LIMITS,
         };
-        let reply = self.http.call(&self.pool, call).await?;
+        let reply = self.http.call(&self.pool, plan, request).await?;
         if reply.status.is_success() {
             return Ok(reply.body);
         }

@@ -31,6 +31,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 
 use crate::error::{Error, ErrorKind};
 use crate::pool::{Pool, Reply};
@@ -67,10 +68,10 @@ struct Thread {
     _end: oneshot::Sender<()>,
 }
 
-/// One request to one endpoint, with what must be known to send it.
-pub(crate) struct Call {
+/// What must be known of a request to send it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
     pub(crate) lane: Lane,
-    pub(crate) request: Request<Full<Bytes>>,
     /// Whether it changes anything: decides what silence means.
     pub(crate) is_write: bool,
     /// Whether it may be sent again when nobody knows whether it took effect; if not, a 503 is its
@@ -153,17 +154,40 @@ impl Http {
     pub(crate) async fn call(
         &self,
         pool: &Arc<Pool<Full<Bytes>>>,
-        call: Call,
+        plan: Plan,
+        request: Request<Full<Bytes>>,
     ) -> Result<Reply, Error> {
-        let work = perform(self.turnstile.clone(), Arc::clone(pool), call);
+        let pool = Arc::clone(pool);
+        let may_linger = plan.may_linger();
+        let send = move |time| {
+            let (pool, request) = (Arc::clone(&pool), request.clone());
+            async move {
+                let is_sent = AtomicBool::new(false);
+                let exchange = pool.exchange(request, &is_sent);
+                let result = tokio::time::timeout(time, exchange).await;
+                ended(result, time, &is_sent, |reply| told(reply, may_linger))
+            }
+        };
+        self.send(plan, send).await
+    }
+
+    /// Makes attempts, each in its turn, where requests run. An attempt is given its time, and says
+    /// what came of it and how it ended.
+    pub(crate) async fn send<T, F>(
+        &self,
+        plan: Plan,
+        attempt: impl FnMut(Duration) -> F + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = (Result<T, Error>, Verdict)> + Send + 'static,
+    {
+        let work = perform(self.turnstile.clone(), plan, attempt);
         self.run(work).await
     }
 
     /// Runs a future where requests run. Dropping what this gives ends it.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> T {
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         match &self.thread {
             None => work.await,
             Some(thread) => Running(thread.runtime.spawn(work)).await,
@@ -202,21 +226,30 @@ impl<T> Drop for Running<T> {
     }
 }
 
-async fn perform(
+impl Plan {
+    /// Whether what a 503 refuses may still happen: Fader answers so where it does not know.
+    pub(crate) fn may_linger(&self) -> bool {
+        self.is_write || !self.is_repeatable
+    }
+}
+
+async fn perform<T, F>(
     turnstile: Turnstile<Lane>,
-    pool: Arc<Pool<Full<Bytes>>>,
-    call: Call,
-) -> Result<Reply, Error> {
-    let Call {
+    plan: Plan,
+    mut attempt: impl FnMut(Duration) -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = (Result<T, Error>, Verdict)>,
+{
+    let Plan {
         lane,
-        request,
         is_write,
         is_repeatable,
         limits,
-    } = call;
+    } = plan;
     let deadline = Instant::now() + limits.timeout;
     if limits.pace == Pace::Bare {
-        let (reply, verdict) = attempt(&pool, request, limits.timeout, true).await;
+        let (reply, verdict) = attempt(limits.timeout).await;
         let is_silence = matches!(verdict, Verdict::Late | Verdict::Failed);
         return reply.map_err(|error| judged(error, is_write && is_silence));
     }
@@ -227,8 +260,7 @@ async fn perform(
     };
     let send = || {
         let left = deadline.saturating_duration_since(Instant::now());
-        let time = limits.attempt_timeout.min(left);
-        attempt(&pool, request.clone(), time, is_write || !is_repeatable)
+        attempt(limits.attempt_timeout.min(left))
     };
     let ended = turnstile.run(ask, send).await;
     match ended.last {
@@ -238,16 +270,14 @@ async fn perform(
     }
 }
 
-/// Makes one attempt, and says what its end means.
-async fn attempt(
-    pool: &Arc<Pool<Full<Bytes>>>,
-    request: Request<Full<Bytes>>,
+/// How an attempt ended that was given so much time.
+pub(crate) fn ended<T>(
+    result: Result<Result<T, Error>, Elapsed>,
     time: Duration,
-    may_linger: bool,
-) -> (Result<Reply, Error>, Verdict) {
-    let is_sent = AtomicBool::new(false);
-    let exchange = tokio::time::timeout(time, pool.exchange(request, &is_sent));
-    let (result, silence) = match exchange.await {
+    is_sent: &AtomicBool,
+    told: impl FnOnce(&T) -> Verdict,
+) -> (Result<T, Error>, Verdict) {
+    let (result, silence) = match result {
         Ok(result) => (result, Verdict::Failed),
         Err(_) => {
             let context = format!("no answer within {time:?}");
@@ -256,7 +286,7 @@ async fn attempt(
         }
     };
     let verdict = match &result {
-        Ok(reply) => told(reply, may_linger),
+        Ok(reply) => told(reply),
         Err(error) if error.kind != ErrorKind::Unavailable => Verdict::Done,
         Err(_) if !is_sent.load(Ordering::Relaxed) => Verdict::Unsent,
         Err(_) => silence,
@@ -264,8 +294,7 @@ async fn attempt(
     (result, verdict)
 }
 
-/// What a reply means for the window, and for whether its request may be sent again; `may_linger`:
-/// whether what a 503 refuses may still happen: Fader answers so where it does not know.
+/// What a reply means for the window, and for whether its request may be sent again.
 fn told(reply: &Reply, may_linger: bool) -> Verdict {
     match reply.status.as_u16() {
         // AWS's JSON protocols refuse for load with 400.

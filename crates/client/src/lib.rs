@@ -1,5 +1,5 @@
-//! A signing HTTP client for SimpleDB and SQS endpoints (Fader, AWS, a fake) and Fader's control
-//! socket: what `fader_cloud` asks for, over the wire.
+//! A signing HTTP client for SimpleDB, SQS and S3 endpoints (Fader, AWS, a fake) and Fader's
+//! control socket: what `fader_cloud` asks for, over the wire.
 //!
 //! All of it goes through one [`Http`]: one thread, many connections, and a congestion window for
 //! each host and class of operations (`docs/window.md`). A call says what is known about it
@@ -16,6 +16,7 @@ mod domains;
 mod error;
 mod http;
 mod pool;
+mod s3;
 mod sign;
 mod simpledb;
 mod sqs;
@@ -29,6 +30,7 @@ pub use credentials::Credentials;
 pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};
 pub use http::{Http, Lane, Pace};
+pub use s3::S3;
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{Found, Nature, Page, SimpleDb};
 pub use sqs::Sqs;

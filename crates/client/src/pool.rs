@@ -75,7 +75,13 @@ where
         request: Request<B>,
         is_sent: &AtomicBool,
     ) -> Result<Reply, Error> {
-        let (head, body) = self.open(request, is_sent).await?.into_parts();
+        let reply = self.open(request, is_sent).await?;
+        self.read(reply).await
+    }
+
+    /// Reads the rest of a reply.
+    pub(crate) async fn read(&self, reply: hyper::Response<Coming<B>>) -> Result<Reply, Error> {
+        let (head, body) = reply.into_parts();
         let body = Limited::new(body, self.reply_bytes_max);
         let body = body.collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {

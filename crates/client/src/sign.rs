@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::credentials::Credentials;
 
 /// The region of services that have none of their own.
-const REGION: &str = "us-east-1";
+pub(crate) const REGION: &str = "us-east-1";
 const API_VERSION: &str = "2009-04-15";
 /// The media type of every request; a signature of version 4 covers it.
 pub const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::client::{Settings, unix_seconds};
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, in_read, in_write};
-use crate::http::{Call, Http, Lane, Limits, Pace};
+use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::pool::{Pool, Reply};
 use crate::sign::{Headers, SignatureVersion, Signer};
 use crate::transport::Endpoint;
@@ -119,17 +119,16 @@ impl Sqs {
             let context = "access key does not fit a header";
             Error::caused(ErrorKind::Invalid, context, error)
         })?;
-        let call = Call {
+        let plan = Plan {
             lane: Lane {
                 host: Arc::clone(&self.host),
                 class: class(action),
             },
-            request,
             is_write,
             is_repeatable: !is_write || is_repeatable(action),
             limits,
         };
-        let sent = self.http.call(&self.pool, call).await;
+        let sent = self.http.call(&self.pool, plan, request).await;
         let reply = sent.map_err(|error| error.within(action))?;
         answer(action, &reply, is_write)
     }

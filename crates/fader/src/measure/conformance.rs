@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use fader_client::{Client, SimpleDb, Sqs, SystemClock};
+use fader_client::{Client, S3, SimpleDb, Sqs, SystemClock};
 use fader_cloud::conformance::{self, Subject, Verdict};
 use fader_cloud::{Clock, Domains, Queues};
+use object_store::ObjectStore;
 
 use crate::endpoint;
 
@@ -15,8 +16,9 @@ Examples:
   fader measure conformance simpledb
   fader measure conformance sqs --endpoint http://127.0.0.1:9324
   fader measure conformance sqs --excuse 'queues are listed by prefix'
+  fader measure conformance s3 --bucket mine --endpoint http://127.0.0.1:9000
 
-It creates domains or queues whose names begin with `fader-`, and deletes them.
+It creates domains, queues or objects whose names begin with `fader-`, and deletes them.
 Exit codes: 0 all is kept, or broken as excused; 1 not so.";
 
 /// Of what.
@@ -31,6 +33,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROMISE")]
     excuse: Vec<String>,
 
+    /// The bucket for objects; it must be there.
+    #[arg(long, value_name = "NAME", required_if_eq("service", "s3"))]
+    bucket: Option<String>,
+
     #[command(flatten)]
     endpoint: endpoint::Flags,
 }
@@ -41,6 +47,8 @@ enum Service {
     Simpledb,
     /// Queues.
     Sqs,
+    /// Objects.
+    S3,
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
@@ -75,6 +83,17 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
                 prefix: &prefix,
             };
             conformance::queues(&subject, &mut tell).await;
+        }
+        Service::S3 => {
+            let url = options.endpoint.url("S3");
+            let bucket = options.bucket.as_deref().unwrap_or_default();
+            let service = S3::new(&url, bucket, credentials.as_ref(), &settings)?;
+            let subject = Subject {
+                service: &service as &dyn ObjectStore,
+                clock: &clock,
+                prefix: &prefix,
+            };
+            conformance::objects(&subject, &mut tell).await;
         }
     }
     let excused = options.excuse.iter();

@@ -1,0 +1,239 @@
+//! The contract's objects, at any S3 endpoint: `object_store`'s implementation of S3's protocol,
+//! with every request sent by [`Http`].
+//!
+//! Invariants:
+//! - O1 a put on a condition is sent again only if it certainly took no effect. It carries a mark
+//!   of its own (`x-amz-meta-fader-put`): where its outcome is in doubt, the object is looked at,
+//!   and if it has the mark, the put happened.
+//! - O2 `object_store` repeats nothing by itself: the window decides.
+//!
+//! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names;
+//! regions, which S3's likes do not have.
+
+mod wire;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fader_window::State;
+use futures_util::stream::BoxStream;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{
+    Attribute, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    Result, RetryConfig,
+};
+
+use crate::client::Settings;
+use crate::credentials::Credentials;
+use crate::error::{Error, ErrorKind};
+use crate::http::{Http, Lane};
+use crate::sign::REGION;
+
+use self::wire::{Connector, Wire};
+
+/// The name of the mark among an object's metadata.
+const MARK: &str = "fader-put";
+/// When an object is looked at after a put whose outcome is in doubt. A put that was cut off may
+/// still be under way.
+const LOOKS: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+];
+
+/// A bucket at an S3 endpoint.
+#[derive(Debug)]
+pub struct S3 {
+    store: AmazonS3,
+    wire: Arc<Wire>,
+}
+
+impl S3 {
+    /// A client of a bucket at `http://host:port` or `https://host:port`, on the process's HTTP
+    /// client; requests without credentials are sent unsigned. Of the settings the signature does
+    /// not count: the protocol knows version 4.
+    ///
+    /// # Errors
+    /// `Invalid` when the endpoint is none, or its certificates cannot be used.
+    pub fn new(
+        endpoint: &str,
+        bucket: &str,
+        credentials: Option<&Credentials>,
+        settings: &Settings,
+    ) -> std::result::Result<S3, Error> {
+        S3::on(Http::shared(), endpoint, bucket, credentials, settings)
+    }
+
+    /// The same, on another HTTP client, whose windows it shares.
+    ///
+    /// # Errors
+    /// As [`S3::new`].
+    pub fn on(
+        http: Http,
+        endpoint: &str,
+        bucket: &str,
+        credentials: Option<&Credentials>,
+        settings: &Settings,
+    ) -> std::result::Result<S3, Error> {
+        let wire = Arc::new(Wire::new(http, endpoint, settings)?);
+        let builder = AmazonS3Builder::new()
+            .with_endpoint(endpoint.trim_end_matches('/'))
+            .with_allow_http(true)
+            .with_bucket_name(bucket)
+            .with_region(REGION)
+            .with_retry(RetryConfig {
+                max_retries: 0,
+                ..RetryConfig::default()
+            })
+            .with_http_connector(Connector(Arc::clone(&wire)));
+        let builder = match credentials {
+            None => builder.with_skip_signature(true),
+            Some(credentials) => builder
+                .with_access_key_id(credentials.access_key())
+                .with_secret_access_key(credentials.secret()),
+        };
+        let context = || format!("bucket {bucket:?} at {endpoint}");
+        let store = builder.build();
+        let store = store.map_err(|error| Error::caused(ErrorKind::Invalid, context(), error))?;
+        Ok(S3 { store, wire })
+    }
+
+    /// The windows of this endpoint, by class of operations.
+    pub fn windows(&self) -> Vec<(Lane, State)> {
+        self.wire.windows()
+    }
+
+    /// Puts on a condition.
+    async fn put_once(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
+        let mark = format!("{:032x}", rand::random::<u128>());
+        let name = Attribute::Metadata(MARK.into());
+        options.attributes.insert(name, mark.clone().into());
+        let put = self.store.put_opts(location, payload, options).await;
+        match put {
+            Err(error) if is_in_doubt(&error) => {
+                let found = self.look_for(location, &mark).await;
+                found.ok_or(error)
+            }
+            put => put,
+        }
+    }
+
+    /// The object with this mark, if it is there.
+    async fn look_for(&self, location: &Path, mark: &str) -> Option<PutResult> {
+        for wait in LOOKS {
+            tokio::time::sleep(wait).await;
+            let head = GetOptions {
+                head: true,
+                ..GetOptions::default()
+            };
+            // Whatever stands in the way of looking, the doubt remains.
+            let Ok(found) = self.store.get_opts(location, head).await else {
+                continue;
+            };
+            let name = Attribute::Metadata(MARK.into());
+            if found.attributes.get(&name).is_some_and(|it| &**it == mark) {
+                return Some(PutResult {
+                    e_tag: found.meta.e_tag,
+                    version: found.meta.version,
+                    extensions: found.extensions,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Whether a write that failed so may have happened.
+fn is_in_doubt(error: &object_store::Error) -> bool {
+    if !matches!(error, object_store::Error::Generic { .. }) {
+        return false;
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.kind != ErrorKind::Unavailable && error.kind != ErrorKind::Invalid;
+        }
+        cause = error.source();
+    }
+    // A status that no kind stands for: 5xx among them.
+    true
+}
+
+impl fmt::Display for S3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.store, f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for S3 {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        match options.mode {
+            PutMode::Overwrite => self.store.put_opts(location, payload, options).await,
+            PutMode::Create | PutMode::Update(_) => self.put_once(location, payload, options).await,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.store.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.store.get_opts(location, options).await
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.store.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.store.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.store.rename_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,275 @@
+//! `object_store`'s requests on our connections: what lane each is in, and whether it may be sent
+//! again. Bodies go out as they are held, and come in as they are read.
+//!
+//! Invariants:
+//! - X1 only the endpoint's own host is spoken to.
+//! - X2 a request's place in its lane is given back when the head of its reply is there: whoever
+//!   reads slowly, or reads several objects at once, holds connections but no turns.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fader_turnstile::{Verdict, judge_reply};
+use fader_window::State;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{HOST, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::{Method, Request, Response, Uri};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+use tokio::time::{Sleep, sleep};
+
+use crate::client::Settings;
+use crate::error::{Error, ErrorKind};
+use crate::http::{Http, Lane, Limits, Plan, ended};
+use crate::pool::{Coming, Pool};
+use crate::transport::Endpoint;
+
+/// The slowest upload that is still waited for, in octets a second: an attempt is given more time
+/// by the size of its body. Bound: above 0. A tenth of what the slowest links to a service give.
+const UPLOAD_RATE_MIN: u64 = 128 << 10;
+
+/// With this code S3 says that it did not try, whatever was asked.
+const SLOW_DOWN: &[u8] = b"<Code>SlowDown</Code>";
+
+/// Marks a reply of that code.
+#[derive(Clone, Copy)]
+struct SlowDown;
+
+/// An S3 endpoint as bytes go there.
+pub(super) struct Wire {
+    http: Http,
+    pool: Arc<Pool<HttpRequestBody>>,
+    host: Arc<str>,
+    limits: Limits,
+}
+
+/// Gives `object_store` the wire.
+#[derive(Debug)]
+pub(super) struct Connector(pub(super) Arc<Wire>);
+
+/// The wire as `object_store` calls it.
+#[derive(Debug)]
+struct Service(Arc<Wire>);
+
+/// The body of a reply, given up when nothing of it comes for as long as an attempt may take.
+struct Patient {
+    coming: Coming<HttpRequestBody>,
+    patience: Duration,
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Wire").field(&self.host).finish()
+    }
+}
+
+impl Wire {
+    pub(super) fn new(http: Http, endpoint: &str, settings: &Settings) -> Result<Wire, Error> {
+        let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
+        let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
+        Ok(Wire {
+            http,
+            pool: Arc::new(Pool::new(endpoint, connections, bytes)),
+            host: host.into(),
+            limits: settings.limits(),
+        })
+    }
+
+    pub(super) fn windows(&self) -> Vec<(Lane, State)> {
+        let mut windows = self.http.windows();
+        windows.retain(|(lane, _)| lane.host == self.host);
+        windows
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Error> {
+        let plan = self.plan(&request);
+        let request = self.in_origin_form(request)?;
+        let may_linger = plan.may_linger();
+        let (pool, patience) = (Arc::clone(&self.pool), self.limits.attempt_timeout);
+        let attempt = move |time| {
+            let (pool, request) = (Arc::clone(&pool), request.clone());
+            async move {
+                let is_sent = AtomicBool::new(false);
+                let open = open(&pool, request, &is_sent, patience);
+                let result = tokio::time::timeout(time, open).await;
+                ended(result, time, &is_sent, |reply| told(reply, may_linger))
+            }
+        };
+        self.http.send(plan, attempt).await
+    }
+
+    fn plan(&self, request: &HttpRequest) -> Plan {
+        let upload = request.body().content_length() as u64 / UPLOAD_RATE_MIN;
+        let upload = Duration::from_secs(upload);
+        Plan {
+            lane: Lane {
+                host: Arc::clone(&self.host),
+                class: class(request),
+            },
+            is_write: !request.method().is_safe(),
+            is_repeatable: is_repeatable(request),
+            limits: Limits {
+                timeout: self.limits.timeout + upload,
+                attempt_timeout: self.limits.attempt_timeout + upload,
+                ..self.limits
+            },
+        }
+    }
+
+    /// What goes over a connection names the path only; the host is in a header.
+    fn in_origin_form(&self, request: HttpRequest) -> Result<HttpRequest, Error> {
+        let (mut head, body) = request.into_parts();
+        let authority = head.uri.authority().map(|host| host.as_str());
+        if authority.is_some_and(|host| !host.eq_ignore_ascii_case(&self.host)) {
+            let context = format!("{} is not at {}", head.uri, self.host);
+            return Err(Error::invalid(context));
+        }
+        if !head.headers.contains_key(HOST) {
+            let host = HeaderValue::from_str(&self.host);
+            let host = host.map_err(|_| Error::invalid("the host does not fit a header"))?;
+            head.headers.insert(HOST, host);
+        }
+        let path = head.uri.path_and_query().cloned();
+        head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+        Ok(Request::from_parts(head, body))
+    }
+}
+
+/// Sends a request and reads its reply's head; a refusal is read whole, so that its connection can
+/// be used again.
+async fn open(
+    pool: &Arc<Pool<HttpRequestBody>>,
+    request: HttpRequest,
+    is_sent: &AtomicBool,
+    patience: Duration,
+) -> Result<HttpResponse, Error> {
+    let reply = pool.open(request, is_sent).await?;
+    if reply.status().is_success() {
+        return Ok(reply.map(|coming| {
+            HttpResponseBody::new(Patient {
+                coming,
+                patience,
+                silence: None,
+            })
+        }));
+    }
+    let reply = pool.read(reply).await?;
+    let says_slow_down = reply
+        .body
+        .windows(SLOW_DOWN.len())
+        .any(|it| it == SLOW_DOWN);
+    let mut response = Response::new(HttpResponseBody::from(reply.body));
+    if says_slow_down {
+        response.extensions_mut().insert(SlowDown);
+    }
+    *response.status_mut() = reply.status;
+    *response.headers_mut() = reply.headers;
+    Ok(response)
+}
+
+/// What a reply means for the window, and for whether its request may be sent again.
+fn told(reply: &HttpResponse, may_linger: bool) -> Verdict {
+    let is_refused = reply.extensions().get::<SlowDown>().is_some();
+    judge_reply(reply.status(), reply.headers(), may_linger && !is_refused)
+}
+
+/// What costs a service about the same, and has a window of its own.
+fn class(request: &HttpRequest) -> &'static str {
+    let query = request.uri().query().unwrap_or_default();
+    let has = |name: &str| query.split('&').any(|pair| pair.starts_with(name));
+    match *request.method() {
+        Method::GET if has("list-type=") => "list",
+        Method::GET | Method::HEAD => "get",
+        Method::PUT if request.headers().contains_key("x-amz-copy-source") => "copy",
+        Method::PUT => "put",
+        Method::DELETE => "delete",
+        Method::POST if has("delete") => "delete",
+        _ => "upload",
+    }
+}
+
+/// Whether a request may be sent again when nobody knows whether it took effect. A second
+/// completion of an upload finds none; a second beginning of one leaves an upload that nobody
+/// completes, which buckets are told to forget.
+fn is_repeatable(request: &HttpRequest) -> bool {
+    let headers = request.headers();
+    let is_conditional = headers.contains_key(IF_MATCH) || headers.contains_key(IF_NONE_MATCH);
+    let query = request.uri().query().unwrap_or_default();
+    let completes = *request.method() == Method::POST && query.starts_with("uploadId=");
+    request.method().is_safe() || !(is_conditional || completes)
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Service(Arc::clone(&self.0))))
+    }
+}
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.0.send(request).await.map_err(|error| {
+            let kind = match error.kind {
+                ErrorKind::Unavailable => HttpErrorKind::Connect,
+                ErrorKind::Ambiguous => HttpErrorKind::Interrupted,
+                ErrorKind::Malformed => HttpErrorKind::Decode,
+                ErrorKind::Invalid | ErrorKind::Refused { .. } => HttpErrorKind::Unknown,
+            };
+            HttpError::new(kind, error)
+        })
+    }
+}
+
+impl Body for Patient {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.coming).poll_frame(context) {
+            Poll::Ready(frame) => {
+                this.silence = None;
+                Poll::Ready(match frame {
+                    Some(Err(error)) => {
+                        Some(Err(HttpError::new(HttpErrorKind::Interrupted, error)))
+                    }
+                    Some(Ok(frame)) => Some(Ok(frame)),
+                    None => None,
+                })
+            }
+            Poll::Pending => {
+                let patience = this.patience;
+                let silence = this
+                    .silence
+                    .get_or_insert_with(|| Box::pin(sleep(patience)));
+                silence.as_mut().poll(context).map(|()| {
+                    let context = format!("nothing of the body came within {patience:?}");
+                    let error = Error::new(ErrorKind::Unavailable, context);
+                    Some(Err(HttpError::new(HttpErrorKind::Timeout, error)))
+                })
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.coming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.coming.size_hint()
+    }
+}
