@@ -192,6 +192,11 @@ impl Replica {
             .is_some_and(|adopted| adopted.head() == self.me.node)
     }
 
+    /// Whether a request waits here for its answer (I20: at rest none does).
+    pub fn awaits_answer(&self) -> bool {
+        self.writes.is_waited_for() || self.reads.is_waited_for() || self.eventual.is_waited_for()
+    }
+
     /// Whether it may answer clients now (I7, I10).
     pub fn may_serve(&self, now: Now) -> bool {
         let lease = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseRead);

@@ -180,6 +180,11 @@ impl Eventual {
         self.clock.on_peer(from, clock, now);
     }
 
+    pub(super) fn is_waited_for(&self) -> bool {
+        let waits = self.requests.len() + self.outcomes.len();
+        0 < waits + self.reads.len() + self.barriers.len()
+    }
+
     /// Whoever waits for a write, or for how one ended.
     pub(super) fn drain_writes(&mut self) -> Vec<Token> {
         let requests = std::mem::take(&mut self.requests).into_values();

@@ -48,6 +48,10 @@ impl Reads {
         }
     }
 
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     pub(super) fn drain(&mut self) -> Vec<Token> {
         let waiting = std::mem::take(&mut self.waiting).into_values();
         waiting.map(|waiting| waiting.token).collect()

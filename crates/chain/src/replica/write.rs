@@ -150,6 +150,10 @@ impl Writes {
             .map(|waiting| waiting.token)
     }
 
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// What `node` has confirmed in this epoch.
     pub(super) fn confirmed_by(&self, node: NodeId) -> EntryId {
         self.confirmed.get(&node).copied().unwrap_or_default()

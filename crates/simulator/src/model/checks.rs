@@ -3,6 +3,7 @@
 
 use fader_chain::{EntryId, Role, Seat};
 
+use super::asks::Ask;
 use super::node::Brief;
 use super::world::{State, World};
 
@@ -65,7 +66,8 @@ impl World {
         for (ask, known) in scenario.asks.iter().zip(&ledger.known) {
             let w = ask.tentative().map_or(0, |(w, _)| w);
             // Of what returns below a floor nobody can say whether it was removed since (GC-5).
-            if known.is_held && away < w && newest.floor == EntryId::ZERO {
+            let is_judged = newest.floor != EntryId::ZERO || scenario.forged.is_some();
+            if known.is_held && away < w && !is_judged {
                 return Err(format!(
                     "I16: {ask:?} was acknowledged, and is not settled at rest"
                 ));
@@ -77,10 +79,14 @@ impl World {
     /// G3: nothing is due any more.
     pub(super) fn check_rest(&self, state: &State) -> Result<(), String> {
         let newest = self.newest(state);
-        let is_lossy = state.budget.losses < self.scene.scenario.losses;
-        if is_lossy && !self.scene.scenario.ticks {
+        let scenario = &self.scene.scenario;
+        let is_lossy = state.budget.losses < scenario.losses;
+        if is_lossy && !scenario.ticks {
             return Ok(());
         }
+        // What a barrier asks of who is not ready yet it asks again after a while.
+        let is_gathered = |ask: &Ask| ask.is_barrier() || *ask == Ask::Close;
+        let asks_again = !scenario.ticks && scenario.asks.iter().any(is_gathered);
         let log = &self.ledgers[state.ledger].log;
         let last = log.last().map_or(EntryId::ZERO, |last| last.entry.id);
         let briefs = newest
@@ -104,7 +110,12 @@ impl World {
                     brief.last
                 ));
             }
-            if brief.holds {
+            if brief.is_asked && !asks_again {
+                return Err(format!(
+                    "I20: at rest a request waits at {id} for its answer"
+                ));
+            }
+            if brief.holds && scenario.forged.is_none() {
                 return Err(format!("G3: at rest {id} holds what is not settled"));
             }
         }

@@ -22,8 +22,9 @@ use log::Committed;
 /// What a member did that is checked.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// It stamped an operation, or took up one with a stamp of its own.
-    Stamped(Arc<Operation>),
+    /// It stamped an operation, or took up one with a stamp of its own. What it stamped is above
+    /// what it held on the register (D5): the greatest of those stamps.
+    Stamped(Arc<Operation>, Stamp),
     /// It handed an entry to its engine: it is committed.
     Committed(Arc<Entry>),
     /// Its engine has this register at this id.
@@ -139,7 +140,9 @@ impl Ledger {
     pub(super) fn take(&mut self, scene: &Scene, events: &[Event]) -> Result<(), String> {
         for event in events {
             match event {
-                Event::Stamped(operation) => self.check_stamping(scene, operation)?,
+                Event::Stamped(operation, held) => {
+                    self.check_stamping(scene, operation, *held)?;
+                }
                 Event::Committed(entry) => self.commit(entry, scene)?,
                 Event::State { at, key, register } => self.check_state(*at, key, register)?,
                 Event::Answered { ask, entry } => self.answer(scene, *ask, *entry)?,
@@ -227,18 +230,38 @@ impl Ledger {
         stamps: &[(Bytes, Stamp)],
         settled: &[Outcome],
     ) -> Result<(), String> {
+        // Who lies about what it has seen is promised nothing.
+        if scene
+            .scenario
+            .forged
+            .is_some_and(|(forged, _)| forged == ask)
+        {
+            return Ok(());
+        }
         for (key, stamp) in stamps {
             self.known[ask].stamps[scene.place(key)] = Some(*stamp);
         }
         let takes = |outcome: &Outcome| matches!(outcome, Outcome::Applied | Outcome::Superseded);
         self.known[ask].is_held |= settled.iter().all(takes);
         self.known[ask].is_over = true;
-        self.check_kept(ask)
+        self.check_kept(scene, ask)
     }
 
-    /// G2 (a): an eventual write is stamped above every strong one that was acknowledged.
-    fn check_stamping(&mut self, scene: &Scene, operation: &Operation) -> Result<(), String> {
-        let ask = operation.name.seq as usize - 1;
+    /// D5, G2 (a): an eventual write is stamped above what its member shows, and above every strong
+    /// one that was acknowledged.
+    fn check_stamping(
+        &mut self,
+        scene: &Scene,
+        operation: &Operation,
+        held: Stamp,
+    ) -> Result<(), String> {
+        if operation.stamp <= held {
+            return Err(format!(
+                "D5: {:?} is stamped where {held:?} is held",
+                operation.stamp
+            ));
+        }
+        let ask = scene.ask_of(operation.name.seq);
         let place = scene.place(&operation.key);
         if operation.name.client != CLIENT || self.known[ask].is_stamped[place] {
             return Ok(());

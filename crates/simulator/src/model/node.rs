@@ -105,6 +105,8 @@ pub(super) struct Brief {
     pub(super) is_unsynced: bool,
     /// Whether it holds eventual operations.
     pub(super) holds: bool,
+    /// Whether a request waits there for its answer.
+    pub(super) is_asked: bool,
     pub(super) last: EntryId,
     pub(super) commit: EntryId,
     pub(super) applied: EntryId,
@@ -166,6 +168,7 @@ impl Node {
             may_serve,
             is_unsynced: self.is_up && !self.unsynced.is_empty(),
             holds: self.is_up && 0 < replica.eventual_counts().held,
+            is_asked: self.is_up && replica.awaits_answer(),
             last: replica.last(),
             commit: replica.commit(),
             applied: self.store.applied,

@@ -4,7 +4,7 @@
 use super::actions::Action;
 use super::ledger::Event;
 use super::step::Plain;
-use super::world::{Budget, Cause, State, World};
+use super::world::{Budget, Cause, MEMBERS_MAX, State, World};
 
 /// One thing that happens before the search. Members are named by their place among all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Step {
     RunWithout(usize),
     /// A member crashes.
     Crash(usize),
+    /// A member crashes, and all that is under way from it is lost.
+    CrashSilently(usize),
     /// A member starts again, in a new life.
     Return(usize),
     /// A member has waited for a while.
@@ -48,6 +50,13 @@ impl World {
                 Step::Run => self.run_out(&mut state, None)?,
                 Step::RunWithout(place) => self.run_out(&mut state, Some(place))?,
                 Step::Crash(place) => self.take_step(&mut state, Action::Crash(place))?,
+                Step::CrashSilently(place) => {
+                    let from = |link: &usize| link % MEMBERS_MAX == place;
+                    (0..state.links.len())
+                        .filter(from)
+                        .for_each(|link| state.links[link] = 0);
+                    self.take_step(&mut state, Action::Crash(place))?;
+                }
                 Step::Return(place) => self.take_step(&mut state, Action::Return(place))?,
                 Step::Tick(place) => self.take_step(&mut state, Action::Tick(place))?,
                 Step::Floor => self.take_step(&mut state, Action::Publish(None, true))?,
@@ -69,6 +78,8 @@ impl World {
         let mut actions = Vec::new();
         for _ in 0..STEPS_MAX {
             self.actions(state, &mut actions);
+            // A greeting that comes before the configuration would be lost.
+            actions.sort_by_key(|action| !matches!(action, Action::Hear(_)));
             let mut next = None;
             for action in &actions {
                 let is_tick = matches!(action, Action::Tick(_));

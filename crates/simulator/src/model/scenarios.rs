@@ -1,10 +1,11 @@
 //! The scenarios of the model: scopes small enough to be searched to the end.
 
+mod guards;
 mod levels;
 mod modes;
 
 use bytes::Bytes;
-use fader_chain::{Ahead, Guards, Wiring};
+use fader_chain::{Ahead, EntryId, Guards, Wiring};
 
 use super::asks::{Ask, delete, keys_of, moved, put, put_if_absent, quorum_read, read, tentative};
 use super::prelude::Step;
@@ -74,6 +75,10 @@ pub struct Scenario {
     pub has_modes: bool,
     /// Of the simulator's service: nothing may make a register greater than this.
     pub pairs_max: usize,
+    /// By how much the numbers in the names of successive requests differ.
+    pub stride: u64,
+    /// A request whose session claims to have seen this base, which nobody has numbered (PR-2).
+    pub forged: Option<(usize, EntryId)>,
     /// What happens before the search.
     pub prelude: Vec<Step>,
 }
@@ -113,9 +118,24 @@ impl Scene {
         }
     }
 
+    /// Whether a floor rises, in the search or before.
+    pub(super) fn raises_floor(&self) -> bool {
+        0 < self.scenario.floors || self.scenario.prelude.contains(&Step::Floor)
+    }
+
     /// Whether anybody claims a quorum.
     pub(super) fn claims(&self) -> bool {
         self.scenario.asks.iter().any(|ask| ask.quorum().is_some())
+    }
+
+    /// The number that the request in this place has in its name.
+    pub(super) fn seq(&self, ask: usize) -> u64 {
+        ask as u64 * self.scenario.stride + 1
+    }
+
+    /// The place of the request with this number in its name.
+    pub(super) fn ask_of(&self, seq: u64) -> usize {
+        ((seq - 1) / self.scenario.stride) as usize
     }
 
     /// The place of `key` among the registers.
@@ -150,6 +170,8 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
         places: Vec::new(),
         has_modes: false,
         pairs_max: usize::MAX,
+        stride: 1,
+        forged: None,
         prelude: Vec::new(),
     }
 }
@@ -159,7 +181,7 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let sets: [fn(Wiring) -> Vec<Scenario>; 9] = [
+            let sets: [fn(Wiring) -> Vec<Scenario>; 11] = [
                 normal,
                 changing,
                 larger,
@@ -168,6 +190,8 @@ pub fn scenarios() -> Vec<Scenario> {
                 levels::bounds,
                 levels::elements,
                 modes::modes,
+                guards::small,
+                guards::filters,
                 whole,
             ];
             let quick = sets.into_iter().flat_map(move |set| set(wiring));

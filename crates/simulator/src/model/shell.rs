@@ -9,7 +9,7 @@ use fader_chain::{
 
 use super::asks::{Ask, COLLECTION, replacement};
 use super::node::{Store, register};
-use super::scenarios::Scenario;
+use super::scenarios::{Scenario, Scene};
 use crate::history::Request;
 use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 
@@ -17,12 +17,12 @@ use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 pub(super) struct Shell<'a> {
     pub(super) store: &'a mut Store,
     pub(super) fixed: &'a mut Option<Store>,
-    pub(super) scenario: &'a Scenario,
+    pub(super) scene: &'a Scene,
 }
 
 impl Shell<'_> {
     fn ask(&self, token: Token) -> &Ask {
-        let asks = &self.scenario.asks;
+        let asks = &self.scene.scenario.asks;
         &asks[token.0 as usize % asks.len()]
     }
 }
@@ -159,7 +159,7 @@ impl Host for Shell<'_> {
     }
 
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
-        let (changes, result) = decide(self.scenario, self.ask(token), newest);
+        let (changes, result) = decide(&self.scene.scenario, self.ask(token), newest);
         Ok(Decided {
             result,
             changes,
@@ -172,7 +172,8 @@ impl Host for Shell<'_> {
         token: Token,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
-        if self.scenario.has_modes && !standing(tentative).mode.takes_eventual() {
+        let scenario = &self.scene.scenario;
+        if scenario.has_modes && !standing(tentative).mode.takes_eventual() {
             return Ok(None);
         }
         let ask = self.ask(token);
@@ -181,7 +182,7 @@ impl Host for Shell<'_> {
                 writes: writes.clone(),
                 ..Request::default()
             };
-            let decision = service(self.scenario).decide(&request, &Seen(tentative));
+            let decision = service(scenario).decide(&request, &Seen(tentative));
             if !matches!(decision.answer, Answer::Done(_)) {
                 return Ok(None);
             }
@@ -193,9 +194,10 @@ impl Host for Shell<'_> {
     }
 
     fn settle(&self, operation: &Operation, newest: &dyn View) -> Result<Settled, ViewError> {
-        let ask = &self.scenario.asks[operation.name.seq as usize - 1];
+        let scenario = &self.scene.scenario;
+        let ask = &scenario.asks[self.scene.ask_of(operation.name.seq)];
         let what = (&operation.key, &operation.ops[..], operation.stamp);
-        Ok(match settle(self.scenario, ask, what, newest) {
+        Ok(match settle(scenario, ask, what, newest) {
             (Outcome::Refused(reason), _) => Settled::Refused(reason),
             (_, changes) => Settled::Apply(changes),
         })

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{
     Change, Configuration, Effect, EntryId, Envelope, Fate, Fill, Identity, Incarnation, Input,
-    Lsn, Mutation, NodeId, Now, Receipt, Record, Reply, Report, RequestId, Scope, Session as Seen,
-    Token, Tuning, result_key,
+    Lsn, Mutation, NodeId, Now, Operation, Receipt, Record, Reply, Report, RequestId, Scope,
+    Session as Seen, Stamp, Token, Tuning, result_key,
 };
 
-use super::asks::{Ask, COLLECTION};
+use super::asks::{Ask, COLLECTION, keys_of};
 use super::ledger::Event;
 use super::node::{Node, Session, register, replica};
 use super::scenarios::Scene;
@@ -80,6 +80,8 @@ pub(super) struct Emitted {
     pub(super) packets: Vec<Packet>,
     pub(super) events: Vec<Event>,
     pub(super) reports: Vec<Report>,
+    /// Whether a request has come: what is stamped is new.
+    is_asked: bool,
 }
 
 /// What a chain of this scenario is tuned to.
@@ -107,6 +109,7 @@ impl Node {
                 self.step(scene, 0, Input::Message(envelope), &mut out)?;
             }
             Happening::Ask { ask, attempt } => {
+                out.is_asked = true;
                 self.step(scene, 0, input(scene, ask, attempt), &mut out)?;
             }
             Happening::Hear(newest) => {
@@ -204,7 +207,7 @@ impl Node {
             let mut shell = Shell {
                 store: &mut self.store,
                 fixed: &mut self.fixed,
-                scenario: &scene.scenario,
+                scene,
             };
             let result = self.replica.step(now, input, &mut shell, &mut effects);
             result.map_err(|error| error.to_string())?;
@@ -229,7 +232,11 @@ impl Node {
                 if let Record::Operation(operation) = &record
                     && operation.stamp.node == self.replica.identity().node.0
                 {
-                    out.events.push(Event::Stamped(operation.clone()));
+                    let held = match out.is_asked {
+                        true => self.held_beside(operation),
+                        false => Stamp::ZERO,
+                    };
+                    out.events.push(Event::Stamped(operation.clone(), held));
                 }
                 let waits = scene.scenario.loses_unsynced && !matches!(record, Record::Epoch(_));
                 if waits || !self.unsynced.is_empty() {
@@ -255,6 +262,15 @@ impl Node {
             Effect::Coordinator(report) => out.reports.push(report),
         }
         Ok(None)
+    }
+
+    /// The greatest stamp of the other operations that are held on the register of this one.
+    fn held_beside(&self, operation: &Operation) -> Stamp {
+        let mut end = operation.key.to_vec();
+        end.push(0);
+        let held = self.replica.operations_within(&operation.key, &end);
+        let others = held.filter(|held| held.name != operation.name);
+        others.map(|held| held.stamp).max().unwrap_or_default()
     }
 
     fn apply(
@@ -376,13 +392,36 @@ fn held(ask: usize, receipt: Receipt) -> Event {
     }
 }
 
+/// What the session of an eventual write has seen: nothing, but where it lies.
+fn session(scene: &Scene, ask: usize) -> Seen {
+    let forged = scene.scenario.forged.filter(|(it, _)| *it == ask);
+    let seen = |(_, base): (usize, EntryId)| {
+        let stamp = Stamp {
+            base,
+            ..Stamp::strong(base)
+        };
+        let name = RequestId {
+            client: CLIENT + 1,
+            seq: 1,
+            part: 0,
+        };
+        let keys = keys_of(&scene.scenario.asks[ask]).into_iter();
+        let tentative = keys.map(|key| (key.clone(), stamp, name));
+        Seen {
+            committed: EntryId::ZERO,
+            tentative: tentative.collect(),
+        }
+    };
+    forged.map(seen).unwrap_or_default()
+}
+
 /// A request as a member gets it. A retry has a token of its own, and the same name.
 fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
     let asks = &scene.scenario.asks;
     let token = Token((ask + asks.len() * attempt) as u64);
     let request = RequestId {
         client: CLIENT,
-        seq: ask as u64 + 1,
+        seq: scene.seq(ask),
         part: 0,
     };
     match &asks[ask] {
@@ -397,7 +436,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
             request: Some(request),
             w: *w,
             sloppy: false,
-            session: Seen::default(),
+            session: session(scene, ask),
         },
         Ask::Close => Input::Close {
             token,

@@ -526,9 +526,11 @@ impl World {
     /// What a member says of the newest epoch, as far as the controller looks at it.
     fn report(&mut self, state: &mut State, place: usize, report: Report) {
         let matters = match report {
-            Report::SyncDone { epoch, .. } => epoch == self.newest(state).epoch,
+            Report::SyncDone { epoch, .. } | Report::Heard { epoch, .. } => {
+                epoch == self.newest(state).epoch
+            }
             Report::Floor { epoch, .. } => {
-                epoch == self.newest(state).epoch && 0 < self.scene.scenario.floors
+                epoch == self.newest(state).epoch && self.scene.raises_floor()
             }
             _ => false,
         };

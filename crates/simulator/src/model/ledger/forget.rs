@@ -76,7 +76,7 @@ impl Ledger {
     }
 
     fn forget_strong(&self, scene: &Scene, ask: usize, mut known: Known) -> Known {
-        let is_named = self.named(ask).next().is_some();
+        let is_named = self.named(scene, ask).next().is_some();
         if !scene.scenario.asks[ask].is_barrier() || is_named {
             known.before = 0;
         }
@@ -102,7 +102,7 @@ impl Ledger {
     /// Whether an eventual write is settled, all of it.
     fn is_settled(&self, scene: &Scene, ask: usize) -> bool {
         let parts = scene.scenario.asks[ask].tentative();
-        parts.map_or(0, |(_, writes)| writes.len()) <= self.named(ask).count()
+        parts.map_or(0, |(_, writes)| writes.len()) <= self.named(scene, ask).count()
     }
 
     /// Whether an eventual write was acknowledged and is not settled.
@@ -111,8 +111,8 @@ impl Ledger {
     }
 
     /// The entries under the names of `ask`.
-    pub(super) fn named(&self, ask: usize) -> impl Iterator<Item = &Arc<Committed>> {
-        let seq = ask as u64 + 1;
+    pub(super) fn named(&self, scene: &Scene, ask: usize) -> impl Iterator<Item = &Arc<Committed>> {
+        let seq = scene.seq(ask);
         let log = self.log.iter();
         log.filter(move |it| it.entry.request.is_some_and(|name| name.seq == seq))
     }

@@ -199,7 +199,7 @@ impl Ledger {
         scene: &Scene,
         before: &State,
     ) -> Result<(), String> {
-        let place = name.seq as usize - 1;
+        let place = scene.ask_of(name.seq);
         let above = self.known[place].above;
         if entry.stamp < above {
             return Err(format!(
@@ -230,7 +230,7 @@ impl Ledger {
         scene: &Scene,
         before: &State,
     ) -> Result<Option<Part>, String> {
-        let place = name.seq as usize - 1;
+        let place = scene.ask_of(name.seq);
         let ask = &scene.scenario.asks[place];
         let part = ask.tentative().and_then(|(_, writes)| {
             let (key, ops) = writes.get(name.part as usize)?;
@@ -240,6 +240,18 @@ impl Ledger {
         let outcome = Outcome::decode(entry.result.clone()).map_err(|error| error.to_string())?;
         if outcome == Outcome::Gone {
             self.check_gone(entry, place, &before.turned)?;
+        }
+        let is_same = |other: &Arc<Committed>| {
+            let other = &other.entry;
+            other.is_settlement() && other.stamp == entry.stamp && other.request != entry.request
+        };
+        let is_batch = |other: &Arc<Committed>| {
+            let other = other.entry.request.map(|other| (other.client, other.seq));
+            other == Some((name.client, name.seq))
+        };
+        if let Some(other) = self.log.iter().find(|it| is_same(it) && !is_batch(it)) {
+            let other = other.entry.request;
+            return Err(format!("I18: {name:?} and {other:?} have one stamp"));
         }
         let accept = self.known[place].accept[scene.place(&key)];
         let register = before.register(&key);

@@ -119,9 +119,9 @@ impl Ledger {
     }
 
     /// I26, as a write is acknowledged.
-    pub(super) fn check_kept(&self, ask: usize) -> Result<(), String> {
+    pub(super) fn check_kept(&self, scene: &Scene, ask: usize) -> Result<(), String> {
         let gone = Outcome::Gone.encode();
-        let is_gone = self.named(ask).any(|it| it.entry.result == gone);
+        let is_gone = self.named(scene, ask).any(|it| it.entry.result == gone);
         let is_abandoned = self.turned().abandoned != EntryId::ZERO;
         match is_gone && self.known[ask].is_held && !is_abandoned {
             true => Err(format!(
