@@ -5,6 +5,7 @@ import contextlib
 import pathlib
 import threading
 import time
+import urllib.request
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -209,6 +210,47 @@ def test_a_session_outlives_a_member(tmp_path, victim):
             assert get(session.sdb, "carts", "i", consistent=False) == expected
         strong.token = session.token
         assert get(strong.sdb, "carts", "i") == expected
+        assert cluster.stop() == 0, cluster.log()
+
+
+def metrics(cluster):
+    with urllib.request.urlopen(f"{cluster.url}/metrics", timeout=30) as page:
+        lines = [line for line in page.read().decode().splitlines() if not line.startswith("#")]
+    return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines)
+            if value.isdecimal()}
+
+
+def await_metric(cluster, name, is_expected):
+    end = time.monotonic() + 60
+    while not is_expected(metrics(cluster).get(name, 0)):
+        assert time.monotonic() < end, metrics(cluster)
+        time.sleep(0.02)
+
+
+def test_what_replication_does_is_counted(tmp_path):
+    with Cluster(tmp_path) as cluster, concurrent.futures.ThreadPoolExecutor() as beside:
+        create_mixed(cluster, "carts")
+        eventual = at("eventual; w=2", cluster.client(read_timeout=30))
+        for number in range(10):
+            put(eventual, "carts", f"i{number}", n="1")
+        await_metric(cluster, 'fader_chain_tentative{chain="0"}', lambda count: count == 0)
+        counted = metrics(cluster)
+        # At each of the two or three members that held it.
+        assert 20 <= counted['fader_chain_settled_total{chain="0"}'] <= 30
+        assert 0 < counted['fader_chain_settled_milliseconds_total{chain="0"}']
+        assert counted['fader_chain_superseded_total{chain="0"}'] == 0
+        assert counted['fader_chain_version_queries_total{chain="0"}'] == 0
+        # Until its session ends, writes wait for who is killed, and the head tells for whom; who
+        # reads what is being written asks the head.
+        cluster.order("kill", "n3")
+        strong = at("strong", cluster.client(read_timeout=30))
+        writing = beside.submit(put, strong, "carts", "i0", n="2")
+        behind = 'fader_member_behind_entries{chain="0",member="n3"}'
+        await_metric(cluster, behind, lambda entries: 0 < entries)
+        for _ in range(2):
+            get(strong, "carts", "i0")
+        writing.result()
+        assert 0 < metrics(cluster)['fader_chain_dirty_reads_total{chain="0"}']
         assert cluster.stop() == 0, cluster.log()
 
 

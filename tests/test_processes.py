@@ -170,6 +170,7 @@ def test_each_process_has_a_member_of_each_chain(tmp_path):
         assert heads == {"n1", "n2", "n3"}
         page = metrics(cluster.members["n1"])
         assert 'fader_chain_epoch{chain="0"}' in page and 'fader_chain_epoch{chain="4"}' in page
+        assert 'fader_peer_connected{peer="n2"} 1' in page
         # One process is lost, and with it a member of each chain, which go on.
         cluster.kill("n1")
         cluster.await_chains(

@@ -43,8 +43,8 @@ pub use operation::{Operation, Outcome};
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{
-    Ahead, Behind, Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, ReadCounts,
-    Receipt, Replica, Reply, Report, Session, Shown, Tuning, Written, compute,
+    Ahead, Behind, Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, Receipt,
+    Replica, Reply, Report, Session, Shown, Tally, Tuning, Written, compute,
 };
 pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};

@@ -43,7 +43,7 @@ use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
 use collect::Collect;
-pub use counts::{Behind, ReadCounts};
+pub use counts::{Behind, Tally};
 use digest::Digests;
 use eventual::Eventual;
 pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
@@ -111,7 +111,7 @@ pub struct Replica {
     early: Option<Envelope>,
     writes: Writes,
     reads: Reads,
-    read_counts: ReadCounts,
+    tally: Tally,
     joining: Joining,
     collect: Collect,
     digests: Digests,
@@ -138,7 +138,7 @@ impl Replica {
             early: None,
             writes: Writes::default(),
             reads: Reads::default(),
-            read_counts: ReadCounts::default(),
+            tally: Tally::default(),
             joining: Joining::default(),
             collect: Collect::default(),
             digests: Digests::default(),

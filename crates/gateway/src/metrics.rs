@@ -3,21 +3,21 @@
 //! Every label value comes from a closed list (actions, codes), so that no client can make the
 //! page grow. Handles are resolved once per action: a request that succeeds looks up nothing.
 
-use std::fmt;
+mod node;
+
 use std::time::Duration;
 
-use fader_node::{Counters, Node};
+use fader_node::Node;
 use fader_services::simpledb::Code;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::simpledb::Action;
+use node::NodeCollector;
 
 /// Upper bounds of the latency histogram, in seconds.
 const LATENCY_BOUNDS_S: [f64; 16] = [
@@ -150,7 +150,7 @@ impl Metrics {
             "Connections refused because there were too many",
             self.connections_refused.clone(),
         );
-        registry.register_collector(Box::new(NodeCollector(node)));
+        registry.register_collector(Box::new(NodeCollector::new(node)));
     }
 
     /// Counts a request that is answered; `code` is `None` when it succeeded.
@@ -196,116 +196,5 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-/// The node's counters, read when the page is.
-struct NodeCollector(Node);
-
-impl fmt::Debug for NodeCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NodeCollector(..)")
-    }
-}
-
-impl Collector for NodeCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let counters = self.0.counters();
-        for (name, help, value) in [
-            ("log_entries", "Entries made durable", counters.log_entries),
-            ("log_bytes", "Bytes of log written", counters.log_bytes),
-            ("log_syncs", "Syncs of the log", counters.log_syncs),
-            (
-                "log_sync_microseconds",
-                "Time spent syncing the log",
-                counters.log_sync_us,
-            ),
-        ] {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
-        }
-        for (name, help, value) in [
-            (
-                "queue_depth",
-                "Requests waiting for the chain",
-                counters.queue_depth,
-            ),
-            (
-                "commit_index",
-                "The last committed entry",
-                counters.commit_index,
-            ),
-            ("epoch", "The chain's epoch", counters.epoch),
-            (
-                "log_disk_bytes",
-                "Bytes of the log on disk",
-                counters.log_disk_bytes,
-            ),
-            (
-                "engine_disk_bytes",
-                "Bytes of the engine on disk",
-                counters.engine_disk_bytes,
-            ),
-        ] {
-            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
-        }
-        self.encode_chains(&mut encoder)
-    }
-}
-
-impl NodeCollector {
-    /// What each chain that has a member here says.
-    fn encode_chains(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        type Read = fn(&Counters) -> u64;
-        let chains = self.0.chains();
-        let kinds: [(&str, &str, MetricType, Read); 5] = [
-            (
-                "chain_entries",
-                "Entries of a chain made durable",
-                MetricType::Counter,
-                |it| it.log_entries,
-            ),
-            (
-                "chain_epoch",
-                "The epoch of a chain",
-                MetricType::Gauge,
-                |it| it.epoch,
-            ),
-            (
-                "chain_commit_index",
-                "The last committed entry of a chain",
-                MetricType::Gauge,
-                |it| it.commit_index,
-            ),
-            (
-                "chain_queue_depth",
-                "Requests waiting for a chain",
-                MetricType::Gauge,
-                |it| it.queue_depth,
-            ),
-            (
-                "chain_disk_bytes",
-                "Bytes of a chain's log and engine on disk",
-                MetricType::Gauge,
-                |it| it.log_disk_bytes + it.engine_disk_bytes,
-            ),
-        ];
-        for (name, help, kind, read) in kinds {
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (chain, counters) in &chains {
-                let labels = [("chain", chain.0)];
-                let encoder = family.encode_family(&labels)?;
-                let value = read(counters);
-                match kind {
-                    MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
-                    _ => {
-                        let value = i64::try_from(value).unwrap_or(i64::MAX);
-                        ConstGauge::new(value).encode(encoder)?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -467,6 +467,9 @@ impl ChainThread {
         self.give_up();
         self.step(Input::Tick);
         self.flush();
+        if self.company.is_some() {
+            self.shared.on_behind(self.replica.behind(clock::now()));
+        }
     }
 
     /// What is waiting for the disk is forgotten: it was never said to be durable.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use fader_chain::ChainId;
+use fader_chain::{Behind, ChainId};
 
 use crate::cluster::Cluster;
 use crate::cluster::process::Home;
+use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
 
 /// The chains, by number: that of the system, then those of data.
@@ -56,9 +57,36 @@ impl Chains {
         let keepers = self.with_numbers();
         let counters = keepers.filter_map(|(number, chain)| {
             let keeper = chain.keeper().or_else(|| chain.any())?;
-            Some((number, keeper.counters()))
+            let all = chain.members().map(|member| member.counters());
+            let (tally, eventual) = all.fold(Default::default(), |(tally, eventual), it| {
+                (tally + it.tally, eventual + it.eventual)
+            });
+            let counters = Counters {
+                tally,
+                eventual,
+                ..keeper.counters()
+            };
+            Some((number, counters))
         });
         counters.collect()
+    }
+
+    /// How far members are behind the heads that are here, by name.
+    pub(crate) fn behind(&self) -> Vec<(ChainId, String, Behind)> {
+        let heads = self.with_numbers();
+        let behind = heads.flat_map(|(number, chain)| {
+            let behind = chain.members().flat_map(|member| member.behind());
+            behind.map(move |it| (number, chain.name(it.node), it))
+        });
+        behind.collect()
+    }
+
+    /// What went between this process and each other one, by name.
+    pub(crate) fn peers(&self) -> Vec<(String, PeerCounters)> {
+        let home = self.home.iter();
+        let peers = home.flat_map(|home| home.peers().counters());
+        let name = |(node, counters)| (self.system().name(node), counters);
+        peers.map(name).collect()
     }
 
     /// Ends all at once, and then what they share.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fader_chain::{DiskId, Identity, Incarnation, Layered};
+use fader_chain::{Behind, DiskId, Identity, Incarnation, Layered, Replica};
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{Pace, View};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
 use crate::closing::Waitings;
@@ -21,6 +21,7 @@ use crate::desk::in_context;
 use crate::disk::{Disk, RealDisk, SyncSite};
 use crate::engine::{Engine, LsmEngine, Snapshot};
 use crate::eventual::Quorum;
+use crate::gate::Gate;
 use crate::keys::KeyCache;
 use crate::lock::FolderLock;
 use crate::log::{Log, LogStats};
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     /// How many operations of its overlay are not settled.
     unsettled: AtomicUsize,
     counters: Mutex<Counters>,
+    /// How far the others are behind, if it is the head.
+    behind: Mutex<Vec<Behind>>,
     pub(crate) waitings: Waitings,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -117,54 +120,22 @@ impl Shared {
         self.counters.lock().epoch
     }
 
-    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, epoch: u64, committed: u64) {
+    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
         let mut counters = self.counters.lock();
+        counters.epoch = replica.epoch();
+        counters.commit_index = replica.commit().index;
+        counters.tally = replica.tally();
+        counters.eventual = replica.eventual_counts();
         counters.log_entries = log.entries;
         counters.log_bytes = log.bytes;
         counters.log_syncs = log.syncs;
         counters.log_sync_us = log.sync_us;
         counters.log_disk_bytes = log_disk_bytes;
-        counters.epoch = epoch;
-        counters.commit_index = committed;
-    }
-}
-
-/// Where a member can be held up, as a process that is stopped and continued.
-#[derive(Default)]
-pub(crate) struct Gate {
-    closed_until: Mutex<Option<Instant>>,
-    opened: Condvar,
-}
-
-impl Gate {
-    /// Holds up whoever passes, for a time.
-    pub(crate) fn close_for(&self, time: Duration) {
-        *self.closed_until.lock() = Some(Instant::now() + time);
-        self.opened.notify_all();
     }
 
-    /// Lets everyone pass.
-    pub(crate) fn open(&self) {
-        *self.closed_until.lock() = None;
-        self.opened.notify_all();
-    }
-
-    /// Passes, when that is allowed.
-    pub(crate) fn pass(&self) {
-        let mut closed_until = self.closed_until.lock();
-        while let Some(until) = *closed_until {
-            if until <= Instant::now() {
-                *closed_until = None;
-            } else {
-                self.opened.wait_until(&mut closed_until, until);
-            }
-        }
-    }
-
-    /// Whether it would let nobody pass now.
-    pub(crate) fn is_closed(&self) -> bool {
-        let closed_until = *self.closed_until.lock();
-        closed_until.is_some_and(|until| Instant::now() < until)
+    /// So far the others are behind.
+    pub(crate) fn on_behind(&self, behind: Vec<Behind>) {
+        *self.behind.lock() = behind;
     }
 }
 
@@ -282,6 +253,7 @@ impl Folder {
             size: AtomicUsize::new(1),
             unsettled: AtomicUsize::new(0),
             counters: Mutex::default(),
+            behind: Mutex::default(),
             waitings: Waitings::default(),
             _lock: lock,
         });
@@ -493,6 +465,11 @@ impl Member {
     /// Whether it can do its work.
     pub(crate) fn health(&self) -> Health {
         self.shared.health.read().clone()
+    }
+
+    /// How far the other members are behind, if this one is the head.
+    pub(crate) fn behind(&self) -> Vec<Behind> {
+        self.shared.behind.lock().clone()
     }
 
     /// Counters since the start.

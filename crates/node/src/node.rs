@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fader_chain::{ChainId, Identity, NodeId};
+use fader_chain::{Behind, ChainId, Identity, NodeId};
 use fader_services::ViewError;
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
 use fader_services::forward::{self, Asked};
@@ -22,6 +22,7 @@ use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
 use crate::following::{self, Following, Told};
 use crate::member::{Folder, Member, STOPPED, random_incarnation};
+use crate::peer::PeerCounters;
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, DomainMode, Health, OpenError, Recovery};
@@ -468,6 +469,22 @@ impl Node {
         match &self.inner.doors {
             Doors::One(member, _) => vec![(ChainId::SYSTEM, member.counters())],
             Doors::Many(chains) => chains.counters(),
+        }
+    }
+
+    /// How far members are behind the heads that are here, by chain and name.
+    pub fn behind(&self) -> Vec<(ChainId, String, Behind)> {
+        match &self.inner.doors {
+            Doors::One(..) => Vec::new(),
+            Doors::Many(chains) => chains.behind(),
+        }
+    }
+
+    /// What went between this process and each other one of its cluster, by name.
+    pub fn peers(&self) -> Vec<(String, PeerCounters)> {
+        match &self.inner.doors {
+            Doors::One(..) => Vec::new(),
+            Doors::Many(chains) => chains.peers(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fader_chain::{EventualCounts, Tally};
 use fader_services::Mode;
 
 /// What recovery did, for the log and the operator.
@@ -90,6 +91,10 @@ pub struct Counters {
     pub log_disk_bytes: u64,
     /// Bytes of the engine on disk.
     pub engine_disk_bytes: u64,
+    /// What replication did beside eventual operations.
+    pub tally: Tally,
+    /// Eventual operations.
+    pub eventual: EventualCounts,
 }
 
 impl Counters {
@@ -105,6 +110,8 @@ impl Counters {
             engine_disk_bytes: self.engine_disk_bytes + other.engine_disk_bytes,
             commit_index: self.commit_index,
             epoch: self.epoch,
+            tally: self.tally + other.tally,
+            eventual: self.eventual + other.eventual,
         }
     }
 }

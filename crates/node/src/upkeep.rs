@@ -244,11 +244,9 @@ impl ChainThread {
     }
 
     pub(super) fn publish(&self) {
-        let epoch = self.replica.epoch();
-        let committed = self.replica.commit().index;
         self.shared
             .on_unsettled(self.replica.eventual_counts().held);
         self.shared
-            .publish(self.log.stats(), self.log.disk_bytes(), epoch, committed);
+            .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
     }
 }

@@ -1,19 +1,55 @@
 //! What people are told of a member's work (/metrics, `fader cluster status`). Nothing here decides
 //! anything.
 
-use super::{Now, Replica};
+use std::ops::Add;
+
+use super::{EventualCounts, Now, Replica};
 use crate::config::NodeId;
 
-/// What has happened to strong and bounded reads that went through this replica, in this life.
-/// Those that [`Replica::answers_now`] answers at once are their caller's to count: they are clean.
+/// What has happened at this member beside eventual operations, in this life. Reads that
+/// [`Replica::answers_now`] answers at once are their caller's to count: they are clean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ReadCounts {
-    /// Reads that could not be answered when they came: something uncommitted was there.
-    pub dirty: u64,
+pub struct Tally {
+    /// Strong and bounded reads that could not be answered when they came: something uncommitted
+    /// was there.
+    pub dirty_reads: u64,
     /// Version queries asked of the commit point (RD-3), those that were repeated included.
-    pub asked: u64,
+    pub queries_asked: u64,
     /// Version queries of others that this member answered, as the commit point (RD-4).
-    pub answered: u64,
+    pub queries_answered: u64,
+    /// How often this member, as the commit point, said that somebody's state differs (DG-1).
+    pub differences: u64,
+}
+
+impl Add for Tally {
+    type Output = Tally;
+
+    fn add(self, other: Tally) -> Tally {
+        Tally {
+            dirty_reads: self.dirty_reads + other.dirty_reads,
+            queries_asked: self.queries_asked + other.queries_asked,
+            queries_answered: self.queries_answered + other.queries_answered,
+            differences: self.differences + other.differences,
+        }
+    }
+}
+
+impl Add for EventualCounts {
+    type Output = EventualCounts;
+
+    fn add(self, other: EventualCounts) -> EventualCounts {
+        EventualCounts {
+            held: self.held + other.held,
+            held_bytes: self.held_bytes + other.held_bytes,
+            quarantined: self.quarantined + other.quarantined,
+            settled: self.settled + other.settled,
+            settled_ms: self.settled_ms + other.settled_ms,
+            superseded: self.superseded + other.superseded,
+            refused: self.refused + other.refused,
+            forgotten: self.forgotten + other.forgotten,
+            unnumbered: self.unnumbered + other.unnumbered,
+        }
+    }
 }
 
 /// How far a member is behind the head.
@@ -29,9 +65,9 @@ pub struct Behind {
 }
 
 impl Replica {
-    /// What has happened to strong and bounded reads here.
-    pub fn read_counts(&self) -> ReadCounts {
-        self.read_counts
+    /// What has happened here beside eventual operations.
+    pub fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// How far each other member is behind, as the head knows it; nothing at any other member.

@@ -166,6 +166,7 @@ impl Replica {
             false => *first,
         };
         self.digests.said = None;
+        self.tally.differences += 1;
         step.effects
             .push(Effect::Coordinator(Report::Differs { epoch, id, node }));
     }

@@ -98,7 +98,7 @@ impl Replica {
                 self.reads.next += 1;
                 self.reads.waiting.insert(number, waiting);
                 self.try_read(number, step)?;
-                self.read_counts.dirty += u64::from(self.reads.waiting.contains_key(&number));
+                self.tally.dirty_reads += u64::from(self.reads.waiting.contains_key(&number));
                 Ok(())
             }
         }
@@ -258,7 +258,7 @@ impl Replica {
         let Some(to) = self.adopted().map(|adopted| adopted.commit_point()) else {
             return;
         };
-        self.read_counts.asked += 1;
+        self.tally.queries_asked += 1;
         self.send(to, Message::Query { number, scope }, step);
     }
 
@@ -273,7 +273,7 @@ impl Replica {
         let is_live = step.now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseQuery);
         if is_live && !self.asks() && self.speaks_for(scope) {
             let commit = self.commit;
-            self.read_counts.answered += 1;
+            self.tally.queries_answered += 1;
             self.send(from, Message::QueryAnswer { number, commit }, step);
         }
     }

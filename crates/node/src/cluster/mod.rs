@@ -385,9 +385,13 @@ impl Cluster {
 
     /// A member that runs here, whatever it can do.
     pub(crate) fn any(&self) -> Option<Arc<Member>> {
+        self.members().next()
+    }
+
+    /// The members that run here.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Arc<Member>> {
         let members = self.slots.iter().map(|slot| slot.running.read());
-        let mut running = members.filter_map(|running| Some(running.as_ref()?.member.clone()));
-        running.next()
+        members.filter_map(|running| Some(running.as_ref()?.member.clone()))
     }
 
     /// The number of the member that is here, where the others are in other processes.

@@ -122,6 +122,11 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// The connections to other nodes.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
     /// Hears who is there, and where.
     pub(super) fn look(&self) {
         let present = self.coordinator.present();
@@ -174,7 +179,7 @@ impl Process {
 
     /// The connections to other nodes.
     pub(super) fn peers(&self) -> &Peers {
-        &self.home.peers
+        self.home.peers()
     }
 
     /// The name of this process's node.

@@ -450,7 +450,7 @@ impl Script {
     fn counts(&mut self) {
         for (node, member) in &self.0.members {
             let replica = &member.replica;
-            let (reads, eventual) = (replica.read_counts(), replica.eventual_counts());
+            let (tally, eventual) = (replica.tally(), replica.eventual_counts());
             let behind = replica.behind(self.0.now).into_iter();
             let behind = behind.map(|it| {
                 let (entries, millis) = (it.entries, it.millis);
@@ -458,9 +458,9 @@ impl Script {
             });
             self.0.events.push(format!(
                 "n{node} dirty {} asked {} answered {}, settled {} in {} ms{}",
-                reads.dirty,
-                reads.asked,
-                reads.answered,
+                tally.dirty_reads,
+                tally.queries_asked,
+                tally.queries_answered,
                 eventual.settled,
                 eventual.settled_ms,
                 behind.collect::<String>(),
