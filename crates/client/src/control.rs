@@ -72,6 +72,12 @@ pub struct ClusterStatus {
     pub epoch: u64,
     /// How entries travel.
     pub wiring: Option<String>,
+    /// How often it went on with less than was acknowledged, by an operator's order.
+    #[serde(default)]
+    pub lossy: u64,
+    /// The epoch with which it did the last time.
+    #[serde(default)]
+    pub lossy_epoch: u64,
     /// Its members, by name.
     pub members: Vec<MemberStatus>,
 }
@@ -212,6 +218,12 @@ impl Control {
     /// Ends a partition.
     pub async fn heal(&self) -> Result<(), Error> {
         self.order("heal", serde_json::json!({})).await
+    }
+
+    /// Goes on with what a member has, although others acknowledged more.
+    pub async fn restore(&self, name: &str) -> Result<(), Error> {
+        self.order("restore", serde_json::json!({ "name": name }))
+            .await
     }
 
     async fn order(&self, verb: &str, body: serde_json::Value) -> Result<(), Error> {

@@ -19,6 +19,7 @@ mod founding;
 mod keys;
 mod measure;
 mod output;
+mod restoring;
 mod sdb;
 mod serve;
 

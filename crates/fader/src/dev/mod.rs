@@ -16,6 +16,7 @@ use fader_node::{ClusterSettings, Event, Node};
 
 use crate::keys::SOCKET;
 use crate::output;
+use crate::restoring;
 use crate::serve;
 
 mod plan;
@@ -152,6 +153,16 @@ enum Order {
     },
     /// Ends a partition.
     Heal(Place),
+    /// Goes on with what one member has, when all that have more are lost with their disks.
+    Restore {
+        /// The member, such as n3.
+        member: String,
+        /// What others acknowledged beyond it may be lost.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 /// Runs a cluster, or gives an order to the one that runs.
@@ -234,6 +245,9 @@ pub(crate) fn in_words(event: &Event) -> String {
         Event::Differs(name) => {
             format!("{name} differs from the others: it is filled anew")
         }
+        Event::Restored(name) => {
+            format!("the chain goes on with what {name} has: acknowledged writes may be lost")
+        }
         Event::Healed => "the partition ends".to_owned(),
         Event::Epoch {
             epoch,
@@ -266,6 +280,10 @@ async fn carry_out(order: Order) -> Result<()> {
         } => Ok(control(&place)?.pause(&member, time).await?),
         Order::Partition { sides, place } => Ok(control(&place)?.partition(&sides.0).await?),
         Order::Heal(place) => Ok(control(&place)?.heal().await?),
+        Order::Restore { member, yes, place } => {
+            restoring::consent(&member, yes)?;
+            Ok(control(&place)?.restore(&member).await?)
+        }
     }
 }
 
@@ -283,6 +301,7 @@ fn control(place: &Place) -> Result<Control> {
 fn table(status: &ClusterStatus) -> String {
     let wiring = status.wiring.as_deref().unwrap_or("-");
     let mut text = format!("epoch {}, wiring {wiring}\n", status.epoch);
+    text += &restoring::standing(status.lossy, status.lossy_epoch);
     for member in &status.members {
         let role = member.role.as_deref().unwrap_or("out");
         text += &format!(

@@ -12,6 +12,7 @@
 //! 3. An exit code of 0 means that everything acknowledged is on disk and the store was closed.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -121,36 +122,33 @@ pub(crate) async fn serve(
         _ => None,
     };
     // Binding first: a port that is taken is reported before any data is touched.
-    let address = config.listen.value;
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))?;
+    let listener = bind(config.listen.value).await?;
     let address = listener.local_addr()?;
-    let opening = async {
-        let node = open_with(config, open).await?;
-        first_key::ensure(&node, config, &address, tls.is_some()).await?;
-        anyhow::Ok(node)
-    };
     let node = tokio::select! {
-        node = opening => node?,
-        // Nothing was acknowledged: as if killed, which every start must bear.
-        name = signals.next() => {
-            info!(signal = name, "ended before it served");
-            std::process::exit(EXIT_INTERRUPTED);
-        }
+        node = open_with(config, open) => node?,
+        name = signals.next() => end_early(name),
     };
     let socket = control::listen(&config.data.value)?;
 
     let (stop, stopped) = watch::channel(false);
     let gateway = Gateway::new(node.clone(), gateway_settings(config));
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let mut doors = pin!(async {
-        let administrators = async {
-            match socket {
-                Some(socket) => gateway.serve_control(socket, stopped.clone()).await,
-                None => Ok(()),
+    // A cluster that cannot begin by itself can be given orders.
+    let mut administrators = pin!(async {
+        match socket {
+            Some(socket) => gateway.serve_control(socket, stopped.clone()).await,
+            None => {
+                drop(stopped.clone().changed().await);
+                Ok(())
             }
-        };
+        }
+    });
+    tokio::select! {
+        begun = begin(&node, config, &address, tls.is_some()) => begun?,
+        name = signals.next() => end_early(name),
+        closed = &mut administrators => closed.context("the control socket closed")?,
+    }
+    let mut doors = pin!(async {
         tokio::try_join!(
             gateway.serve(listener, tls, stopped.clone()),
             administrators
@@ -183,6 +181,36 @@ pub(crate) async fn serve(
     control::remove(&config.data.value);
     info!("ended");
     Ok(ending.code())
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Nothing was acknowledged: as if killed, which every start must bear.
+fn end_early(signal: &'static str) -> ! {
+    info!(signal, "ended before it served");
+    std::process::exit(EXIT_INTERRUPTED);
+}
+
+/// Waits until the node serves, and has a key.
+async fn begin(node: &Node, config: &Config, address: &SocketAddr, is_sealed: bool) -> Result<()> {
+    until_ready(node).await?;
+    first_key::ensure(node, config, address, is_sealed).await
+}
+
+/// Waits until the node serves. A cluster in this process is waited for as long as it takes: who is
+/// missing may come, or an operator may order it to go on without.
+async fn until_ready(node: &Node) -> Result<()> {
+    while let Err(error) = node.ready().await {
+        if node.cluster().is_none() {
+            return Err(error.into());
+        }
+        warn!(%error, "the cluster does not serve yet: see `fader dev status`");
+    }
+    Ok(())
 }
 
 /// Why the server ends.
@@ -277,7 +305,6 @@ async fn open_with(
         .await
         .context("opening the store panicked")?
         .with_context(|| format!("cannot open the data folder {folder}"))?;
-    node.ready().await?;
     Ok(node)
 }
 

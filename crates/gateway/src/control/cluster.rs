@@ -1,13 +1,14 @@
 //! A cluster in one process, for people who want to see what one does.
 //!
 //! ```text
-//! GET  /cluster            {"epoch","wiring","members":[{"name","state","role","side","epoch",
-//!                          "commit_index"}]}
+//! GET  /cluster            {"epoch","wiring","lossy","lossy_epoch",
+//!                          "members":[{"name","state","role","side","epoch","commit_index"}]}
 //! POST /cluster/kill       {"name":"n2"}
 //! POST /cluster/restart    {"name":"n2"}
 //! POST /cluster/pause      {"name":"n2","ms":5000}
 //! POST /cluster/partition  {"sides":[["n1","n2"],["n3"]]}
 //! POST /cluster/heal
+//! POST /cluster/restore    {"name":"n3"}: goes on with what it has, though others had more
 //! ```
 
 use std::time::Duration;
@@ -54,6 +55,7 @@ enum Order {
     Pause(String, Duration),
     Partition(Vec<Vec<String>>),
     Heal,
+    Restore(String),
 }
 
 impl Order {
@@ -78,6 +80,7 @@ impl Order {
                 .map(Order::Partition)
                 .map_err(|_| bad("sides, each a list of names")),
             "heal" => Ok(Order::Heal),
+            "restore" => Ok(Order::Restore(name()?)),
             _ => Err((StatusCode::NOT_FOUND, format!("there is no order {verb}"))),
         }
     }
@@ -88,6 +91,7 @@ impl Order {
             Order::Restart(name) => cluster.restart(&name),
             Order::Pause(name, time) => cluster.pause(&name, time),
             Order::Partition(sides) => cluster.partition(&sides),
+            Order::Restore(name) => cluster.restore(&name),
             Order::Heal => {
                 cluster.heal();
                 Ok(())
@@ -108,6 +112,8 @@ fn status(cluster: &Cluster) -> Value {
             "commit_index": member.commit_index,
         })
     });
+    let lossy = newest.as_ref().map(|newest| newest.lossy);
+    let lossy = lossy.unwrap_or_default();
     let wiring = newest.as_ref().map(|newest| match newest.wiring {
         Wiring::Star => "star",
         Wiring::Chain => "chain",
@@ -115,6 +121,8 @@ fn status(cluster: &Cluster) -> Value {
     json!({
         "epoch": newest.as_ref().map_or(0, |newest| newest.epoch),
         "wiring": wiring,
+        "lossy": lossy.count,
+        "lossy_epoch": lossy.epoch,
         "members": members.collect::<Vec<_>>(),
     })
 }

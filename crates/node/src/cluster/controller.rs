@@ -36,6 +36,8 @@ pub enum Event {
     Differs(String),
     /// The chain does not wait any longer for a member's confirmations (SL-1).
     Slow(String),
+    /// An operator had the chain go on with what this member has (AL-4).
+    Restored(String),
     /// A partition was ended.
     Healed,
     /// A configuration was published.

@@ -21,6 +21,7 @@ mod damage;
 mod forward;
 mod links;
 pub(crate) mod process;
+mod restore;
 mod route;
 mod session;
 

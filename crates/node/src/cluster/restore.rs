@@ -1,0 +1,53 @@
+//! An operator's order to go on with what one member has, when nobody is left who has everything
+//! (AL-4; docs/protocol/reconfiguration.md, section 7).
+
+use fader_chain::controller::{NotRestored, restore};
+
+use super::{Cluster, ClusterError, Event};
+
+impl Cluster {
+    /// Has the chain go on with this member alone, with what it has: what others acknowledged
+    /// beyond that is lost, and they are made equal to it when they come back.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when nothing has to be lost, or the member cannot go on.
+    pub fn restore(&self, name: &str) -> Result<(), ClusterError> {
+        let refused = |why: String| Err(ClusterError(why));
+        let slot = self.slot(name)?;
+        let (Some(node), Some(newest)) = (*slot.node.lock(), self.configuration()) else {
+            return refused(format!("{name} was never a member"));
+        };
+        let (sessions, reports) = (self.coordinator.sessions(), self.coordinator.reports());
+        let next = match restore(&newest, node, &sessions, &reports) {
+            Ok(next) => next,
+            Err(why) => return refused(self.in_words(name, why)),
+        };
+        match self.coordinator.publish(newest.epoch, next) {
+            Ok(true) => {
+                tracing::error!(name, "an operator has the chain go on with less");
+                (self.tell)(Event::Restored(name.to_owned()));
+                Ok(())
+            }
+            Ok(false) => refused("the chain has just changed: look again".to_owned()),
+            Err(error) => refused(error.to_string()),
+        }
+    }
+
+    fn in_words(&self, name: &str, why: NotRestored) -> String {
+        match why {
+            NotRestored::Serves(node) => format!(
+                "nothing has to be lost: {} serves, or its session is not over yet",
+                self.name(node)
+            ),
+            NotRestored::Returns(node) => format!(
+                "nothing has to be lost: {} has everything, and the chain begins again with it",
+                self.name(node)
+            ),
+            NotRestored::Absent => format!("{name} does not run: start it first"),
+            NotRestored::Unfilled => format!(
+                "{name} was being filled from another member, and what it has is no state: choose \
+                 another one"
+            ),
+        }
+    }
+}

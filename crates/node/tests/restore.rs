@@ -1,0 +1,129 @@
+//! A chain whose last servers' disks are lost goes on with what another member has, when an
+//! operator says so, and with nothing less (AL-4 to AL-6).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod client;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_node::coordinator::SESSION;
+use fader_node::{Node, Wiring};
+use fader_services::Mode;
+use fader_services::level::Demand;
+use fader_services::simpledb::{Code, Request};
+
+use client::*;
+
+/// Waits until the cluster's members are these, in any order.
+async fn members_are(node: &Node, expected: &[&str]) {
+    let cluster = node.cluster().unwrap();
+    let serve = || {
+        let (_, members) = cluster.status();
+        let serving = members.into_iter().filter(|member| member.role.is_some());
+        serving.map(|member| member.name).collect::<Vec<_>>()
+    };
+    let waiting = async {
+        while serve() != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    let patience = Duration::from_secs(60);
+    tokio::time::timeout(patience, waiting).await.unwrap();
+}
+
+fn get_of(item: &str) -> Request {
+    Request::GetAttributes {
+        domain: "orders".to_owned(),
+        item: item.to_owned(),
+        names: Vec::new(),
+        consistent: true,
+    }
+}
+
+async fn goes_on_with_less(wiring: Wiring) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, wiring);
+    node.ready().await.unwrap();
+    create_domain(&node, "orders", Mode::Strong).await;
+    write(&node, put("orders", "i", "1"), strong())
+        .await
+        .unwrap();
+    let cluster = node.cluster().unwrap();
+    let refusal = |name: &str| cluster.restore(name).unwrap_err().to_string();
+    assert!(
+        refusal("n2").contains("nothing has to be lost"),
+        "all serve"
+    );
+    // The third one is away while others acknowledge, to a session and under a name.
+    cluster.kill("n3").unwrap();
+    members_are(&node, &["n1", "n2"]).await;
+    let with_session = Demand {
+        session: Some(Bytes::new()),
+        ..named(1, strong())
+    };
+    let told = write(&node, put("orders", "i", "2"), with_session.clone()).await;
+    let token = told.unwrap().session.unwrap();
+    // Both that have everything are lost with their disks; one came back with an empty one.
+    cluster.kill("n1").unwrap();
+    cluster.kill("n2").unwrap();
+    std::fs::remove_dir_all(folder.path().join("n1")).unwrap();
+    let n2 = folder.path().join("n2");
+    std::fs::rename(&n2, folder.path().join("kept")).unwrap();
+    tokio::time::sleep(2 * SESSION).await;
+    assert!(refusal("n3").contains("does not run"));
+    cluster.restart("n1").unwrap();
+    cluster.restart("n3").unwrap();
+    tokio::time::sleep(SESSION).await;
+    let (newest, _) = cluster.status();
+    assert_eq!(newest.unwrap().lossy.count, 0, "nobody begins by himself");
+    // The operator says so.
+    cluster.restore("n3").unwrap();
+    assert_eq!(values(&node, "orders", "i", strong()).await, ["1"]);
+    members_are(&node, &["n1", "n3"]).await;
+    // A session that saw more is told, once; the name is free.
+    let follow = |token: Bytes| Demand {
+        session: Some(token),
+        ..strong()
+    };
+    let (lost, told) = node.simpledb(&account(), get_of("i"), follow(token)).await;
+    assert_eq!(lost.unwrap_err().code, Code::TentativeValueLost);
+    let token = told.session.unwrap();
+    let (found, _) = node.simpledb(&account(), get_of("i"), follow(token)).await;
+    found.unwrap();
+    write(&node, put("orders", "i", "2"), with_session)
+        .await
+        .unwrap();
+    write(&node, put("orders", "i", "3"), strong())
+        .await
+        .unwrap();
+    // A disk that was thought to be lost comes back: what only it has is discarded.
+    std::fs::rename(folder.path().join("kept"), &n2).unwrap();
+    cluster.restart("n2").unwrap();
+    whole(&node).await;
+    for _member in 0..3 {
+        let shown = values(&node, "orders", "i", strong()).await;
+        assert_eq!(shown, ["1", "2", "3"]);
+    }
+    let (newest, _) = cluster.status();
+    let newest = newest.unwrap();
+    assert_eq!(newest.lossy.count, 1);
+    assert!(
+        newest
+            .away
+            .iter()
+            .all(|away| away.disk != newest.seats[0].disk)
+    );
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_star_goes_on_with_less() {
+    goes_on_with_less(Wiring::Star).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_goes_on_with_less() {
+    goes_on_with_less(Wiring::Chain).await;
+}
