@@ -30,7 +30,7 @@ class Besieged(Processes):
     """A cluster that is whole when nothing is done to it. Members that end are started again, as
     systemd would."""
 
-    def __init__(self, folder, network, names, lease):
+    def __init__(self, folder, network, names, **settings):
         self.network, self.folder = network, folder
         self.library = clock_library()
         self.ended = []
@@ -38,7 +38,7 @@ class Besieged(Processes):
             (folder / name).mkdir()
             self._clock(name).write_text("+0")
             self.mount(folder / name / "disk")
-        super().__init__(folder, names, lease=f"{lease}s")
+        super().__init__(folder, names, **settings)
 
     @staticmethod
     def mount(disk):

@@ -19,7 +19,11 @@ def run(chosen, folder):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"n{number}" for number in range(1, chosen.nodes + 1)]
     network = Network([*names, "zookeeper"])
-    with Besieged(folder, network, names, chosen.lease) as cluster:
+    # Odd seeds have the one, even ones the other.
+    wiring = ["star", "chain"][chosen.seed % 2]
+    print(f"{chosen.nodes} members, {wiring} wiring, seed {chosen.seed}, lease {chosen.lease} s")
+    settings = {"wiring": wiring, "lease": f"{chosen.lease}s"}
+    with Besieged(folder, network, names, **settings) as cluster:
         if not cluster.library:
             print("clocks are not stepped: no libfaketime (Debian: faketime)")
         try:
