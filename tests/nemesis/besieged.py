@@ -118,9 +118,10 @@ class Besieged(Processes):
                 return False, f"{name} does not serve yet"
         try:
             _, roles = self.roles()
+            chains = [roles, *self.chains().values()]
         except (AssertionError, subprocess.TimeoutExpired) as error:
             return False, str(error)
-        return self.are_whole(roles), str(roles)
+        return all(self.are_whole(places) for places in chains), str(chains)
 
     @staticmethod
     def _has_come(member):

@@ -19,10 +19,12 @@ def run(chosen, folder):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"n{number}" for number in range(1, chosen.nodes + 1)]
     network = Network([*names, "zookeeper"])
-    # Odd seeds have the one, even ones the other.
+    # Odd seeds have the one wiring, even ones the other; of each, every other one several chains.
     wiring = ["star", "chain"][chosen.seed % 2]
-    print(f"{chosen.nodes} members, {wiring} wiring, seed {chosen.seed}, lease {chosen.lease} s")
-    settings = {"wiring": wiring, "lease": f"{chosen.lease}s"}
+    chains = 2 * (chosen.seed // 2 % 2)
+    print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
+          f"seed {chosen.seed}, lease {chosen.lease} s")
+    settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": ("--chains", str(chains))}
     with Besieged(folder, network, names, **settings) as cluster:
         if not cluster.library:
             print("clocks are not stepped: no libfaketime (Debian: faketime)")

@@ -16,14 +16,14 @@ pub(crate) struct Options {
     /// Which benchmark.
     name: Name,
     /// A few seconds instead of minutes: shows that the benchmark works, not how fast Fader is.
-    #[arg(long)]
+    #[arg(long, visible_alias = "small")]
     quick: bool,
     /// How often each side of a comparison is run, interleaved.
     #[arg(long)]
     runs: Option<u32>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// Puts and gets against a bare HTTP server, fdatasync and moto_server.
     Simpledb,
@@ -37,7 +37,18 @@ enum Name {
     OneNode,
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window,
+    /// What a member's death costs the clients of a cluster, and its return.
+    Failover,
+    /// What each level costs in one-way delays between members.
+    Delay,
+    /// Reads at every member of a chain of 3, 5 and 7 against reads at its tail.
+    Scaling,
+    /// A cluster of three processes against three etcd servers.
+    Etcd,
 }
+
+/// The benchmarks of clusters, which Python drives.
+const OF_CLUSTERS: [Name; 4] = [Name::Failover, Name::Delay, Name::Scaling, Name::Etcd];
 
 /// Builds the optimised programs.
 pub(crate) fn build() -> Result<()> {
@@ -59,6 +70,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .name
         .to_possible_value()
         .context("every benchmark has a name")?;
+    if OF_CLUSTERS.contains(&options.name) {
+        return of_cluster(name.get_name(), options.quick, options.runs);
+    }
     let mut bench = std::process::Command::new("target/release/fader-bench");
     bench
         .arg(name.get_name())
@@ -79,9 +93,34 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 bench.arg("--foundation").arg(binary);
             }
         }
-        Name::Select | Name::Memory | Name::Steps | Name::Window => {}
+        _ => {}
     }
     command::succeeds(&mut bench)
+}
+
+/// One of the benchmarks of clusters of processes, with binaries that are built already.
+fn of_cluster(name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
+    python::prepare()?;
+    let mut bench = python::program("python");
+    bench
+        .args(["-m", "benchmarks", name])
+        .env("PYTHONPATH", command::root().join("tests"))
+        .env("FADER_BIN", command::root().join("target/release/fader"));
+    if is_quick {
+        bench.arg("--small");
+    }
+    if let Some(runs) = runs {
+        bench.arg("--runs").arg(runs.to_string());
+    }
+    command::succeeds(&mut bench)
+}
+
+/// The benchmarks of clusters as every merge runs them; which of them succeeded.
+pub(crate) fn small_clusters() -> Result<Vec<bool>> {
+    let names = OF_CLUSTERS.iter().filter_map(ValueEnum::to_possible_value);
+    names
+        .map(|name| of_cluster(name.get_name(), true, None))
+        .collect()
 }
 
 /// Builds the binary from nothing in `target`, and says how long it took.

@@ -185,5 +185,9 @@ fn benchmark(score: &mut Score) -> Result<bool> {
         score.add(Score::of_one(succeeded));
         is_good &= succeeded;
     }
+    for succeeded in bench::small_clusters()? {
+        score.add(Score::of_one(succeeded));
+        is_good &= succeeded;
+    }
     Ok(is_good)
 }

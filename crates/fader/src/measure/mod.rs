@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 mod conformance;
+mod consistency;
 mod window;
 
 /// Which instrument.
@@ -15,6 +16,9 @@ pub(crate) enum Options {
     Conformance(conformance::Options),
     /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
     Window(window::Options),
+    /// What does each level cost when members are far apart, and when is it available? Draws the
+    /// figures of CRAQamo, ours beside the paper's.
+    Consistency(consistency::Options),
 }
 
 /// Carries out one `fader measure` command.
@@ -22,5 +26,6 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Conformance(options) => conformance::run(&options).await,
         Options::Window(options) => window::run(options).await,
+        Options::Consistency(options) => consistency::run(&options).await,
     }
 }

@@ -9,6 +9,7 @@
 mod callgrind;
 mod crash;
 mod disk;
+mod drive;
 mod load;
 mod machine;
 mod memory;
@@ -52,6 +53,8 @@ enum Command {
     Window(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
+    /// Load on servers that run already, for benchmarks of clusters.
+    Drive(drive::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
     Floor(FloorOptions),
 }
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::OneNode(options) => one_node::run(&options),
         Command::Window(options) => window::run(&options),
         Command::Crash(options) => crash::run(&options),
+        Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
     match result {

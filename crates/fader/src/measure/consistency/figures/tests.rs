@@ -1,0 +1,80 @@
+//! Figures of numbers that are known.
+
+use super::super::availability::Level;
+use super::*;
+
+/// Strong writes take more than four delays on average, four at the median; the rest two.
+fn measured() -> Measured {
+    let mut latency = Vec::new();
+    for writes in WRITE_SHARES {
+        for kind in Kind::ALL {
+            let delays = if kind == Kind::StrongWrite { 4.0 } else { 2.0 };
+            let mean = if kind == Kind::StrongWrite { 4.6 } else { 2.0 };
+            latency.push(Point {
+                delay_ms: 50,
+                writes,
+                kind,
+                means_ms: vec![50.0 * mean; 3],
+                medians_ms: vec![50.0 * delays; 3],
+            });
+        }
+    }
+    let mixed = EVENTUAL_SHARES.map(|eventual| MixedPoint {
+        eventual,
+        means_ms: vec![150.0 - 55.0 * eventual],
+        read_means_ms: vec![100.0 - 10.0 * eventual],
+        write_means_ms: vec![200.0 - 100.0 * eventual],
+        writes_per_s: vec![1000.0 + 1000.0 * eventual],
+    });
+    let level = Level {
+        name: "strong write",
+        before: 1.0,
+        during: 0.625,
+        after: 1.0,
+    };
+    Measured {
+        wiring: "chain".to_owned(),
+        latency,
+        mixed: mixed.into(),
+        availability: vec![level],
+    }
+}
+
+#[test]
+fn the_text_says_what_was_measured_and_no_more() {
+    let text = text(&measured());
+    assert!(text.contains("Figure 2: mean latency in ms, one-way delay 50 ms, chain wiring"));
+    assert!(!text.contains("Figure 1"), "it was not measured");
+    let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
+    let columns = |begin: &str| -> Vec<String> {
+        line(begin).split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(
+        columns("75 %"),
+        ["75", "%", "100.0", "230.0", "100.0", "100.0"]
+    );
+    assert!(text.contains("EC writes 2.3 times faster than SC writes on average"));
+    assert!(text.contains("SC write 4.00, EC write 2.00, EC read 2.00"));
+    assert_eq!(
+        columns("100 %"),
+        ["100", "%", "95.0", "90.0", "100.0", "2000"]
+    );
+    assert!(line("strong write").ends_with("100.0 %    62.5 %   100.0 %"));
+}
+
+#[test]
+fn figures_are_written_for_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&measured(), folder.path()).unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let figures = ["figure-2.svg", "figure-4.svg", "figure-5.svg"];
+    assert_eq!(names, [&["consistency.json"], &figures[..]].concat());
+    let json = std::fs::read(folder.path().join("consistency.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["latency"][1]["kind"], "strong-write");
+    assert_eq!(json["latency"][1]["medians_ms"][0], 200.0);
+}

@@ -1,0 +1,226 @@
+//! Reads and writes, strong and eventual, in any mix.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use fader_client::{Demand, Error, SimpleDb};
+use fader_cloud::AttributePut;
+use fader_services::level;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::cluster::{Cluster, DOMAIN};
+
+/// So few that at a low rate reads meet items that are being written.
+const ITEMS: u64 = 10;
+const VALUE_BYTES: usize = 500;
+
+/// One kind of operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    StrongRead,
+    StrongWrite,
+    EventualRead,
+    EventualWrite,
+}
+
+/// Of how many operations in one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix {
+    /// Writes, of all.
+    pub(super) writes: f64,
+    /// Eventual ones, of reads and of writes.
+    pub(super) eventual: f64,
+}
+
+/// Latencies in milliseconds.
+pub(super) type Samples = BTreeMap<Kind, Vec<f64>>;
+
+impl Kind {
+    pub(super) const ALL: [Kind; 4] = [
+        Kind::StrongRead,
+        Kind::StrongWrite,
+        Kind::EventualRead,
+        Kind::EventualWrite,
+    ];
+
+    pub(super) fn is_write(self) -> bool {
+        matches!(self, Kind::StrongWrite | Kind::EventualWrite)
+    }
+
+    /// As the paper calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::StrongRead => "SC read",
+            Kind::StrongWrite => "SC write",
+            Kind::EventualRead => "EC read",
+            Kind::EventualWrite => "EC write",
+        }
+    }
+
+    /// What a request of the kind asks for.
+    fn level(self) -> &'static str {
+        match self {
+            Kind::StrongRead | Kind::StrongWrite => "strong",
+            Kind::EventualRead => "eventual; r=2",
+            Kind::EventualWrite => "eventual; w=2",
+        }
+    }
+}
+
+impl Mix {
+    /// The kind of an operation: chance without a source of it, the same in every run.
+    fn kind(self, number: u64) -> Kind {
+        let chance = |salt: u64| scatter(number ^ salt.rotate_left(32)) as f64 / u64::MAX as f64;
+        match (chance(1) < self.writes, chance(2) < self.eventual) {
+            (false, false) => Kind::StrongRead,
+            (true, false) => Kind::StrongWrite,
+            (false, true) => Kind::EventualRead,
+            (true, true) => Kind::EventualWrite,
+        }
+    }
+}
+
+/// The finalizer of SplitMix64.
+fn scatter(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// What a level is called in a request.
+pub(super) fn demand(level: &str) -> Result<Demand<'static>> {
+    let asked: level::Demand = level.parse().map_err(anyhow::Error::msg)?;
+    Ok(Demand {
+        level: asked.level,
+        ..Demand::default()
+    })
+}
+
+/// One read or write of an item.
+pub(super) async fn one(
+    client: &SimpleDb,
+    is_write: bool,
+    item: &str,
+    number: u64,
+    demand: Demand<'_>,
+) -> Result<(), Error> {
+    if !is_write {
+        let found = client.get_attributes(DOMAIN, item, &[], demand).await;
+        return found.map(|_| ());
+    }
+    let put = AttributePut {
+        name: "v".to_owned(),
+        value: format!("{number:0VALUE_BYTES$}"),
+        replace: true,
+    };
+    let puts = [put];
+    let put = client.put_attributes(DOMAIN, item, &puts, None, demand);
+    put.await.map(|_| ())
+}
+
+async fn timed(client: Arc<SimpleDb>, kind: Kind, number: u64) -> Result<(Kind, f64)> {
+    let item = format!("item-{}", scatter(!number) % ITEMS);
+    let start = Instant::now();
+    one(
+        &client,
+        kind.is_write(),
+        &item,
+        number,
+        demand(kind.level())?,
+    )
+    .await
+    .with_context(|| kind.name())?;
+    Ok((kind, start.elapsed().as_secs_f64() * 1e3))
+}
+
+/// Operations that begin at a rate, whatever their answers do.
+pub(super) async fn at_rate(
+    cluster: &Cluster,
+    mix: Mix,
+    rate: f64,
+    time: Duration,
+) -> Result<Samples> {
+    let mut tasks = JoinSet::new();
+    let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+    let begin = Instant::now();
+    let mut number = 0;
+    while begin.elapsed() < time {
+        ticks.tick().await;
+        tasks.spawn(timed(cluster.client.clone(), mix.kind(number), number));
+        number += 1;
+    }
+    let mut samples = Samples::new();
+    while let Some(done) = tasks.join_next().await {
+        let (kind, taken) = done??;
+        samples.entry(kind).or_default().push(taken);
+    }
+    Ok(samples)
+}
+
+/// Clients that each begin an operation when they have the answer to the last; how many writes were
+/// done in the time.
+pub(super) async fn saturated(
+    cluster: &Cluster,
+    mix: Mix,
+    clients: usize,
+    time: Duration,
+) -> Result<u64> {
+    let numbers = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    let begin = Instant::now();
+    for _ in 0..clients {
+        let (client, numbers) = (cluster.client.clone(), numbers.clone());
+        tasks.spawn(async move {
+            let mut writes = 0;
+            loop {
+                let number = numbers.fetch_add(1, Ordering::Relaxed);
+                let kind = mix.kind(number);
+                timed(client.clone(), kind, number).await?;
+                if time <= begin.elapsed() {
+                    return anyhow::Ok(writes);
+                }
+                writes += u64::from(kind.is_write());
+            }
+        });
+    }
+    let mut writes = 0;
+    while let Some(done) = tasks.join_next().await {
+        writes += done??;
+    }
+    Ok(writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Mix};
+
+    #[test]
+    fn a_mix_is_what_was_asked_for() {
+        let mix = Mix {
+            writes: 0.75,
+            eventual: 0.25,
+        };
+        let mut counts = std::collections::BTreeMap::new();
+        for number in 0..10_000 {
+            *counts.entry(mix.kind(number)).or_insert(0) += 1;
+        }
+        let expected = [1875, 5625, 625, 1875];
+        for (kind, expected) in Kind::ALL.into_iter().zip(expected) {
+            let count: i32 = counts[&kind];
+            assert!((count - expected).abs() < 200, "{kind:?}: {count}");
+        }
+    }
+
+    #[test]
+    fn pure_mixes_are_pure() {
+        let kinds = |writes, eventual| (0..500).map(move |n| Mix { writes, eventual }.kind(n));
+        assert!(kinds(0.0, 0.0).all(|kind| kind == Kind::StrongRead));
+        assert!(kinds(1.0, 1.0).all(|kind| kind == Kind::EventualWrite));
+    }
+}

@@ -1,0 +1,252 @@
+//! `fader measure consistency`: what each level costs when members are far apart, as CRAQamo
+//! (Miltner, Yang, Zhang) measured it, and how available each level is during a partition.
+//!
+//! The setting is the paper's: three members, of which an eventual operation asks two (W = R = 2),
+//! a one-way delay of 0, 50 and 100 ms between them, requests at a rate far below what the members
+//! can do. The members are those of a `fader dev` that is started for it, one for each delay.
+//!
+//! Deliberately absent: the points of the paper's figures, which it shows as pictures without
+//! numbers. Beside ours stands what its text says of them.
+
+mod availability;
+mod cluster;
+mod figures;
+mod load;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use crate::dev::WiringName;
+use cluster::Cluster;
+use load::{Kind, Mix};
+
+/// Shares of writes in figures 1 to 3.
+const WRITE_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+/// Shares of eventual operations in figures 4 and 5.
+const EVENTUAL_SHARES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+/// The delay of figures 4 and 5.
+const MIX_DELAY_MS: u64 = 50;
+/// Half of the operations of figures 4 and 5 are writes.
+const MIX_WRITES: f64 = 0.5;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader measure consistency                    all figures, about ten minutes
+  fader measure consistency --quick            shows that it works, in half a minute
+  fader measure consistency --wiring star      writes travel from the head to all, at once
+  fader measure consistency --out figures      the figures as SVG, and all numbers as JSON
+
+It starts clusters of its own on loopback, with their data in a temporary folder.";
+
+/// What, and how often.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// How writes travel.
+    #[arg(long, value_name = "HOW", default_value = "chain")]
+    wiring: WiringName,
+
+    /// How often each point is measured; all points are measured once before any is again.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+
+    /// Seconds for each point in each run.
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+
+    /// Requests a second where latency is measured.
+    #[arg(long, default_value_t = 20.0)]
+    rate: f64,
+
+    /// Requests under way where throughput is measured.
+    #[arg(long, default_value_t = 128)]
+    clients: usize,
+
+    /// One run of a second for each point, without the delay of 100 ms: shows that it works.
+    #[arg(long)]
+    quick: bool,
+
+    /// Writes the figures (SVG) and all numbers (JSON) into a folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// All that was measured.
+#[derive(Serialize)]
+pub(super) struct Measured {
+    wiring: String,
+    /// Figures 1 to 3.
+    latency: Vec<Point>,
+    /// Figures 4 and 5.
+    mixed: Vec<MixedPoint>,
+    availability: Vec<availability::Level>,
+}
+
+/// Latencies of one kind of operation in one setting; one number for each run, in milliseconds.
+#[derive(Serialize)]
+pub(super) struct Point {
+    delay_ms: u64,
+    writes: f64,
+    kind: Kind,
+    means_ms: Vec<f64>,
+    medians_ms: Vec<f64>,
+}
+
+/// One mix of levels; one number for each run.
+#[derive(Serialize)]
+pub(super) struct MixedPoint {
+    eventual: f64,
+    /// Of reads and writes together, as the paper draws it.
+    means_ms: Vec<f64>,
+    read_means_ms: Vec<f64>,
+    write_means_ms: Vec<f64>,
+    writes_per_s: Vec<f64>,
+}
+
+pub(super) async fn run(options: &Options) -> Result<ExitCode> {
+    ensure!(
+        0.0 < options.rate && 0.0 < options.seconds && 0 < options.clients,
+        "--rate, --seconds and --clients are above zero"
+    );
+    let options = options.as_meant();
+    let mut latency = Vec::new();
+    let mut mixed = Vec::new();
+    let delays: &[u64] = if options.quick {
+        &[0, 50]
+    } else {
+        &[0, 50, 100]
+    };
+    for delay_ms in delays {
+        let cluster = Cluster::start(options.wiring, Duration::from_millis(*delay_ms)).await?;
+        latency.extend(latencies(&options, &cluster, *delay_ms).await?);
+        if *delay_ms == MIX_DELAY_MS {
+            mixed = mixes(&options, &cluster).await?;
+        }
+    }
+    let cluster = Cluster::start(options.wiring, Duration::ZERO).await?;
+    let availability = availability::measure(&cluster).await?;
+    let measured = Measured {
+        wiring: options.wiring_name().to_owned(),
+        latency,
+        mixed,
+        availability,
+    };
+    print!("{}", figures::text(&measured));
+    if let Some(folder) = &options.out {
+        figures::write(&measured, folder)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn as_meant(&self) -> Options {
+        let (runs, seconds) = match self.quick {
+            true => (1, 1.0),
+            false => (self.runs, self.seconds),
+        };
+        Options {
+            runs,
+            seconds,
+            out: self.out.clone(),
+            ..*self
+        }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    fn wiring_name(&self) -> &'static str {
+        match self.wiring {
+            WiringName::Star => "star",
+            WiringName::Chain => "chain",
+        }
+    }
+}
+
+/// One of figures 1 to 3: strong operations among themselves, then eventual ones.
+async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Result<Vec<Point>> {
+    let mut points: BTreeMap<(usize, Kind), Point> = BTreeMap::new();
+    for run in 0..options.runs {
+        for (at, writes) in WRITE_SHARES.into_iter().enumerate() {
+            for eventual in [0.0, 1.0] {
+                eprint!(
+                    "\rdelay {delay_ms} ms, run {}, {:.0} % writes ",
+                    run + 1,
+                    100.0 * writes
+                );
+                let mix = Mix { writes, eventual };
+                let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+                for (kind, taken) in samples {
+                    let point = points.entry((at, kind)).or_insert_with(|| Point {
+                        delay_ms,
+                        writes,
+                        kind,
+                        means_ms: Vec::new(),
+                        medians_ms: Vec::new(),
+                    });
+                    point.means_ms.push(mean(&taken));
+                    point.medians_ms.push(fader_measure::median(&taken));
+                }
+            }
+        }
+    }
+    eprintln!();
+    Ok(points.into_values().collect())
+}
+
+/// Figures 4 and 5: latencies at a low rate, then what gets through with many clients.
+async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> {
+    let mut points: Vec<MixedPoint> = EVENTUAL_SHARES
+        .into_iter()
+        .map(|eventual| MixedPoint {
+            eventual,
+            means_ms: Vec::new(),
+            read_means_ms: Vec::new(),
+            write_means_ms: Vec::new(),
+            writes_per_s: Vec::new(),
+        })
+        .collect();
+    for run in 0..options.runs {
+        for point in &mut points {
+            eprint!(
+                "\rrun {}, {:.0} % eventual ",
+                run + 1,
+                100.0 * point.eventual
+            );
+            let mix = Mix {
+                writes: MIX_WRITES,
+                eventual: point.eventual,
+            };
+            let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+            let of = |wanted: &[bool]| {
+                let some = samples
+                    .iter()
+                    .filter(|(kind, _)| wanted.contains(&kind.is_write()));
+                mean(
+                    &some
+                        .flat_map(|(_, taken)| taken.clone())
+                        .collect::<Vec<_>>(),
+                )
+            };
+            point.means_ms.push(of(&[false, true]));
+            point.read_means_ms.push(of(&[false]));
+            point.write_means_ms.push(of(&[true]));
+            let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
+            point.writes_per_s.push(done as f64 / options.seconds);
+        }
+    }
+    eprintln!();
+    Ok(points)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}

@@ -1,0 +1,28 @@
+"""`python -m benchmarks failover|delay|scaling|etcd`."""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+from benchmarks import delay, etcd, failover, figures, scaling
+
+BENCHMARKS = {"failover": failover, "delay": delay, "scaling": scaling, "etcd": etcd}
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("name", choices=BENCHMARKS)
+    parser.add_argument("--runs", type=int, default=5, help="of each side, interleaved")
+    parser.add_argument("--small", action="store_true", help="shows that it works, judges nothing")
+    parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
+    chosen = parser.parse_args()
+    if chosen.small:
+        chosen.runs = 1
+    return chosen
+
+
+chosen = options()
+report = figures.Report(chosen.small)
+BENCHMARKS[chosen.name].run(chosen, report)
+sys.exit(report.code())

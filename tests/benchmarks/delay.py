@@ -1,0 +1,56 @@
+"""What a level costs in one-way delays between members, against what it must cost (semantics.md,
+section 1): a strong write four along a chain and two in a star, eventual writes and reads with
+W = R = 2 two. Measured by `fader measure consistency`."""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import server as servers
+
+# Delays, by wiring and kind.
+LEAST = {
+    "chain": {"strong-write": 4, "eventual-write": 2, "eventual-read": 2},
+    "star": {"strong-write": 2, "eventual-write": 2, "eventual-read": 2},
+}
+UNLOADED, LOADED = 1.05, 1.25
+# The share of writes that counts as unloaded, and the one that counts as loaded.
+FEW_WRITES, MANY_WRITES = 0.25, 0.75
+
+
+def run(options, report):
+    for wiring in LEAST:
+        with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+            judge(wiring, measure(wiring, folder, options), report)
+
+
+def measure(wiring, folder, options):
+    words = ["measure", "consistency", "--wiring", wiring, "--out", folder]
+    words += ["--quick"] if options.small else ["--runs", str(options.runs)]
+    subprocess.run(
+        [servers.BINARY, *words], check=True, env=servers.environment(folder),
+        stdin=subprocess.DEVNULL,
+    )
+    return json.loads((pathlib.Path(folder) / "consistency.json").read_text())
+
+
+def judge(wiring, measured, report):
+    for point in measured["latency"]:
+        delay, kind, writes = point["delay_ms"], point["kind"], point["writes"]
+        least = LEAST[wiring].get(kind)
+        allowed = {FEW_WRITES: UNLOADED, MANY_WRITES: LOADED}.get(writes)
+        if delay == 0 or least is None or allowed is None:
+            continue
+        name = f"{wiring}, {delay} ms, {writes:.0%} writes: {kind}"
+        delays = [median / delay for median in point["medians_ms"]]
+        report.at_most(name, delays, allowed * least, "delays")
+    falls = lambda values: all(one >= other for one, other in zip(values, values[1:]))
+    middles = lambda name: [statistics.median(point[name]) for point in measured["mixed"]]
+    for name, kept in [
+        ("mean latency falls", falls(middles("means_ms"))),
+        ("write throughput rises", falls(middles("writes_per_s")[::-1])),
+    ]:
+        name = f"{wiring}: {name} with the eventual share"
+        report.promise(name, kept, "always")

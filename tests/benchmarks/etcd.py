@@ -1,0 +1,116 @@
+"""Strong writes and linearizable reads of one 500 B value against three etcd servers on the same
+machine: signed PutAttributes and GetAttributes of SimpleDB against etcd's gRPC, 64 connections,
+every write on every disk (etcd: on two of three) before it is acknowledged."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import server as servers
+from benchmarks import cluster as clusters
+from processes import free_address
+
+SOURCES = servers.ROOT / "tests" / "etcd"
+PROGRAMS = servers.ROOT / "target" / "etcd"
+PROMISED = {"put": 2, "get": 3}
+CONNECTIONS = 64
+ITEMS = 1000
+START_SECONDS_MAX = 30
+
+
+def build():
+    words = ["go", "build", "-o", f"{PROGRAMS}/", ".", "./load"]
+    subprocess.run(words, cwd=SOURCES, check=True)
+
+
+class Etcd:
+    """Three servers."""
+
+    def __init__(self, folder):
+        self.clients = [free_address() for _ in range(3)]
+        peers = [free_address() for _ in range(3)]
+        cluster = ",".join(f"e{n}=http://{peer}" for n, peer in enumerate(peers))
+        self.processes = []
+        for number, (client, peer) in enumerate(zip(self.clients, peers, strict=True)):
+            words = [
+                PROGRAMS / "etcd", "--name", f"e{number}", "--data-dir", folder / f"e{number}",
+                "--listen-client-urls", f"http://{client}",
+                "--advertise-client-urls", f"http://{client}", "--listen-peer-urls",
+                f"http://{peer}", "--initial-advertise-peer-urls", f"http://{peer}",
+                "--initial-cluster", cluster, "--log-level", "error",
+            ]
+            with open(folder / f"e{number}.log", "wb") as log:
+                self.processes.append(subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    def await_healthy(self):
+        end = time.monotonic() + START_SECONDS_MAX
+        for client in self.clients:
+            while True:
+                with contextlib.suppress(OSError):
+                    with urllib.request.urlopen(f"http://{client}/health", timeout=2) as health:
+                        if json.load(health)["health"] == "true":
+                            break
+                if end < time.monotonic():
+                    raise RuntimeError("etcd does not become healthy")
+                time.sleep(0.1)
+
+    def drive(self, operation, seconds):
+        words = [PROGRAMS / "load", operation, "-to", ",".join(self.clients), "-items", str(ITEMS),
+                 "-connections", str(CONNECTIONS), "-seconds", str(seconds)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout) if operation != "fill" else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def run(options, report):
+    if shutil.which("go") is None:
+        print("etcd: skipped: go is missing, with which it is built (Debian: golang)")
+        return
+    build()
+    print("etcd: three members each, on this machine, 64 connections, 500 B")
+    seconds = 1 if options.small else 10
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(clusters.running(options.scratch, mode="strong"))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.scratch))
+        etcd = stack.enter_context(Etcd(pathlib.Path(folder)))
+        etcd.await_healthy()
+        members = [clusters.address(cluster, name) for name in cluster.names]
+        for operation, promised in PROMISED.items():
+            # What is read is as it was filled, whatever was put before.
+            etcd.drive("fill", seconds)
+            domain = f"{clusters.DOMAIN}-{operation}"
+            clusters.caller(cluster, "n1").ask(
+                {"Action": "CreateDomain", "DomainName": domain}, {})
+            load = {"domain": domain, "items": ITEMS, "connections": CONNECTIONS}
+            clusters.drive("fill", members[:1], **load)
+            compare(options, report, operation, promised, sides={
+                "Fader": lambda run, operation=operation, load=load: clusters.drive(
+                    operation, members, seconds=seconds, stamp=1 + run * 10_000_000, **load),
+                "etcd": lambda _, operation=operation: etcd.drive(operation, seconds),
+            })
+
+
+def compare(options, report, operation, promised, sides):
+    found = {side: [] for side in sides}
+    for run in range(options.runs):
+        for side in sorted(sides, reverse=run % 2 == 1):
+            found[side].append(sides[side](run))
+    for side, runs in found.items():
+        report.series(f"{side} {operation}", [one["rate"] for one in runs], "/s")
+        report.series(f"{side} {operation}: p50", [one["p50_ms"] for one in runs], "ms")
+        report.series(f"{side} {operation}: p99", [one["p99_ms"] for one in runs], "ms")
+    rates = {side: [one["rate"] for one in runs] for side, runs in found.items()}
+    report.ratio(f"{operation}: Fader / etcd", rates["Fader"], rates["etcd"], promised)

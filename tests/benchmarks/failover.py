@@ -1,0 +1,134 @@
+"""What a member's death costs its clients, and its return.
+
+*Death.* Clients ask for one thing after the other, at any member that is there, at each level. What
+is told is the longest time between two answers around the kill. A client that hears nothing asks
+another member after a quarter of a second, for reads and for writes alike.
+
+*Return.* A member is away while much is written, and returns while load goes on: the throughput
+from its start until it serves, against that of the same members without it."""
+
+import itertools
+import threading
+import time
+
+import server as servers
+from benchmarks import cluster as clusters
+from nemesis import load
+from nemesis.load import NotSent, Refusal, Unknown
+
+LEASE_SECONDS = 2
+PROMISED_STRONG_SECONDS = LEASE_SECONDS + 1
+# "None" for eventual operations: no more than one unanswered request and the next.
+PROMISED_EVENTUAL_SECONDS = 0.5
+TRY_SECONDS = 0.25
+LOSS_MAX = 0.3
+WATCH_SECONDS = LEASE_SECONDS + 3
+KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
+
+
+class Prober:
+    """Asks for one thing again and again, and keeps the moments of the answers."""
+
+    def __init__(self, cluster, level, kind):
+        self.callers = [clusters.caller(cluster, name) for name in cluster.names]
+        self.level, self.kind = level, kind
+        self.moments = []
+        self.is_ending = False
+        self.thread = threading.Thread(target=self._ask)
+        self.thread.start()
+
+    def _ask(self):
+        for one in self.callers:
+            one.connection.timeout = TRY_SECONDS
+        for serial, one in zip(itertools.count(), itertools.cycle(self.callers)):
+            if self.is_ending:
+                return
+            asked = {"op": self.kind, "item": "probe", "value": str(serial % 100)}
+            try:
+                one.ask(load.parameters(asked) | {"DomainName": clusters.DOMAIN},
+                        {"x-fader-consistency": self.level})
+                self.moments.append(time.monotonic())
+            except (NotSent, Unknown, Refusal):
+                pass
+            time.sleep(0.01)
+
+    def longest(self, start):
+        """The longest silence that was not over at `start`."""
+        self.is_ending = True
+        self.thread.join()
+        moments = [start, *[moment for moment in self.moments if start < moment], time.monotonic()]
+        return max(after - before for before, after in itertools.pairwise(moments))
+
+
+def deaths(options, report):
+    """Kills each place of the chain in turn."""
+    found = {}
+    with clusters.running(options.scratch, wiring="chain", lease=f"{LEASE_SECONDS}s") as cluster:
+        for _ in range(options.runs):
+            for place in ["head", "middle", "tail"][: 1 if options.small else 3]:
+                for key, silence in one_death(cluster, place):
+                    found.setdefault((place, *key), []).append(silence)
+    for (place, level, kind), silences in found.items():
+        promised = PROMISED_STRONG_SECONDS if level == "strong" else PROMISED_EVENTUAL_SECONDS
+        name = f"{place} killed: silence of {level} {kind}s"
+        report.at_most(name, silences, promised, "s")
+
+
+def one_death(cluster, place):
+    _, roles = cluster.roles()
+    serving = [name for name, role in roles.items() if role == "serving"]
+    victim = {"head": cluster.head(), "middle": serving[0], "tail": serving[-1]}[place]
+    probers = {key: Prober(cluster, *key) for key in KINDS}
+    time.sleep(0.5)
+    start = time.monotonic()
+    cluster.kill(victim)
+    time.sleep(WATCH_SECONDS)
+    silences = [(key, prober.longest(start)) for key, prober in probers.items()]
+    cluster.start(victim)
+    cluster.await_whole()
+    return silences
+
+
+def returns(options, report):
+    """A member that lacks much comes back under load."""
+    lacks = (16 << 20) if options.small else (1 << 30)
+    bytes_each = 1000
+    losses, times = [], []
+    for run in range(options.runs):
+        with clusters.running(options.scratch, lease=f"{LEASE_SECONDS}s") as cluster:
+            away = cluster.names[-1]
+            others = [clusters.address(cluster, name) for name in cluster.names if name != away]
+            cluster.kill(away)
+            cluster.await_roles(lambda roles, away=away: roles[away] == "out")
+            fill = {"items": lacks // bytes_each, "bytes": bytes_each, "connections": 16}
+            clusters.drive("fill", others[:1], **fill)
+            before, during, seconds = one_return(cluster, away, others, run)
+            losses.append(1 - during / before)
+            times.append(seconds)
+    report.series(f"return with {lacks >> 20} MB to catch up: time", times, "s")
+    report.at_most("return: loss of throughput", losses, LOSS_MAX, "")
+
+
+def one_return(cluster, away, others, run):
+    """Puts a second before the return and until it serves, and how long that took."""
+    clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
+        {"Action": "CreateDomain", "DomainName": "other"}, {}))
+    put = {"domain": "other", "connections": 16, "bytes": 500}
+    stamps = itertools.count(1 + run * 100_000_000, 10_000_000)
+    before = clusters.drive("put", others, seconds=5, stamp=next(stamps), **put)["rate"]
+    start = time.monotonic()
+    waiting = threading.Thread(target=cluster.start, args=(away,))
+    waiting.start()
+    rates = []
+    while waiting.is_alive() or not rates:
+        rates.append(clusters.drive("put", others, seconds=1, stamp=next(stamps), **put)["rate"])
+    waiting.join()
+    seconds = time.monotonic() - start
+    cluster.await_whole()
+    return before, sum(rates) / len(rates), seconds
+
+
+def run(options, report):
+    print(f"failover: {servers.BINARY.name}, lease {LEASE_SECONDS} s, chain of three processes")
+    deaths(options, report)
+    returns(options, report)

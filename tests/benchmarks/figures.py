@@ -1,0 +1,62 @@
+"""Medians with their intervals, ratios of them, and what was promised."""
+
+import random
+import statistics
+
+RESAMPLES = 2000
+
+
+def interval(values, of=statistics.median):
+    """What 95 of 100 repetitions would give, by resampling."""
+    chance = random.Random(1)
+    found = sorted(of(chance.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return found[RESAMPLES // 40], found[-RESAMPLES // 40]
+
+
+def ratio(one, other):
+    """The ratio of medians, with its interval: both sides are resampled."""
+    chance = random.Random(1)
+    draw = lambda values: statistics.median(chance.choices(values, k=len(values)))
+    found = sorted(draw(one) / draw(other) for _ in range(RESAMPLES))
+    middle = statistics.median(one) / statistics.median(other)
+    return middle, found[RESAMPLES // 40], found[-RESAMPLES // 40]
+
+
+class Report:
+    """Lines as they come, and whether all that was promised is so."""
+
+    def __init__(self, is_small):
+        self.is_small = is_small
+        self.missed = 0
+
+    def series(self, name, values, unit):
+        low, high = interval(values)
+        middle = statistics.median(values)
+        print(f"{name:<44} {middle:>10.4g} {unit:<6} [{low:.4g}, {high:.4g}] of {len(values)}",
+              flush=True)
+        return middle
+
+    def _judge(self, name, figure, is_kept, promise):
+        verdict = "" if self.is_small else "   ok" if is_kept else "   MISSED"
+        print(f"{name:<44} {figure}   promised: {promise}{verdict}", flush=True)
+        if not is_kept and not self.is_small:
+            self.missed += 1
+
+    def promise(self, name, is_kept, promise):
+        self._judge(name, f"{'yes' if is_kept else 'no':>10}", is_kept, promise)
+
+    def ratio(self, name, one, other, least):
+        middle, low, high = ratio(one, other)
+        figure = f"{middle:>10.4g} x      [{low:.4g}, {high:.4g}]"
+        self._judge(name, figure, least <= middle, f"at least {least} x")
+
+    def at_most(self, name, values, most, unit):
+        low, high = interval(values)
+        middle = statistics.median(values)
+        figure = f"{middle:>10.4g} {unit:<6} [{low:.4g}, {high:.4g}]"
+        self._judge(name, figure, middle <= most, f"at most {most:g} {unit}")
+
+    def code(self):
+        if self.is_small:
+            print("small: shows that it works, judges nothing")
+        return 1 if self.missed else 0
