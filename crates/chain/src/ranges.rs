@@ -22,7 +22,7 @@ use crate::view::{Direction, View, ViewError};
 /// A range ends with so many rows, or with so many bytes in them: some items, or some tens of
 /// entries of an index.
 const RANGE_ROWS_MAX: usize = 64;
-const RANGE_BYTES_MAX: usize = 4 << 10;
+pub(crate) const RANGE_BYTES_MAX: usize = 4 << 10;
 /// Ranges in one ask.
 pub(crate) const RANGES_MAX: usize = 256;
 /// Bytes of keys and values looked at for one ask or one answer.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
-    Mutation, Record, Replica, Reply, Report, Token, Tuning,
+    Mutation, Record, Replica, Reply, Report, Token,
 };
 use fader_services::Table;
 
@@ -144,9 +144,9 @@ impl ChainThread {
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,
+            replica: Replica::new(me, settings.tuning()),
             settings,
             company,
-            replica: Replica::new(me, Tuning::default()),
             desk: Desk::new(limits, committed, applied),
             log,
             epoch,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fader_chain::Tuning;
 use fader_services::simpledb::Limits;
 
 /// When a write counts as durable.
@@ -32,11 +33,22 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Bytes of applied log kept for members that catch up.
     pub log_retain_bytes: u64,
+    /// Bytes that this member compares and takes in a second while it is filled by another, so
+    /// that clients have the rest (BP-4). Not 0.
+    pub fill_bytes_per_second: u64,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
 }
 
 impl Settings {
+    /// What the replica is told of it.
+    pub(crate) fn tuning(&self) -> Tuning {
+        Tuning {
+            fill_bytes_per_second: self.fill_bytes_per_second,
+            ..Tuning::default()
+        }
+    }
+
     /// The defaults, with data in `data`.
     pub fn new(data: PathBuf) -> Self {
         Settings {
@@ -47,6 +59,7 @@ impl Settings {
             cache_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             log_retain_bytes: 256 << 20,
+            fill_bytes_per_second: 32 << 20,
             queue_depth_max: 4096,
         }
     }

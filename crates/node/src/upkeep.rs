@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Tuning, Wiring};
+use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Wiring};
 
 use crate::chain_thread::{ChainThread, Notice};
 use crate::engine::EngineError;
@@ -19,7 +19,7 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 impl ChainThread {
     /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
     pub(super) fn live(&mut self, me: Identity) {
-        self.replica = Replica::new(me, Tuning::default());
+        self.replica = Replica::new(me, self.settings.tuning());
         let (durable, applied) = (self.log.kept().clone(), self.desk.applied());
         let filling = self.is_filling;
         self.step(Input::Recovered {

@@ -56,6 +56,8 @@ pub struct Tuning {
     pub promote_after_ms: u64,
     /// Unsettled operations that a member coordinates before it refuses (BP-2).
     pub own_operations_max: usize,
+    /// BP-4: bytes that a joining member compares and takes in a second while it is filled; not 0.
+    pub fill_bytes_per_second: u64,
     /// Bytes of an overlay before its member refuses and delays (BP-2): one message holds it.
     pub overlay_bytes_max: usize,
 }
@@ -75,6 +77,7 @@ impl Default for Tuning {
             max_drift_ms: 500,
             promote_after_ms: 20,
             own_operations_max: 4_096,
+            fill_bytes_per_second: 32 << 20,
             overlay_bytes_max: 16 << 20,
         }
     }

@@ -19,12 +19,15 @@
 //! - J3 what is compared is what the engine shows: a question waits until it has taken all parts.
 //! - J4 `SyncDone` speaks of the greeting of its own epoch.
 //!
-//! Deliberately absent: a limit of the rate (BP-4). A question is sent when the engine has taken
-//! the part before it, so a shell whose engine is slow to take parts fills slowly.
+//! - J5 what is compared and taken in a second is bounded (BP-4), and more than nothing (I20). A
+//!   question is sent when the rate allows it, and the engine has taken the part before it.
 
 mod greeter;
+mod rate;
 
 use bytes::Bytes;
+
+use rate::Rate;
 
 use super::{Effect, Fill, Replica, Report, Step, write};
 use crate::config::Role;
@@ -60,6 +63,8 @@ struct Gap {
     cursor: Bytes,
     /// When the greeter was asked for what follows the cursor.
     asked_at: Option<u64>,
+    /// What the parts so far have cost.
+    rate: Rate,
     /// Whether all is compared, and the engine is to say that it is durable.
     is_ending: bool,
 }
@@ -193,7 +198,8 @@ impl Replica {
             return Ok(());
         };
         let is_busy = gap.is_ending || self.joining.untaken != 0;
-        if is_busy || gap.asked_at.is_some_and(is_fresh) {
+        let is_due = gap.rate.allows(step.now.monotonic);
+        if is_busy || !is_due || gap.asked_at.is_some_and(is_fresh) {
             return Ok(());
         }
         let adopted = self.configuration.as_ref().expect("it was greeted");
@@ -204,6 +210,9 @@ impl Replica {
         let start = gap.cursor.clone();
         let seed = greeter::seed(self.me.incarnation);
         let ranges = ranges::hashes(step.host.committed(), &start, seed)?;
+        let looked_at = ranges.len() * ranges::RANGE_BYTES_MAX;
+        let per_second = self.tuning.fill_bytes_per_second;
+        gap.rate.spend(looked_at, per_second, step.now.monotonic);
         let above = self.log.base();
         let ask = Message::FillAsk {
             above,
@@ -231,6 +240,10 @@ impl Replica {
             return Ok(());
         }
         assert!(top <= at, "JN-4: filled to {at}, below the gap's top {top}");
+        let rows = ranges.iter().flat_map(|range| &range.rows);
+        let taken = rows.map(|(key, value)| key.len() + value.len()).sum();
+        let per_second = self.tuning.fill_bytes_per_second;
+        gap.rate.spend(taken, per_second, step.now.monotonic);
         (gap.cursor, gap.asked_at) = (end, None);
         gap.is_ending = gap.cursor == keys::END[..];
         let is_ending = gap.is_ending;

@@ -78,6 +78,7 @@ scripts! {
     an_operation_is_judged_by_ids
     what_a_member_held_is_handed_on
     a_rotten_row_is_told
+    a_fill_is_no_faster_than_its_rate
     a_chain_goes_on_with_what_a_member_has
     who_differs_is_filled_though_it_crashed
     of_two_that_differ_the_head_is_right

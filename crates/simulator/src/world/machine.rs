@@ -152,6 +152,7 @@ pub(crate) fn tuning() -> Tuning {
         max_drift_ms: 500,
         promote_after_ms: 5,
         own_operations_max: 16,
+        fill_bytes_per_second: 1 << 20,
         overlay_bytes_max: 1 << 16,
     }
 }

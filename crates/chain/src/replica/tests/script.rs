@@ -155,6 +155,7 @@ impl Script {
             "take" => each(words, |node| cluster.take(node))?,
             "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
             "lose" => each(words, |node| cluster.lose(node))?,
+            "rate" => cluster.tuning.fill_bytes_per_second = number(0)?.into(),
             "floor" => cluster.floor = parse_id(words[0])?,
             "lossy" => {
                 cluster.lossy.count += 1;
