@@ -86,7 +86,7 @@ const MUTANTS: &[Mutant] = &[
         &[Guard::ReportApplied],
         Script("what_is_applied_is_reported"),
     ),
-    (&[Guard::CollectByEntry], Script("marks_go_by_their_entry")),
+    (&[Guard::CollectByEntry], Scenario("star-collect")),
     (&[Guard::DigestCompare], Seed(8)),
     (&[Guard::DigestMajority], Seed(40)),
     (&[Guard::DigestHead], Script("of_two_the_head_is_right")),

@@ -19,6 +19,8 @@ pub enum Step {
     Crash(usize),
     /// A member crashes, and all that is under way from it is lost.
     CrashSilently(usize),
+    /// All that is under way from a member is lost.
+    Silence(usize),
     /// A member starts again, in a new life.
     Return(usize),
     /// A member has waited for a while.
@@ -29,6 +31,13 @@ pub enum Step {
 
 /// Steps of one run until nothing is due, at most: more is a fault of the scenario.
 const STEPS_MAX: usize = 10_000;
+
+/// All that is under way from the member in this place is lost.
+fn silence(state: &mut State, place: usize) {
+    let from = |link: &usize| link % MEMBERS_MAX == place;
+    let links = (0..state.links.len()).filter(from);
+    links.for_each(|link| state.links[link] = 0);
+}
 
 impl World {
     /// The state after `prelude`, from which the search begins with the scenario's whole budget.
@@ -51,12 +60,10 @@ impl World {
                 Step::RunWithout(place) => self.run_out(&mut state, Some(place))?,
                 Step::Crash(place) => self.take_step(&mut state, Action::Crash(place))?,
                 Step::CrashSilently(place) => {
-                    let from = |link: &usize| link % MEMBERS_MAX == place;
-                    (0..state.links.len())
-                        .filter(from)
-                        .for_each(|link| state.links[link] = 0);
+                    silence(&mut state, place);
                     self.take_step(&mut state, Action::Crash(place))?;
                 }
+                Step::Silence(place) => silence(&mut state, place),
                 Step::Return(place) => self.take_step(&mut state, Action::Return(place))?,
                 Step::Tick(place) => self.take_step(&mut state, Action::Tick(place))?,
                 Step::Floor => self.take_step(&mut state, Action::Publish(None, true))?,

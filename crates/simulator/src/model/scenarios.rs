@@ -181,7 +181,7 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let sets: [fn(Wiring) -> Vec<Scenario>; 11] = [
+            let sets: [fn(Wiring) -> Vec<Scenario>; 12] = [
                 normal,
                 changing,
                 larger,
@@ -192,6 +192,7 @@ pub fn scenarios() -> Vec<Scenario> {
                 modes::modes,
                 guards::small,
                 guards::filters,
+                guards::marks,
                 whole,
             ];
             let quick = sets.into_iter().flat_map(move |set| set(wiring));

@@ -163,3 +163,44 @@ pub(super) fn filters(wiring: Wiring) -> Vec<Scenario> {
         },
     ]
 }
+
+/// Marks are collected beside operations that are not settled.
+pub(super) fn marks(wiring: Wiring) -> Vec<Scenario> {
+    let scenario = |names, asks: Vec<Ask>| Scenario {
+        epochs: 6,
+        ..plain(name(wiring, names), wiring, asks)
+    };
+    vec![
+        // D7: what removes an addition is settled before it, with a stamp below the floor.
+        Scenario {
+            prelude: vec![
+                Step::Ask(0, 0),
+                Step::Run,
+                Step::Ask(1, 0),
+                Step::Run,
+                Step::Ask(2, 1),
+                Step::Silence(1),
+                Step::Ask(3, 2),
+                Step::Silence(2),
+                Step::Tick(0),
+                Step::Tick(1),
+                Step::Silence(1),
+                Step::Tick(2),
+                Step::Silence(2),
+                Step::Silence(0),
+                Step::Floor,
+                Step::RunWithout(1),
+                Step::Tick(0),
+            ],
+            ..scenario(
+                ["star-collect", "chain-collect"],
+                vec![
+                    change("k", "+a x"),
+                    change("l", "+a x"),
+                    merge("k", "+b y", 1),
+                    merge("k", "-b y", 1),
+                ],
+            )
+        },
+    ]
+}
