@@ -1,8 +1,10 @@
 """Three processes and ZooKeeper: what was acknowledged outlives any, and service returns."""
 
 import contextlib
+import re
 import shutil
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -10,7 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import server as servers
 from processes import Member, Processes, at_any
-from sdb_calls import asking, get, put, select
+from sdb_calls import asking, get, put, refused, select
+
+NAMES = ["domain-1", "domain-2", "domain-3"]
 
 
 @pytest.fixture
@@ -78,10 +82,9 @@ def test_any_member_takes_everything(cluster):
         put(writer, domain, "item", n=str(number))
         for client in clients:
             assert get(client, domain, "item") == {"n": [str(number)]}
-        with pytest.raises(ClientError) as refused:
+        with refused("ConditionalCheckFailed", 409):
             put(writer, domain, "item", n="x", replace=True,
                 expected={"Name": "n", "Value": "never"})
-        assert refused.value.response["Error"]["Code"] == "ConditionalCheckFailed"
     # A key that one member made is known to all, and so is its secret.
     for member in cluster.members.values():
         servers.fader("keys", "create", "--data", member.data, home=cluster.folder)
@@ -162,7 +165,7 @@ def is_whole(places):
 
 
 def test_each_process_has_a_member_of_each_chain(tmp_path):
-    with Processes(tmp_path, flags=("--chains", "4")) as cluster:
+    with Processes(tmp_path) as cluster:
         cluster.await_whole()
         chains = cluster.await_chains(is_whole)
         assert sorted(chains) == ["chain 1", "chain 2", "chain 3", "chain 4"]
@@ -184,6 +187,122 @@ def test_each_process_has_a_member_of_each_chain(tmp_path):
         cluster.await_whole()
         cluster.await_chains(is_whole)
         assert sorted(folder.name for folder in (data / "chains").iterdir()) == list("01234")
+
+
+def domains(client):
+    return client.list_domains().get("DomainNames", [])
+
+
+def test_domains_are_on_chains_and_asked_for_anywhere(cluster):
+    cluster.await_whole()
+    cluster.await_chains(is_whole)
+    before = commits(cluster)
+    clients = cluster.clients()
+    names = [f"domain-{number}" for number in range(8)]
+    for number, name in enumerate(names):
+        clients[number % 3].create_domain(DomainName=name)
+        # Who is asked next may not have heard of it, and finds it.
+        put(clients[(number + 1) % 3], name, "item", n=str(number))
+        assert get(clients[(number + 2) % 3], name, "item") == {"n": [str(number)]}
+    after = commits(cluster)
+    assert all(before[chain] < after[chain] for chain in after), "each chain has some"
+    assert all(domains(client) == names for client in clients)
+    # A session goes from chain to chain.
+    token = ""
+    for number, name in enumerate(names):
+        session = asking(cluster.clients()[number % 3], {"x-fader-session": token})
+        reply = session.put_attributes(
+            DomainName=name, ItemName="seen", Attributes=[{"Name": "n", "Value": name}]
+        )
+        token = reply["ResponseMetadata"]["HTTPHeaders"]["x-fader-session"]
+    for number, name in enumerate(names):
+        reading = asking(
+            cluster.clients()[(number + 1) % 3],
+            {"x-fader-session": token, "x-fader-consistency": "eventual"},
+        )
+        assert get(reading, name, "seen", consistent=False) == {"n": [name]}
+    # A domain that went is gone for all; under its name another one begins, on another chain.
+    mixed = asking(cluster.clients()[1], {"x-fader-collection-mode": "mixed"})
+    for name in names[:4]:
+        clients[0].delete_domain(DomainName=name)
+        for client in clients:
+            with refused("NoSuchDomain", 400):
+                get(client, name, "item")
+            assert name not in domains(client)
+        mixed.create_domain(DomainName=name)
+        # Created again as it is, and not otherwise.
+        mixed.create_domain(DomainName=name)
+        strong = asking(cluster.clients()[2], {"x-fader-collection-mode": "strong"})
+        with refused("ConditionalCheckFailed", 409):
+            strong.create_domain(DomainName=name)
+        assert get(clients[2], name, "item") == {}
+        eventual = asking(cluster.clients()[0], {"x-fader-consistency": "eventual"})
+        put(eventual, name, "item", a="1")
+        assert cluster.members["n3"].mode(name, "strong", "--wait") == f"{name}: strong\n"
+        with refused("InvalidParameterCombination", 400):
+            put(eventual, name, "item", a="2")
+    # One process is lost: each domain has others.
+    cluster.kill("n1")
+    others = cluster.clients()[1:]
+    for number, name in enumerate(names[4:], start=4):
+        at_any(others, lambda client, name=name: put(client, name, "after", n="1"))
+        for client in others:
+            found = at_any([client], lambda client, name=name: get(client, name, "item"))
+            assert found == {"n": [str(number)]}
+
+
+def commits(cluster):
+    """The last committed entry of each chain of data."""
+    lines = metrics(cluster.members["n1"]).splitlines()
+    found = [re.match(r'fader_chain_commit_index\{chain="(\d+)"\} (\d+)', line) for line in lines]
+    return {match[1]: int(match[2]) for match in found if match and match[1] != "0"}
+
+
+def test_what_a_killed_process_left_half_done_is_finished(cluster):
+    cluster.await_whole()
+    cluster.await_chains(is_whole)
+    is_ending = threading.Event()
+
+    def come_and_go(number):
+        while not is_ending.is_set():
+            client = cluster.clients(read_timeout=5, retries={"max_attempts": 0})[number % 3]
+            for name in NAMES:
+                with contextlib.suppress(BotoCoreError, ClientError):
+                    client.create_domain(DomainName=name)
+                with contextlib.suppress(BotoCoreError, ClientError):
+                    client.delete_domain(DomainName=name)
+
+    threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        for name in ["n1", "n2"]:
+            time.sleep(1)
+            cluster.kill(name)
+            cluster.start(name)
+    is_ending.set()
+    for thread in threads:
+        thread.join()
+    cluster.await_whole()
+    cluster.await_chains(is_whole)
+    clients = cluster.clients()
+    # What is listed is there, at each member, and nothing else is.
+    for client in clients:
+        listed = at_any([client], domains)
+        for name in NAMES:
+            if name in listed:
+                client.domain_metadata(DomainName=name)
+            else:
+                with refused("NoSuchDomain", 400):
+                    client.domain_metadata(DomainName=name)
+    for name in NAMES:
+        clients[0].create_domain(DomainName=name)
+        put(clients[1], name, "item", n="1")
+    assert all(domains(client) == NAMES for client in clients)
+    for name in NAMES:
+        assert get(clients[2], name, "item") == {"n": ["1"]}
+        clients[2].delete_domain(DomainName=name)
+    assert all(domains(client) == [] for client in clients)
 
 
 def test_who_is_no_member_is_told(cluster):

@@ -22,7 +22,8 @@ DOMAIN = "load"
 def running(scratch, mode="mixed", **settings):
     """A whole cluster with a domain of a mode: in `mixed` strong and eventual writers meet."""
     with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=scratch) as folder:
-        with Processes(pathlib.Path(folder), **settings) as cluster:
+        # One chain is measured, that of the system, which is on all members.
+        with Processes(pathlib.Path(folder), flags=("--chains", "0"), **settings) as cluster:
             cluster.await_whole()
             headers = {"x-fader-collection-mode": mode}
             create = {"Action": "CreateDomain", "DomainName": DOMAIN}

@@ -65,7 +65,7 @@ pub(crate) struct InitOptions {
 
     /// Chains beside the system chain, on which domains are placed as they are created; with none
     /// the system chain has them all.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0,
+    #[arg(long, value_name = "NUMBER", default_value_t = 4,
         value_parser = clap::value_parser!(u32).range(0..=CHAINS_MAX))]
     chains: u32,
 

@@ -140,14 +140,14 @@ impl ChainThread {
         company: Option<Company>,
     ) -> Self {
         let committed = shared.engine.snapshot();
-        let limits = settings.limits.clone();
+        let (limits, placing) = (settings.limits.clone(), settings.placing);
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,
             replica: Replica::new(me, settings.tuning()),
             settings,
             company,
-            desk: Desk::new(limits, committed, applied),
+            desk: Desk::new(limits, placing, committed, applied),
             log,
             epoch,
             is_filling,

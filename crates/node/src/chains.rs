@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use fader_chain::{Behind, ChainId};
+use fader_services::catalog::{self, AccountId, Refusal};
+use fader_services::simpledb::Error;
 
 use crate::cluster::Cluster;
 use crate::cluster::process::Home;
+use crate::desk::{NOBODY, catalog_unavailable, unavailable};
+use crate::engine::Snapshot;
+use crate::member::Member;
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
 
@@ -25,6 +30,40 @@ impl Chains {
     /// A chain.
     pub(crate) fn get(&self, ChainId(number): ChainId) -> Option<&Arc<Cluster>> {
         self.all.get(usize::try_from(number).ok()?)
+    }
+
+    /// What this process knows of the catalog.
+    pub(crate) fn catalog(&self) -> Result<Snapshot, Error> {
+        let keeper = self.system().keeper();
+        let keeper = keeper.ok_or_else(|| unavailable(NOBODY))?;
+        Ok(keeper.snapshot())
+    }
+
+    /// The catalog with all that was acknowledged before.
+    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Error> {
+        // What is answered strongly here is applied here.
+        self.system().ready().await?;
+        self.catalog()
+    }
+
+    /// The member that knows the mode of a domain.
+    pub(crate) fn keeper_of(
+        &self,
+        account: &AccountId,
+        domain: &str,
+    ) -> Result<Arc<Member>, Refusal> {
+        let catalog = self
+            .catalog()
+            .map_err(|error| catalog_unavailable(&error.message))?;
+        let placed = catalog::placed(&*catalog, account, domain)?;
+        let chain = placed.map_or(ChainId::SYSTEM, |placed| placed.chain);
+        let keeper = self.get(chain).and_then(|it| it.keeper());
+        keeper.ok_or_else(|| {
+            catalog_unavailable(&format!(
+                "the domain is on {chain}, of which this node has no member that serves: ask \
+                 another node"
+            ))
+        })
     }
 
     fn with_numbers(&self) -> impl Iterator<Item = (ChainId, &Arc<Cluster>)> {

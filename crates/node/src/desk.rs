@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View};
-use fader_services::catalog::{self, AccountId};
+use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
 use fader_services::{CollectionId, Mode, Pace, Unhurried, ViewError};
@@ -21,6 +21,7 @@ use fader_services::{CollectionId, Mode, Pace, Unhurried, ViewError};
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
 use crate::member::check_level;
+use crate::settings::Placing;
 use crate::sweep::Sweep;
 use crate::work::{Stage, Work, kept_result};
 
@@ -83,11 +84,17 @@ pub(crate) struct Desk {
     sweep: RefCell<Sweep>,
     /// How many members the chain has.
     size: usize,
+    placing: Placing,
 }
 
 impl Desk {
     /// An empty desk over an engine that has everything up to `applied`.
-    pub(crate) fn new(limits: Limits, committed: Snapshot, applied: EntryId) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        placing: Placing,
+        committed: Snapshot,
+        applied: EntryId,
+    ) -> Self {
         Desk {
             limits,
             committed,
@@ -97,6 +104,7 @@ impl Desk {
             next_token: 0,
             sweep: RefCell::new(Sweep::new()),
             size: 1,
+            placing,
         }
     }
 
@@ -212,7 +220,7 @@ impl Desk {
             Ok(
                 match Quorum::of(level).filter(|_| context.collection.is_some()) {
                     Some(quorum) => Err(quorum),
-                    None => Ok(simpledb::decide(newest, context, request)),
+                    None => Ok(self.decide_strong(newest, context, request)),
                 },
             )
         });
@@ -222,6 +230,31 @@ impl Desk {
                 changes: Vec::new(),
             })
         })
+    }
+}
+
+impl Desk {
+    /// Decides a strong write.
+    fn decide_strong(
+        &self,
+        newest: &dyn View,
+        context: &Context<'_>,
+        request: &Request,
+    ) -> Decision {
+        if let Placing::Elsewhere(chains) = self.placing
+            && let Some(decision) =
+                simpledb::decide_names(newest, context.account, &self.limits, chains, request)
+        {
+            return decision;
+        }
+        let is_name = matches!(request, Request::CreateDomain { .. });
+        if is_name && self.placing == Placing::Named && context.collection.is_none() {
+            return Decision {
+                outcome: Err(Error::no_such_domain()),
+                changes: Vec::new(),
+            };
+        }
+        simpledb::decide(newest, context, request)
     }
 }
 
@@ -347,6 +380,21 @@ pub(crate) fn reads_keys(request: &Request) -> bool {
     )
 }
 
+/// The domain of a request, if this chain has it, and it is the one that is meant.
+pub(crate) fn domain_of(
+    view: &dyn View,
+    account: &AccountId,
+    request: &Request,
+    demand: &Demand,
+) -> Result<Option<DomainEntry>, ViewError> {
+    let Some(name) = request.domain() else {
+        return Ok(None);
+    };
+    let entry = catalog::domain(view, account, name)?;
+    let is_meant = |collection| demand.collection.is_none_or(|meant| meant == collection);
+    Ok(entry.filter(|entry| is_meant(entry.collection)))
+}
+
 /// Runs `run` with what `account`'s request is about on `view`, at the level that it is permitted:
 /// in a chain of `size` members, within these limits, at this pace.
 pub(crate) fn in_context<T>(
@@ -356,10 +404,7 @@ pub(crate) fn in_context<T>(
     (size, limits, pace): (usize, &Limits, &dyn Pace),
     run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let entry = match request.domain() {
-        Some(name) => catalog::domain(view, account, name)?,
-        None => None,
-    };
+    let entry = domain_of(view, account, request, demand)?;
     let level = check_level(entry.as_ref(), demand, request, size)?;
     let context = Context {
         account,

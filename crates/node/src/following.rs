@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::{EntryId, Reply, RequestId, Scope, Session};
+use fader_chain::{ChainId, EntryId, Reply, RequestId, Scope, Session};
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Notice, Receipt, show_name};
 use fader_services::simpledb::{Answered, Code, Error, Request, settled_outcome};
@@ -23,6 +23,7 @@ use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key, split
 use crate::chain_thread::ChainThread;
 use crate::desk::unavailable;
 use crate::seal::Seal;
+use crate::sessions::Sessions;
 use crate::work::Work;
 
 /// What a request's session has seen before it, if it has one.
@@ -68,22 +69,22 @@ impl Told {
         self,
         seal: &Seal,
         account: &AccountId,
-        following: Following,
+        (chain, sessions): (ChainId, Option<Sessions>),
     ) -> (Result<Answered, Error>, Receipt) {
         let Told {
             outcome,
             mut receipt,
             followed,
         } = self;
-        let session = match (followed, following) {
-            (Some(followed), _) => {
-                receipt.settled = followed.settled;
-                followed.session
-            }
-            (None, Some(following)) => Arc::unwrap_or_clone(following),
-            (None, None) => return (outcome, receipt),
-        };
-        match seal.seal_session(account, &session) {
+        if followed.is_none() && sessions.is_none() {
+            return (outcome, receipt);
+        }
+        let mut sessions = sessions.unwrap_or_default();
+        if let Some(followed) = followed {
+            receipt.settled = followed.settled;
+            sessions.see(chain, followed.session);
+        }
+        match seal.seal_session(account, &sessions) {
             Ok(token) => receipt.session = Some(token),
             // The client goes on with the token that it has, which may promise less than it saw.
             Err(error) => return (Err(unavailable(&error.to_string())), Receipt::default()),
@@ -98,6 +99,11 @@ impl From<Error> for Told {
     }
 }
 
+/// What a request on a chain has to follow.
+pub(crate) fn on(chain: ChainId, sessions: Option<&Sessions>) -> Following {
+    sessions.map(|sessions| Arc::new(sessions.of(chain)))
+}
+
 /// Opens a request's token, if it carries one.
 ///
 /// # Errors
@@ -106,12 +112,12 @@ pub(crate) fn open(
     seal: &Seal,
     account: &AccountId,
     token: Option<&[u8]>,
-) -> Result<Following, Error> {
+) -> Result<Option<Sessions>, Error> {
     let Some(token) = token else {
         return Ok(None);
     };
     match seal.open_session(account, token) {
-        Some(session) => Ok(Some(Arc::new(session))),
+        Some(sessions) => Ok(Some(sessions)),
         None => Err(Error::new(
             Code::InvalidParameterValue,
             "The session's token is not one that this service gave to this account. Begin a new \

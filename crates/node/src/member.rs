@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use fader_chain::{Behind, DiskId, Identity, Incarnation, Layered, Replica};
-use fader_services::catalog::{self, AccountId, DomainEntry};
+use fader_services::catalog::{AccountId, DomainEntry};
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{Pace, View};
@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
 use crate::closing::Waitings;
-use crate::desk::in_context;
+use crate::desk::{domain_of, in_context};
 use crate::disk::{Disk, RealDisk, SyncSite};
 use crate::engine::{Engine, LsmEngine, Snapshot};
 use crate::eventual::Quorum;
@@ -346,10 +346,7 @@ impl Member {
         request: &Request,
         demand: &Demand,
     ) -> Result<Option<Quorum>, Error> {
-        let Some(name) = request.domain() else {
-            return Ok(None);
-        };
-        let Some(entry) = catalog::domain(&*self.snapshot(), account, name)? else {
+        let Some(entry) = domain_of(&*self.snapshot(), account, request, demand)? else {
             return Ok(None);
         };
         let level = check_level(Some(&entry), demand, request, self.shared.size())?;
@@ -364,10 +361,7 @@ impl Member {
         request: &Request,
         demand: &Demand,
     ) -> Result<Option<fader_chain::Level>, Error> {
-        let Some(name) = request.domain() else {
-            return Ok(None);
-        };
-        let Some(entry) = catalog::domain(&*self.snapshot(), account, name)? else {
+        let Some(entry) = domain_of(&*self.snapshot(), account, request, demand)? else {
             return Ok(None);
         };
         let (level, bound) =

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fader_chain::{Behind, ChainId, Identity, NodeId};
 use fader_services::ViewError;
@@ -30,6 +31,9 @@ use crate::work::Work;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
+
+/// How often it is looked for steps across chains that nobody finishes.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// Why a request to a chain that this process knows nothing of comes to nothing.
 const NO_CHAIN: &str = "there is no such chain";
@@ -133,6 +137,7 @@ impl Node {
         runtime: Handle,
         tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
+        let sweeping = runtime.clone();
         let Joined { seal, home, chains } = process::join(settings, runtime, tell)?;
         let doors = Doors::Many(Chains {
             all: chains,
@@ -142,6 +147,16 @@ impl Node {
             inner: Arc::new(Inner { doors, seal }),
         };
         let inner = Arc::downgrade(&node.inner);
+        if node.several().is_some() {
+            let inner = inner.clone();
+            sweeping.spawn(async move {
+                let mut before = Vec::new();
+                while let Some(inner) = inner.upgrade() {
+                    Node { inner }.finish_others(&mut before).await;
+                    tokio::time::sleep(SWEEP).await;
+                }
+            });
+        }
         home.serve_others(Box::new(move |chain, asked| {
             let inner = inner.clone();
             Box::pin(async move {
@@ -223,12 +238,25 @@ impl Node {
         request: Request,
         demand: Demand,
     ) -> (Result<Answered, Error>, Receipt) {
-        self.on_chain(ChainId::SYSTEM, account, request, demand)
-            .await
+        match self.several() {
+            Some(chains) => self.route(chains, account, request, demand).await,
+            None => {
+                self.on_chain(ChainId::SYSTEM, account, request, demand)
+                    .await
+            }
+        }
+    }
+
+    /// The chains, if there are several.
+    pub(crate) fn several(&self) -> Option<&Chains> {
+        match &self.inner.doors {
+            Doors::Many(chains) => Some(chains).filter(|chains| 1 < chains.all.len()),
+            Doors::One(..) => None,
+        }
     }
 
     /// The same, on a chain: here, or where it can be done.
-    async fn on_chain(
+    pub(crate) async fn on_chain(
         &self,
         chain: ChainId,
         account: &AccountId,
@@ -267,15 +295,16 @@ impl Node {
     ) -> (Result<Answered, Error>, Receipt) {
         let seal = &self.inner.seal;
         let token = demand.session.take();
-        let following = match following::open(seal, account, token.as_deref()) {
-            Ok(following) => following,
+        let sessions = match following::open(seal, account, token.as_deref()) {
+            Ok(sessions) => sessions,
             Err(error) => return (Err(error), Receipt::default()),
         };
+        let following = following::on(chain, sessions.as_ref());
         let told = self
             .carry_out(chain, account, (request, demand, &following))
             .await;
         let told = told.unwrap_or_else(Told::from);
-        told.seal(seal, account, following)
+        told.seal(seal, account, (chain, sessions))
     }
 
     async fn carry_out(
@@ -310,11 +339,16 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
-        self.catalog_on(ChainId::SYSTEM, command).await
+        let chain = self.chain_of(&command).await?;
+        self.catalog_on(chain, command).await
     }
 
     /// The same, on a chain.
-    async fn catalog_on(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
+    pub(crate) async fn catalog_on(
+        &self,
+        chain: ChainId,
+        command: catalog::Command,
+    ) -> Result<(), Refusal> {
         if let Some(cluster) = self.inner.chain(chain)
             && !cluster.decides()
         {
@@ -426,7 +460,10 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store fails.
     pub fn mode(&self, account: &AccountId, domain: &str) -> Result<Option<DomainMode>, Refusal> {
-        let keeper = self.inner.keeper()?;
+        let keeper = match self.several() {
+            Some(chains) => chains.keeper_of(account, domain)?,
+            None => self.inner.keeper()?,
+        };
         let Some(entry) = catalog::domain(&*keeper.snapshot(), account, domain)? else {
             return Ok(None);
         };

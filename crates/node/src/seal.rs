@@ -17,7 +17,6 @@ use std::path::Path;
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use fader_chain::Session;
 use fader_services::catalog::{AccessKey, AccountId};
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -26,12 +25,13 @@ use zeroize::Zeroizing;
 
 use crate::disk::{self, Disk, SyncSite};
 use crate::peer::ClusterKey;
+use crate::sessions::Sessions;
 use crate::status::OpenError;
 
 const VERSION: u8 = 1;
 const KEY_SIZE: usize = 32;
 const NONCE_SIZE: usize = 24;
-/// Longer than any session's token: with more, nobody need try a key.
+/// Bytes of a session's token: with more, nobody need try a key.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 const KEY_FILE: &str = "seal.key";
 const KEY_FILE_NEW: &str = "seal.key.new";
@@ -73,6 +73,9 @@ pub(crate) enum SealError {
     /// The bytes were sealed with another key, for another id, or were changed.
     #[error("the secret of access key {0} does not open with the sealing key of this folder")]
     DoesNotOpen(String),
+    /// More is not settled, on several chains together, than a token has room for.
+    #[error("too many writes of the session are not settled yet")]
+    TooLong,
     /// The operating system gives no random bytes.
     #[error("no random bytes: {0}")]
     Entropy(#[from] rand::rngs::SysError),
@@ -142,26 +145,28 @@ impl Seal {
     pub(crate) fn seal_session(
         &self,
         account: &AccountId,
-        session: &Session,
+        sessions: &Sessions,
     ) -> Result<Bytes, SealError> {
-        let mut seen = Vec::new();
-        session.encode(&mut seen);
-        let sealed = self.encrypt(&bound_to(account), &seen)?;
-        Ok(sealed.expect("a session is shorter than what a cipher takes"))
+        let sealed = self.encrypt(&bound_to(account), &sessions.encode())?;
+        let sealed = sealed.expect("a session is shorter than what a cipher takes");
+        match sealed.len() <= TOKEN_BYTES_MAX {
+            true => Ok(sealed),
+            false => Err(SealError::TooLong),
+        }
     }
 
     /// What a session of `account` has seen; an empty token is that of a new one.
     ///
     /// `None` if nobody who has this key gave out the token, to this account (D15).
-    pub(crate) fn open_session(&self, account: &AccountId, token: &[u8]) -> Option<Session> {
+    pub(crate) fn open_session(&self, account: &AccountId, token: &[u8]) -> Option<Sessions> {
         if token.is_empty() {
-            return Some(Session::default());
+            return Some(Sessions::default());
         }
         if TOKEN_BYTES_MAX < token.len() {
             return None;
         }
         let seen = self.decrypt(&bound_to(account), token)?;
-        Session::decode(Bytes::from(seen)).ok()
+        Sessions::decode(Bytes::from(seen)).ok()
     }
 
     /// Seals a message for what `bound` names; `None` if it is too long.

@@ -16,6 +16,18 @@ pub enum Durability {
     Os,
 }
 
+/// Where the domains are whose names a chain is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placing {
+    /// On the chain itself: it is the only one.
+    #[default]
+    Here,
+    /// On so many others: this one is the system chain.
+    Elsewhere(u32),
+    /// On the chain itself, but their names come and go on the system chain.
+    Named,
+}
+
 /// Numbers of a node; every one has a default that works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -38,6 +50,8 @@ pub struct Settings {
     pub fill_bytes_per_second: u64,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
+    /// Where domains are.
+    pub placing: Placing,
 }
 
 impl Settings {
@@ -61,6 +75,7 @@ impl Settings {
             log_retain_bytes: 256 << 20,
             fill_bytes_per_second: 32 << 20,
             queue_depth_max: 4096,
+            placing: Placing::Here,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! (docs/format/peer.md).
 //!
 //! ```text
-//! asked := version:u8=1  0 account request demand | 1 account request demand | 2 command
-//! told  := version:u8=1  0 refused | 1 answered receipt | 2 error | 3 | 4 refusal
+//! asked := version:u8=2  0 account request demand | 1 account request demand | 2 command
+//! told  := version:u8=2  0 refused | 1 answered receipt | 2 error | 3 | 4 refusal
 //! ```
 //!
 //! Structures are their fields in order. A choice is a byte and what follows from it; an option is
@@ -25,7 +25,7 @@ use crate::simpledb::{Answered, Error, Request};
 
 use wire::Wire;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a node is asked for another.
 #[derive(Clone, Debug)]

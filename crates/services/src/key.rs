@@ -8,6 +8,8 @@
 //!         | 'c' account               domains of the account (varint)
 //!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
 //!         | 'h' collection:u64be      a collection on its way to the mode `strong`
+//!         | 'u' collection:u64be      a collection on another chain that comes or goes
+//!         | 'r' collection:u64be      a collection of this chain that went (catalog/placed.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
@@ -45,6 +47,10 @@ pub enum Table {
     Garbage = b'g',
     /// System: collections on their way to the mode `strong`.
     Closing = b'h',
+    /// System: collections on other chains that are being created or deleted.
+    Unfinished = b'u',
+    /// System: collections that were deleted for ever, of those that another chain lists.
+    Razed = b'r',
     /// Domain: its counters.
     Metadata = b'm',
     /// Domain: item registers.

@@ -30,6 +30,7 @@ pub use show::{show_name, show_stamp};
 use bytes::Bytes;
 use fader_chain::{EntryId, RequestId, Stamp};
 
+use crate::CollectionId;
 use crate::simpledb::Code;
 
 /// The headers of requests and replies. As a parameter of the query or form, where only those can
@@ -113,6 +114,9 @@ pub struct Demand {
     pub outcome: bool,
     /// What the caller's access key prefers, where the request names no level.
     pub preference: Option<Preference>,
+    /// Which collection the domain of the request is, where the catalog was asked before: on its
+    /// chain another of that name is none.
+    pub collection: Option<CollectionId>,
 }
 
 /// Level and bound of the requests that name none: of an access key's or a collection's. It is

@@ -52,6 +52,7 @@ fn headers_and_parameters_ask_the_same() {
         outcome: true,
         preference: None,
         digest: 0,
+        collection: None,
     };
     let headers = [
         ("X-Fader-Consistency", "eventual; r=2; bound=500ms; outcome"),

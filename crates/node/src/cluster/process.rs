@@ -31,7 +31,7 @@ use crate::lock::FolderLock;
 use crate::member::{Folder, random_incarnation};
 use crate::peer::{ClusterKey, Peer, Peers};
 use crate::seal::{self, Seal};
-use crate::settings::Settings;
+use crate::settings::{Placing, Settings};
 use crate::status::OpenError;
 
 /// The members' folders, by the numbers of their chains, in that of the process.
@@ -308,6 +308,11 @@ fn host(
     let count = home.places.values().filter(is_here).count().max(1);
     let settings = Settings {
         cache_bytes: member.cache_bytes / count as u64,
+        placing: match (chain, home.coordinator.cluster().chains) {
+            (ChainId::SYSTEM, 0) => Placing::Here,
+            (ChainId::SYSTEM, chains) => Placing::Elsewhere(chains),
+            _ => Placing::Named,
+        },
         ..member.clone()
     };
     let folder = member.data.join(FOLDER).join(chain.0.to_string());

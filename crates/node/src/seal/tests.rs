@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use fader_chain::{EntryId, Session};
+use fader_chain::{ChainId, EntryId, Session};
 use fader_services::catalog::AccountId;
 use proptest::prelude::*;
 
 use super::{Seal, Secret, TOKEN_BYTES_MAX, derive, random_id, random_secret};
 use crate::disk::{Disk, SimulatedDisk};
 use crate::peer::ClusterKey;
+use crate::sessions::Sessions;
 use crate::status::OpenError;
 
 fn disk() -> SimulatedDisk {
@@ -19,6 +20,12 @@ fn disk() -> SimulatedDisk {
 
 fn load(disk: &SimulatedDisk, creates: bool) -> Result<Seal, OpenError> {
     Seal::load(disk, Path::new("/data"), creates)
+}
+
+fn seen(session: &Session) -> Sessions {
+    let mut sessions = Sessions::default();
+    sessions.see(ChainId::SYSTEM, session.clone());
+    sessions
 }
 
 #[test]
@@ -90,9 +97,9 @@ fn a_session_is_its_accounts_own() {
         committed: EntryId::new(2, 7),
         tentative: Vec::new(),
     };
-    let token = seal.seal_session(&own, &session).unwrap();
-    assert_eq!(seal.open_session(&own, &token), Some(session));
-    assert_eq!(seal.open_session(&own, b""), Some(Session::default()));
+    let token = seal.seal_session(&own, &seen(&session)).unwrap();
+    assert_eq!(seal.open_session(&own, &token), Some(seen(&session)));
+    assert_eq!(seal.open_session(&own, b""), Some(Sessions::default()));
     assert_eq!(seal.open_session(&other, &token), None);
     for at in 0..token.len() {
         let mut forged = token.to_vec();
@@ -121,8 +128,8 @@ proptest! {
             committed: EntryId::new(committed.0, committed.1),
             tentative: Vec::new(),
         };
-        let token = seal.seal_session(&own, &session).unwrap();
-        prop_assert_eq!(seal.open_session(&own, &token), Some(session));
+        let token = seal.seal_session(&own, &seen(&session)).unwrap();
+        prop_assert_eq!(seal.open_session(&own, &token), Some(seen(&session)));
         prop_assert_eq!(seal.open_session(&own, &noise), None);
         let versioned = [&[1], &noise[..]].concat();
         prop_assert_eq!(seal.open_session(&own, &versioned), None);

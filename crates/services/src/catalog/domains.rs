@@ -6,7 +6,8 @@
 //! domain entry := version:u8=2  collection:varint  mode:u8  preference:bytes (text; empty: none)
 //! ```
 //!
-//! Version 1 ends with the collection: strong, and no preference.
+//! Version 1 ends with the collection: strong, and no preference. Version 3 is that of a domain on
+//! another chain (`placed.rs`).
 //!
 //! Invariants:
 //! - N1 'c' of an account counts its entries in 'd'.
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::access_key::decode_preference;
+use crate::catalog::placed::{VERSION_PLACED, is_shown};
 use crate::catalog::{AccountId, DomainEntry, modes};
 use crate::level::Preference;
 use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
@@ -23,7 +25,7 @@ use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, View
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_MODE: u8 = 1;
 
-/// The domain of `account` called `name`.
+/// The domain of `account` called `name`, if it is on this chain.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
@@ -32,10 +34,10 @@ pub fn domain(
     account: &AccountId,
     name: &str,
 ) -> Result<Option<DomainEntry>, ViewError> {
-    let Some(value) = view.get(&domain_key(account, name))? else {
-        return Ok(None);
-    };
-    Ok(Some(decode_entry(value)?))
+    match view.get(&domain_key(account, name))? {
+        Some(value) if value.first() != Some(&VERSION_PLACED) => Ok(Some(decode_entry(value)?)),
+        _ => Ok(None),
+    }
 }
 
 /// Puts the entry of a domain.
@@ -75,7 +77,7 @@ fn decode_entry(value: Bytes) -> Result<DomainEntry, DecodeError> {
     })
 }
 
-fn decode_mode(reader: &mut Reader) -> Result<Mode, DecodeError> {
+pub(super) fn decode_mode(reader: &mut Reader) -> Result<Mode, DecodeError> {
     let mode = Mode::from_byte(reader.byte()?);
     mode.ok_or_else(|| DecodeError::new("a domain entry's mode"))
 }
@@ -93,7 +95,11 @@ pub(crate) fn domain_names(
         Some(name) => prefix.clone().raw(name).raw(&[0x00]),
         None => prefix.clone(),
     };
+    let is_there = |pair: &Result<(Bytes, Bytes), ViewError>| {
+        pair.as_ref().map_or(true, |(_, value)| is_shown(value))
+    };
     view.scan(&start.build(), &prefix.build_end(), Direction::Forward)
+        .filter(is_there)
         .take(count)
         .map(|pair| {
             let name = pair?.0.slice(name_at..);
@@ -115,12 +121,10 @@ pub(crate) fn create_domain(
     name: &str,
     (mode, preference): (Mode, Option<Preference>),
 ) -> Result<(CollectionId, Vec<Change>), ViewError> {
-    let next_key = KeyBuilder::new(SYSTEM, Table::NextCollection).build();
-    let next = number(view, &next_key, SYSTEM.0 + 1)?;
-    let collection = CollectionId(next);
+    let (collection, next) = next_collection(view)?;
     let count = domain_count(view, account)? + 1;
     let mut changes = vec![
-        put_number(next_key, next + 1),
+        next,
         put_entry(
             account,
             name,
@@ -136,6 +140,13 @@ pub(crate) fn create_domain(
         changes.push(Change::turn(collection.0, mode, false));
     }
     Ok((collection, changes))
+}
+
+/// A collection's id that was never given, and the change that gives it.
+pub(super) fn next_collection(view: &dyn View) -> Result<(CollectionId, Change), ViewError> {
+    let next_key = KeyBuilder::new(SYSTEM, Table::NextCollection).build();
+    let next = number(view, &next_key, SYSTEM.0 + 1)?;
+    Ok((CollectionId(next), put_number(next_key, next + 1)))
 }
 
 /// Removes the entry of a domain that exists, and marks its collection as garbage.
@@ -184,13 +195,13 @@ pub fn domain_key(account: &AccountId, name: &str) -> Bytes {
         .build()
 }
 
-fn count_key(account: &AccountId) -> Bytes {
+pub(super) fn count_key(account: &AccountId) -> Bytes {
     KeyBuilder::new(SYSTEM, Table::DomainCount)
         .raw(account.0.as_bytes())
         .build()
 }
 
-fn garbage_key(collection: CollectionId) -> Bytes {
+pub(super) fn garbage_key(collection: CollectionId) -> Bytes {
     KeyBuilder::new(SYSTEM, Table::Garbage)
         .raw(&collection.0.to_be_bytes())
         .build()
@@ -206,7 +217,7 @@ fn number(view: &dyn View, key: &[u8], absent: u64) -> Result<u64, ViewError> {
     Ok(number)
 }
 
-fn put_number(key: Bytes, number: u64) -> Change {
+pub(super) fn put_number(key: Bytes, number: u64) -> Change {
     let mut value = Vec::with_capacity(10);
     put_varint(&mut value, number);
     Change::Put {

@@ -6,11 +6,14 @@
 mod access_key;
 mod domains;
 mod modes;
+mod placed;
 
 pub use access_key::{key, keys};
 pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
 pub use domains::{domain, domain_key};
 pub use modes::{Closing, close_domain, closing};
+pub use placed::{Placed, State, Unfinished, placed, unfinished};
+pub(crate) use placed::{condemn, enter};
 
 use bytes::Bytes;
 
@@ -87,6 +90,36 @@ pub enum Command {
         /// the eventual writes of it that only they have.
         abandon: bool,
     },
+    /// Of a domain's own chain, where the system chain is another: it is there from now on, unless
+    /// it was razed before.
+    Found {
+        /// Whose domain.
+        account: AccountId,
+        /// Its name.
+        domain: String,
+        /// Its entry.
+        entry: DomainEntry,
+    },
+    /// Of the same: it is there no more, and will never be.
+    Raze {
+        /// Whose domain.
+        account: AccountId,
+        /// Its name.
+        domain: String,
+        /// Which one of that name.
+        collection: CollectionId,
+    },
+    /// Of the system chain: the domain's own chain has done its step.
+    Settle {
+        /// Whose domain.
+        account: AccountId,
+        /// Its name.
+        domain: String,
+        /// Which one of that name.
+        collection: CollectionId,
+        /// Whether that step was to raze it.
+        is_gone: bool,
+    },
 }
 
 /// Why the catalog refused.
@@ -126,6 +159,22 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
             mode,
             abandon,
         } => modes::set(view, account, domain, (*mode, *abandon)),
+        Command::Found {
+            account,
+            domain,
+            entry,
+        } => placed::found(view, account, domain, entry).map_err(Refusal::from),
+        Command::Raze {
+            account,
+            domain,
+            collection,
+        } => placed::raze(view, account, domain, *collection).map_err(Refusal::from),
+        Command::Settle {
+            account,
+            domain,
+            collection,
+            is_gone,
+        } => placed::settle(view, account, domain, (*collection, *is_gone)).map_err(Refusal::from),
     };
     let (outcome, changes) = match changes {
         Ok(changes) => (Ok(()), changes),

@@ -3,8 +3,8 @@
 use fader_chain::{DecodeError, Reader};
 
 use super::wire::{Wire, put_choice};
-use crate::ViewError;
-use crate::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use crate::catalog::{AccessKey, AccountId, Command, DomainEntry, KeyStatus, Refusal};
+use crate::{CollectionId, ViewError};
 
 impl Wire for AccountId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -57,6 +57,22 @@ impl Wire for AccessKey {
     }
 }
 
+impl Wire for DomainEntry {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.collection.0.put(out);
+        self.mode.put(out);
+        self.preference.put(out);
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(DomainEntry {
+            collection: CollectionId(Wire::read(reader)?),
+            mode: Wire::read(reader)?,
+            preference: Wire::read(reader)?,
+        })
+    }
+}
+
 impl Wire for Command {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
@@ -70,6 +86,22 @@ impl Wire for Command {
                 mode,
                 abandon,
             } => put_choice(out, 4, &[account, domain, mode, abandon]),
+            Command::Found {
+                account,
+                domain,
+                entry,
+            } => put_choice(out, 5, &[account, domain, entry]),
+            Command::Raze {
+                account,
+                domain,
+                collection,
+            } => put_choice(out, 6, &[account, domain, &collection.0]),
+            Command::Settle {
+                account,
+                domain,
+                collection,
+                is_gone,
+            } => put_choice(out, 7, &[account, domain, &collection.0, is_gone]),
         }
     }
 
@@ -93,6 +125,22 @@ impl Wire for Command {
                 domain: Wire::read(reader)?,
                 mode: Wire::read(reader)?,
                 abandon: Wire::read(reader)?,
+            },
+            5 => Command::Found {
+                account: Wire::read(reader)?,
+                domain: Wire::read(reader)?,
+                entry: Wire::read(reader)?,
+            },
+            6 => Command::Raze {
+                account: Wire::read(reader)?,
+                domain: Wire::read(reader)?,
+                collection: CollectionId(Wire::read(reader)?),
+            },
+            7 => Command::Settle {
+                account: Wire::read(reader)?,
+                domain: Wire::read(reader)?,
+                collection: CollectionId(Wire::read(reader)?),
+                is_gone: Wire::read(reader)?,
             },
             _ => return Err(DecodeError::new("a catalog command")),
         })

@@ -3,8 +3,8 @@
 use fader_chain::{DecodeError, Reader};
 
 use super::wire::{Wire, put_choice};
-use crate::Mode;
 use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference, Receipt};
+use crate::{CollectionId, Mode};
 
 impl Wire for Mode {
     fn put(&self, out: &mut Vec<u8>) {
@@ -81,6 +81,7 @@ impl Wire for Demand {
         self.digest.put(out);
         self.outcome.put(out);
         self.preference.put(out);
+        self.collection.map(|collection| collection.0).put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
@@ -92,6 +93,7 @@ impl Wire for Demand {
             digest: Wire::read(reader)?,
             outcome: Wire::read(reader)?,
             preference: Wire::read(reader)?,
+            collection: Option::<u64>::read(reader)?.map(CollectionId),
         })
     }
 }

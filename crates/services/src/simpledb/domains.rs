@@ -4,12 +4,14 @@ use std::fmt::Display;
 
 use fader_chain::Change;
 
+use crate::catalog::{AccountId, Placed, State};
 use crate::level::Preference;
 use crate::simpledb::counters::{self, Counters};
 use crate::simpledb::{
-    Answered, BoxUsage, Code, Context, DomainMetadata, Error, PageToken, Reply, token, validate,
+    Answered, BoxUsage, Code, Context, DomainMetadata, Error, Limits, PageToken, Reply, Request,
+    token, validate,
 };
-use crate::{Mode, View, catalog};
+use crate::{Decision, Mode, View, catalog};
 
 const PAGE_DOMAINS_MAX: i64 = 100;
 
@@ -38,6 +40,87 @@ pub(crate) fn create(
         catalog::create_domain(view, context.account, domain, properties)?;
     changes.push(Counters::default().put(collection));
     Ok((BoxUsage::DOMAIN, changes))
+}
+
+/// Decides what a request does to names, on the system chain of a cluster that has its domains on
+/// `chains` others: the first step of a creation or a deletion, which others finish
+/// (`catalog/placed.rs`). Nothing of requests that do nothing to names.
+pub fn decide_names(
+    view: &dyn View,
+    account: &AccountId,
+    limits: &Limits,
+    chains: u32,
+    request: &Request,
+) -> Option<Decision<Result<Answered, Error>>> {
+    // One that the system chain has itself comes and goes in one step.
+    if let Ok(Some(_)) = catalog::domain(view, account, request.domain()?) {
+        return None;
+    }
+    let changes = match request {
+        Request::CreateDomain {
+            domain,
+            mode,
+            preference,
+        } => {
+            let properties = (*mode, *preference);
+            begin(view, account, (limits, chains), domain, properties)
+        }
+        Request::DeleteDomain { domain } => end(view, account, domain),
+        _ => return None,
+    };
+    Some(match changes {
+        Ok(changes) => Decision {
+            outcome: Ok(Answered {
+                reply: Reply::Done,
+                box_usage: BoxUsage::DOMAIN,
+            }),
+            changes,
+        },
+        Err(error) => Decision {
+            outcome: Err(error),
+            changes: Vec::new(),
+        },
+    })
+}
+
+/// Begins to create a domain; whether one that is there is as it is asked for, its own chain says.
+fn begin(
+    view: &dyn View,
+    account: &AccountId,
+    (limits, chains): (&Limits, u32),
+    domain: &str,
+    (mode, preference): (Option<Mode>, Option<Preference>),
+) -> Result<Vec<Change>, Error> {
+    validate::domain_name(domain)?;
+    validate::creation_mode(mode)?;
+    match catalog::placed(view, account, domain)? {
+        Some(Placed {
+            state: State::Deleting,
+            ..
+        }) => {
+            let message = "The domain is being deleted. Please try again later.";
+            return Err(Error::new(Code::ServiceUnavailable, message));
+        }
+        Some(_) => return Ok(Vec::new()),
+        None => {}
+    }
+    if limits.domains_per_account <= catalog::domain_count(view, account)? {
+        let message = "Number of domains limit exceeded.";
+        return Err(Error::new(Code::NumberDomainsExceeded, message));
+    }
+    let properties = (mode.unwrap_or_default(), preference);
+    Ok(catalog::enter(view, account, domain, properties, chains)?)
+}
+
+/// Begins to delete a domain.
+fn end(view: &dyn View, account: &AccountId, domain: &str) -> Result<Vec<Change>, Error> {
+    validate::domain_name(domain)?;
+    Ok(match catalog::placed(view, account, domain)? {
+        Some(placed) if placed.state != State::Deleting => {
+            catalog::condemn(account, domain, &placed)
+        }
+        _ => Vec::new(),
+    })
 }
 
 /// A property that is asked of a domain must be the one it has.

@@ -212,7 +212,7 @@ impl Error {
     }
 
     /// The domain is not there, or no longer.
-    pub(crate) fn no_such_domain() -> Self {
+    pub fn no_such_domain() -> Self {
         Error::new(Code::NoSuchDomain, "The specified domain does not exist.")
     }
 }

@@ -26,6 +26,8 @@ mod write;
 
 pub use accept::{Acceptance, accept};
 pub use box_usage::BoxUsage;
+pub(crate) use counters::{Counters, metadata_key};
+pub use domains::decide_names;
 pub use error::{Code, Error};
 pub use get::{answer_item, is_tentative};
 pub use limits::Limits;
