@@ -178,6 +178,17 @@ fn any_marks() -> impl Strategy<Value = Marks> {
     prop::sample::select(vec![Marks::Dropped, Marks::Kept])
 }
 
+fn any_mode() -> impl Strategy<Value = Mode> {
+    let all = [
+        Mode::Strong,
+        Mode::Drained,
+        Mode::Mixed,
+        Mode::Closing,
+        Mode::Eventual,
+    ];
+    prop::sample::select(all.to_vec())
+}
+
 fn any_change() -> impl Strategy<Value = Change> {
     prop_oneof![
         (
@@ -192,6 +203,13 @@ fn any_change() -> impl Strategy<Value = Change> {
             let entry = EntryId::new(epoch, index);
             let stamp = eventual(clock);
             Change::Collect { key, entry, stamp }
+        }),
+        (any_bytes(), any_mode(), any::<bool>()).prop_map(|(key, mode, is_abandoned)| {
+            Change::Turn {
+                key,
+                mode,
+                is_abandoned,
+            }
         }),
     ]
 }
