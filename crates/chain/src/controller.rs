@@ -173,7 +173,7 @@ pub fn next_guarded(
     let mut draft = current.clone();
     serve(&mut draft, current.epoch, facts);
     remove(&mut draft, facts);
-    restart(&mut draft, facts);
+    restart(&mut draft, current, facts);
     let differs = facts.reports.differs(current.epoch);
     if let Some(node) = differs {
         demote(&mut draft, node, current, facts, guards);
@@ -302,8 +302,9 @@ fn remove(draft: &mut Configuration, facts: &Facts) {
     }
 }
 
-/// AL-1, AL-2: nobody that serves lives; one of those who did last is back, with its disk.
-fn restart(draft: &mut Configuration, facts: &Facts) {
+/// AL-1, AL-2: nobody that serves lives; one of those who did last is back, with its disk. Who
+/// joins, lives and has not adopted that it does not serve stays behind it (K6).
+fn restart(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
     let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
     if draft.seats.iter().any(serves) {
         return;
@@ -313,7 +314,12 @@ fn restart(draft: &mut Configuration, facts: &Facts) {
         .iter()
         .find(|member| draft.last_serving.contains(&(member.node, member.disk)));
     if let Some(member) = returned {
-        draft.seats = vec![seat(*member, Role::Serving)];
+        let may_believe = |joining: &Seat| {
+            let is_known = facts.reports.has_adopted(joining.node, current.epoch);
+            joining.role == Role::Syncing && is_live(joining, facts) && !is_known
+        };
+        draft.seats.retain(may_believe);
+        draft.seats.insert(0, seat(*member, Role::Serving));
     }
 }
 

@@ -118,6 +118,20 @@ fn one_of_those_who_served_last_begins_again_alone() {
 }
 
 #[test]
+fn who_may_believe_to_serve_keeps_its_seat_when_another_begins_again() {
+    // 3 was made to join, lives, and has not heard of it: until its lease ends it shows what was.
+    let current = chain(7, "1 2 3s");
+    let mut facts = facts(&[(3, 1), (2, 2)]);
+    assert_eq!(after(&current, &facts), "2 3s");
+    let epoch = current.epoch;
+    facts.reports.note(NodeId(3), Report::Adopted { epoch });
+    assert_eq!(after(&current, &facts), "2");
+    // Nor does it keep anybody waiting when its session is over.
+    facts.sessions.remove(0);
+    assert_eq!(after(&current, &facts), "2");
+}
+
+#[test]
 fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
     let last = EntryId::new(7, 1);
     for (epoch, expected) in [(6, "-"), (7, "1 2")] {
