@@ -159,6 +159,9 @@ const SHORT: Scenario = Scenario {
     ..STEADY
 };
 
+/// Nothing is taken for five seconds.
+const OUTAGE: &[(f64, Change)] = &[(15.0, Change::Capacity(0.0)), (20.0, Change::Capacity(1.0))];
+
 const fn kind(kind: Kind) -> Shape {
     Shape { kind, ..RATE }
 }
@@ -167,8 +170,8 @@ const fn rate(rate: f64, burst: f64) -> Shape {
     kind(Kind::Rate { rate, burst })
 }
 
-/// The rows of the matrix.
-pub const SCENARIOS: [Scenario; 15] = [
+/// The rows of the matrix, on which the default rule was tuned.
+pub const SCENARIOS: [Scenario; 17] = [
     STEADY,
     Scenario {
         name: "rate 1,000/s, burst 10",
@@ -223,7 +226,7 @@ pub const SCENARIOS: [Scenario; 15] = [
     },
     Scenario {
         name: "capacity 1,000, 0, 1,000/s",
-        changes: &[(15.0, Change::Capacity(0.0)), (20.0, Change::Capacity(1.0))],
+        changes: OUTAGE,
         ..STEADY
     },
     Scenario {
@@ -233,6 +236,23 @@ pub const SCENARIOS: [Scenario; 15] = [
             ..RATE
         },
         ..SHORT
+    },
+    Scenario {
+        name: "rate 1,000/s, Retry-After 1 s",
+        shape: Shape {
+            refusal: Refusal::RetryAfter(1_000),
+            ..RATE
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "capacity 1,000, 0, 1,000/s, Retry-After 1 s",
+        shape: Shape {
+            refusal: Refusal::RetryAfter(1_000),
+            ..RATE
+        },
+        changes: OUTAGE,
+        ..STEADY
     },
     Scenario {
         name: "rate 1,000/s, 5 % errors",
@@ -265,5 +285,105 @@ pub const SCENARIOS: [Scenario; 15] = [
         },
         measured: (10.0, 50.0),
         ..STEADY
+    },
+];
+
+const fn far(rate: f64, burst: f64, round_trip: f64) -> Shape {
+    Shape {
+        round_trip,
+        ..self::rate(rate, burst)
+    }
+}
+
+/// Services that nothing was tuned on: other capacities, distances and times of work. Nobody may
+/// choose a parameter by what comes out here.
+pub const HOLDOUT: [Scenario; 11] = [
+    Scenario {
+        name: "rate 500/s, burst 50, 100 ms",
+        shape: far(500.0, 50.0, 0.080),
+        ..STEADY
+    },
+    Scenario {
+        name: "rate 3,000/s, burst 30, 15 ms",
+        shape: Shape {
+            work: 0.010,
+            ..far(3_000.0, 30.0, 0.005)
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "rate 200/s, burst 20, 170 ms",
+        shape: far(200.0, 20.0, 0.150),
+        ..STEADY
+    },
+    Scenario {
+        name: "rate 2,000/s, burst 20, 60 ms",
+        shape: far(2_000.0, 20.0, 0.040),
+        ..SHORT
+    },
+    Scenario {
+        name: "64 slots of 10 ms, no queue, 40 ms",
+        shape: Shape {
+            kind: Kind::Slots {
+                slots: 64,
+                queue: 0,
+            },
+            work: 0.010,
+            round_trip: 0.040,
+            ..RATE
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "16 slots of 50 ms, queue 100, 10 ms",
+        shape: Shape {
+            kind: Kind::Slots {
+                slots: 16,
+                queue: 100,
+            },
+            work: 0.050,
+            round_trip: 0.010,
+            ..RATE
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "latency grows beyond 50 of 40 ms",
+        shape: Shape {
+            kind: Kind::Sharing { slots: 50 },
+            work: 0.040,
+            ..RATE
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "capacity 2,000, 500, 2,000/s, 60 ms",
+        shape: far(2_000.0, 200.0, 0.040),
+        changes: &[
+            (20.0, Change::Capacity(0.25)),
+            (30.0, Change::Capacity(1.0)),
+        ],
+        ..STEADY
+    },
+    Scenario {
+        name: "round trip 30, 90 ms, rate 800/s",
+        shape: far(800.0, 80.0, 0.030),
+        changes: &[(20.0, Change::RoundTrip(0.090))],
+        ..STEADY
+    },
+    Scenario {
+        name: "rate 800/s, 2 % errors, Retry-After 2 s",
+        shape: Shape {
+            errors: 0.02,
+            refusal: Refusal::RetryAfter(2_000),
+            ..far(800.0, 80.0, 0.050)
+        },
+        ..SHORT
+    },
+    Scenario {
+        name: "demand 300/s of 500/s, 100 ms",
+        shape: far(500.0, 50.0, 0.080),
+        demand: Demand::PerSecond(300.0),
+        ..SHORT
     },
 ];

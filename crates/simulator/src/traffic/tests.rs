@@ -97,6 +97,31 @@ fn threads_get_what_their_latency_allows() {
     assert!(threads.rejected == 0.0);
 }
 
+/// A service that takes nothing for five seconds and says when to come again is asked less often
+/// than one that does not say.
+#[test]
+fn ours_comes_again_when_it_was_told_to() {
+    let refused = |name| measure(scenario(name), Algorithm::Ours, 1, 7).rejected;
+    let told = refused("capacity 1,000, 0, 1,000/s, Retry-After 1 s");
+    assert!(0.0 < told && told < refused("capacity 1,000, 0, 1,000/s"));
+}
+
+#[test]
+fn what_is_held_out_is_not_tuned_on() {
+    for held in HOLDOUT {
+        let same = SCENARIOS
+            .iter()
+            .find(|it| it.name == held.name || it.shape.kind == held.shape.kind);
+        assert!(same.is_none(), "{} is a row of the matrix", held.name);
+        let one = measure(&held, Algorithm::Ours, 1, 1_001);
+        assert!(
+            0.5 < one.goodput && one.goodput <= 1.1,
+            "{}: {one:?}",
+            held.name
+        );
+    }
+}
+
 /// Every limit that matters, on few seeds: the matrix has the figures.
 #[test]
 fn ours_finds_capacities() {

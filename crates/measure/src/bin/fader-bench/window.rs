@@ -1,14 +1,17 @@
 //! The congestion window against what others do, on services simulated in virtual time.
 //!
-//! Prints every cell as a table (Markdown: docs/window.md has a run of it) and then what issue and
-//! docs promise. All algorithms of a cell get the same seeds; figures are medians over the seeds.
+//! Prints every cell as a table (Markdown: docs/window.md has a run of it) with who is ahead of ours
+//! in it, and then what issue and docs promise. All algorithms of a cell get the same seeds; figures
+//! are medians over the seeds. Services and seeds that nothing was tuned on come last, apart.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use fader_measure::{Interval, median, ratio_of_medians};
-use fader_simulator::traffic::{ALGORITHMS, Algorithm, Measured, SCENARIOS, Scenario, measure};
+use fader_simulator::traffic::{
+    ALGORITHMS, Algorithm, HOLDOUT, Measured, SCENARIOS, Scenario, measure,
+};
 
 use crate::Options;
 use crate::machine::Machine;
@@ -19,6 +22,8 @@ mod targets;
 
 /// Seeds of each cell in a round; five rounds unless `--runs` says otherwise.
 const SEEDS: u64 = 4;
+/// Seeds of the services that nothing was tuned on come after this.
+const HELD_SEEDS: u64 = 1_000;
 /// Clients of one kind at a service.
 const CLIENTS: [u32; 2] = [1, 4];
 /// What is tried for the best fixed number of requests in flight, in all.
@@ -38,6 +43,8 @@ struct Row {
 struct Cell {
     scenario: &'static Scenario,
     clients: u32,
+    /// Whether nothing was tuned on it.
+    is_held_out: bool,
     rows: Vec<Row>,
 }
 
@@ -85,6 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     for cell in &cells {
         print(cell, options.seed);
     }
+    targets::print_held_out(&cells);
     let report = Report {
         benchmark: "window",
         machine,
@@ -97,9 +105,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 /// Runs everything, a cell at a time on each processor.
 fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
-    let plans: Vec<(&'static Scenario, u32)> = SCENARIOS
-        .iter()
-        .flat_map(|scenario| clients.iter().map(move |clients| (scenario, *clients)))
+    let tuned = SCENARIOS.iter().map(|scenario| (scenario, false));
+    let held = HOLDOUT.iter().map(|scenario| (scenario, true));
+    let plans: Vec<(&'static Scenario, bool, u32)> = tuned
+        .chain(held)
+        .flat_map(|(scenario, is_held)| clients.iter().map(move |it| (scenario, is_held, *it)))
         .collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Cell)>> = Mutex::new(Vec::new());
@@ -109,10 +119,10 @@ fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((scenario, clients)) = plans.get(index) else {
+                    let Some((scenario, is_held, clients)) = plans.get(index) else {
                         break;
                     };
-                    let cell = cell(scenario, *clients, seeds);
+                    let cell = cell(scenario, *is_held, *clients, seeds);
                     done.lock()
                         .expect("no thread panics with it")
                         .push((index, cell));
@@ -125,18 +135,20 @@ fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
     done.into_iter().map(|(_, cell)| cell).collect()
 }
 
-fn cell(scenario: &'static Scenario, clients: u32, seeds: u64) -> Cell {
+fn cell(scenario: &'static Scenario, is_held_out: bool, clients: u32, seeds: u64) -> Cell {
+    let before = if is_held_out { HELD_SEEDS } else { 0 };
     let fixed = Algorithm::Fixed(best_fixed(scenario, clients));
     let algorithms = [Algorithm::Oracle, fixed].into_iter().chain(ALGORITHMS);
     let rows = algorithms.map(|algorithm| Row {
         algorithm,
-        runs: (1..=seeds)
+        runs: (before + 1..=before + seeds)
             .map(|seed| measure(scenario, algorithm, clients, seed))
             .collect(),
     });
     Cell {
         scenario,
         clients,
+        is_held_out,
         rows: rows.collect(),
     }
 }
@@ -165,7 +177,8 @@ fn print(cell: &Cell, seed: u64) {
         scenario, clients, ..
     } = cell;
     let plural = if *clients == 1 { "client" } else { "clients" };
-    println!("\n**{}, {clients} {plural}**\n", scenario.name);
+    let held = if cell.is_held_out { "held out: " } else { "" };
+    println!("\n**{held}{}, {clients} {plural}**\n", scenario.name);
     println!(
         "| algorithm | goodput % | bound | refused % | given up % | p50 ms | p99 ms | Jain | \
          90 % after s | again after s |"
@@ -194,6 +207,9 @@ fn print(cell: &Cell, seed: u64) {
             seconds(rise),
             seconds(recovery),
         );
+    }
+    for ahead in targets::ahead(cell) {
+        println!("\n{ahead}");
     }
 }
 
