@@ -58,10 +58,14 @@ def check_counts(recording, server):
 def test_the_five_phases(limited, tmp_path, client):
     log, plot = tmp_path / "log.json", tmp_path / "plot.svg"
     files = ["--log", log, "--plot", plot]
-    done = measure(limited, tmp_path, "--items", str(ITEMS), "--client", client, *files)
+    # Threads give up what was refused five times: that is what is wrong with them.
+    is_sure = client != "threads"
+    flags = ["--items", str(ITEMS), "--client", client, *files]
+    done = measure(limited, tmp_path, *flags, check=is_sure)
     recording = json.loads(log.read_text())
-    check_counts(recording, limited)
-    assert sum(phase["given_up"] for phase in recording["phases"]) == 0
+    if is_sure:
+        check_counts(recording, limited)
+        assert sum(phase["given_up"] for phase in recording["phases"]) == 0
     assert sum(recording["served"]) <= sum(phase["answered"] for phase in recording["phases"])
     assert 0 < max(recording["connections"])
     assert "query both, get both" in done.stdout and "110 s, 50-100 a second" in done.stdout
@@ -69,8 +73,8 @@ def test_the_five_phases(limited, tmp_path, client):
     assert drawn.count("<polyline") == 2 and "#009e73" in drawn and "#d5301e" in drawn
     assert limited.client().list_domains().get("DomainNames", []) == []
     # What is shown of a log is what was shown of the run.
-    shown = measure(limited, tmp_path, "--show", log)
-    assert shown.stdout == done.stdout
+    shown = measure(limited, tmp_path, "--show", log, check=is_sure)
+    assert (shown.stdout, shown.returncode) == (done.stdout, done.returncode)
 
 
 def test_several_addresses_are_used_in_turn(tmp_path):
@@ -114,4 +118,4 @@ def test_the_same_by_boto3(limited, tmp_path, mode):
     assert sum(phase["refused"] for phase in recording["phases"]) > 0
     shown = measure(limited, tmp_path, "--show", log, check=False)
     assert f"{mode}, 34 threads, 300 items, 1 address" in shown.stdout
-    assert (shown.returncode == 0) == (given_up == 0 and "0" in shown.stdout)
+    assert (shown.returncode == 0) == (given_up == 0)

@@ -45,6 +45,8 @@ enum Name {
     Scaling,
     /// A cluster of three processes against three etcd servers.
     Etcd,
+    /// The seed's five phases in real time, at one address and at three; half an hour.
+    Phases,
 }
 
 /// The benchmarks of clusters, which Python drives.
@@ -66,6 +68,9 @@ pub(crate) fn build() -> Result<()> {
 /// Runs one benchmark.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     build()?;
+    if let Name::Phases = options.name {
+        return phases(options.quick);
+    }
     let name = options
         .name
         .to_possible_value()
@@ -121,6 +126,23 @@ pub(crate) fn small_clusters() -> Result<Vec<bool>> {
     names
         .map(|name| of_cluster(name.get_name(), true, None))
         .collect()
+}
+
+/// Where logs and plots of the five phases are left.
+const PHASES: &str = "target/phases";
+
+fn phases(is_quick: bool) -> Result<bool> {
+    python::prepare()?;
+    match std::fs::remove_dir_all(PHASES) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let mut run = python::program("python");
+    run.args(["tests/five_phases.py", PHASES]);
+    if is_quick {
+        run.arg("--quick");
+    }
+    command::succeeds(&mut run)
 }
 
 /// Builds the binary from nothing in `target`, and says how long it took.
