@@ -3,8 +3,8 @@
     cargo xtask bench phases [--quick]
 
 At a Fader SimpleDB of limited capacity: the seed's five phases by Fader's client, by its rule of
-2008, by 34 threads that back off, and by boto3 with 34 threads in standard and adaptive mode. Then the
-seed's open question, whether several addresses help: three addresses of one server, which have its
+2008, by 34 threads that back off, and by boto3 with 34 threads in standard and adaptive mode. Then
+the seed's open question, whether several addresses help: three addresses of one server, with its
 one capacity, and three members of one cluster, each with a capacity of its own. Logs and plots are
 left in target/phases.
 """

@@ -1,8 +1,8 @@
 //! The congestion window against what others do, on services simulated in virtual time.
 //!
-//! Prints every cell as a table (Markdown: docs/window.md has a run of it) with who is ahead of ours
-//! in it, and then what issue and docs promise. All algorithms of a cell get the same seeds; figures
-//! are medians over the seeds. Services and seeds that nothing was tuned on come last, apart.
+//! Prints every cell as a table (Markdown: docs/window.md has a run of it) with who is ahead of
+//! ours in it, and then what issue and docs promise. All algorithms of a cell get the same seeds;
+//! figures are medians over the seeds. Services and seeds that nothing was tuned on come last.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
