@@ -115,7 +115,7 @@ pub(crate) struct Home {
     peers: Arc<Peers>,
     door: Arc<Door>,
     places: Places,
-    /// Names that were heard of: they outlive sessions.
+    /// Names of nodes and of their members, as they were heard of: they outlive sessions.
     names: Mutex<BTreeMap<NodeId, String>>,
     /// Last, so that the folder is held until everything else is gone.
     _lock: FolderLock,
@@ -133,6 +133,7 @@ impl Home {
         let mut names = self.names.lock();
         let mut homes = BTreeMap::new();
         for it in &present {
+            names.insert(it.identity.node, it.name.clone());
             for (_, member) in &it.members {
                 names.insert(member.node, it.name.clone());
                 homes.insert(member.node, it.identity.node);
