@@ -40,7 +40,8 @@ pub enum Record {
     },
     /// An eventual operation came into the overlay.
     Operation(Arc<Operation>),
-    /// Eventual operations were forgotten without a settlement (GC-5).
+    /// Eventual operations are held no longer: forgotten without a settlement (GC-5), or settled by
+    /// entries that these records need not have (JN-7).
     Forgotten(Vec<RequestId>),
     /// The hybrid clock may be used up to this value, in milliseconds (I18).
     ClockBound(u64),
@@ -57,8 +58,8 @@ pub struct Durable {
     pub before: EntryId,
     /// The ids of all entries, as far back as is known.
     pub runs: Runs,
-    /// Eventual operations that came and were not forgotten; those settled since have a result in
-    /// the engine.
+    /// Eventual operations that came and were not forgotten, nor settled by a released entry; those
+    /// settled since have a result in the engine.
     pub operations: BTreeMap<RequestId, Arc<Operation>>,
     /// The clock's bound.
     pub clock_bound: u64,
@@ -100,11 +101,15 @@ impl Durable {
         self.entries.back().map_or(self.before, |entry| entry.id)
     }
 
-    /// Drops entries at or below `applied`: the engine has them.
+    /// Drops entries at or below `applied`, and the operations that they settled: the engine has
+    /// them. Their results leave the engine before the operations would leave the records (D17).
     pub fn release(&mut self, applied: EntryId) {
         while let Some(first) = self.entries.front()
             && first.id <= applied
         {
+            if let Some(name) = first.request {
+                self.operations.remove(&name);
+            }
             self.before = first.id;
             self.entries.pop_front();
         }
@@ -123,3 +128,6 @@ impl Durable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ use crate::engine::{EngineError, Pair};
 use crate::eventual::Ask;
 use crate::following::{forgotten, lost};
 use crate::keys;
-use crate::log::{self, Log};
+use crate::log::Log;
 use crate::member::Shared;
 use crate::peer::Outbox;
 use crate::settings::Settings;
@@ -331,7 +331,7 @@ impl ChainThread {
     }
 
     fn on_applied(&mut self, last: EntryId) {
-        log::release(self.log.kept_mut(), last);
+        self.log.kept_mut().release(last);
         self.desk.on_applied(self.shared.engine.snapshot(), last);
         let due = |(at, _): &mut (EntryId, Token)| *at <= last;
         for (at, token) in self.showing.extract_if(.., due).collect::<Vec<_>>() {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, compute};
 
 use crate::engine::{Engine, EngineError, Snapshot, Tree, pairs};
-use crate::log::{Log, Replayed, release};
+use crate::log::{Log, Replayed};
 use crate::status::OpenError;
 
 /// Entries applied to the engine in one step.
@@ -75,7 +75,7 @@ pub(crate) fn recover(
         if is_alone(kept, disk) && !is_filling {
             replay.take_through(kept, kept.last())?;
         } else {
-            release(kept, oldest);
+            kept.release(oldest);
         }
         Ok(())
     })?;
@@ -132,7 +132,7 @@ impl Replay<'_> {
         for entry in kept.entries.iter().take_while(|entry| entry.id <= last) {
             self.take(entry)?;
         }
-        release(kept, last);
+        kept.release(last);
         Ok(())
     }
 

@@ -130,6 +130,9 @@ pub(super) struct Eventual {
     overlay: Overlay,
     /// What was held before this life; shown to nobody until it is judged (JN-7).
     quarantine: BTreeMap<RequestId, Arc<Operation>>,
+    /// Whether what was held before this life is not spoken of yet, as the engine is below the
+    /// floor (AL-2).
+    withholds: bool,
     clock: Clock,
     /// Records up to this one are durable.
     persisted: Lsn,
@@ -215,7 +218,8 @@ impl Eventual {
         if ahead.writes {
             self.clock.hash_future(state);
         }
-        (&self.quarantine, self.unnamed, &self.fresh).hash(state);
+        (&self.quarantine, self.withholds).hash(state);
+        (self.unnamed, &self.fresh).hash(state);
         for name in &self.queue {
             if self.overlay.holds(name) && !is_logged(name) {
                 name.hash(state);
@@ -273,9 +277,7 @@ impl Replica {
     /// The epoch is adopted and the log is the greeter's: what is held is offered, exchanged and
     /// promoted anew.
     pub(super) fn on_ready_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if self.role() == Some(crate::config::Role::Serving) {
-            self.release_quarantine(step)?;
-        }
+        self.release_own(step)?;
         self.offer_anew();
         self.requeue();
         self.settle_owed(step)?;
@@ -307,6 +309,7 @@ impl Replica {
 
     /// The engine has more than it had, and the log knows it.
     pub(super) fn on_applied_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.end_withholding(step)?;
         self.answer_barriers(step)?;
         self.retry_eventual_reads(step)
     }

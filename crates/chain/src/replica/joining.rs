@@ -277,6 +277,7 @@ impl Replica {
         self.persisted = self.persisted.max(at);
         self.commit = self.commit.max(at);
         self.applying = self.applying.max(at);
+        self.forget_filled(step)?;
         self.log.compute(step.host.committed(), write::compute)?;
         self.apply_committed(step);
         Ok(())
@@ -288,11 +289,14 @@ impl Replica {
             return Ok(());
         }
         let applied = self.log.applied();
+        // Who began again knows less of commits than there was when the floor rose.
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        let is_back = floor.is_none_or(|floor| floor <= applied);
         let is_open = self.joining.is_open();
         let Some(greeting) = &mut self.joining.greeting else {
             return Ok(());
         };
-        if !is_open && !greeting.is_caught_up && greeting.commit <= applied {
+        if !is_open && !greeting.is_caught_up && greeting.commit <= applied && is_back {
             greeting.is_caught_up = true;
             self.on_caught_up_eventual(step)?;
         }

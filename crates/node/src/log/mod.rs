@@ -402,16 +402,6 @@ impl Log {
     }
 }
 
-/// The engine has everything up to `applied`: those entries need not be kept in memory, nor the
-/// operations that they settled.
-pub(crate) fn release(kept: &mut Durable, applied: EntryId) {
-    let released = kept.entries.iter().take_while(|entry| entry.id <= applied);
-    for name in released.filter_map(|entry| entry.request) {
-        kept.operations.remove(&name);
-    }
-    kept.release(applied);
-}
-
 /// The last entry of a log that ended with `last` and goes on with `record`.
 fn follow(last: EntryId, record: &Record) -> EntryId {
     match record {

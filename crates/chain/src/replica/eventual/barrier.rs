@@ -142,6 +142,9 @@ impl Replica {
 
     /// BR-2.
     pub(super) fn on_gather(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
+        if self.is_withholding() {
+            return;
+        }
         let operations = self.eventual.overlay.of(scope);
         self.send(from, Message::Gathered { number, operations }, step);
     }
@@ -165,6 +168,9 @@ impl Replica {
     /// BR-3, BR-4: when all have answered, settles what they named and what is held here; then
     /// decides, or waits for the commit of what was there to be read.
     fn try_barrier(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.is_withholding() {
+            return Ok(());
+        }
         let others = self.others();
         let Some(barrier) = self.eventual.barriers.get_mut(&number) else {
             return Ok(());

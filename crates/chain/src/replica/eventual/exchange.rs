@@ -98,7 +98,8 @@ impl Replica {
         let is_merged = !self.guards.has(Guard::Exchange)
             || self.others().iter().all(|other| merged.contains_key(other));
         let commit = merged.values().max().copied().unwrap_or_default();
-        is_merged && (commit <= self.log.applied() || !self.guards.has(Guard::ExchangeCommit))
+        let is_whole = is_merged && !self.is_withholding();
+        is_whole && (commit <= self.log.applied() || !self.guards.has(Guard::ExchangeCommit))
     }
 
     /// Says to all what the overlay holds, and asks for theirs until it has them.
@@ -122,6 +123,9 @@ impl Replica {
     }
 
     fn send_overlay_to(&self, node: NodeId, asks: bool, step: &mut Step<'_>) {
+        if self.is_withholding() {
+            return;
+        }
         let held = self.eventual.overlay.all();
         let bounded = held.filter(|held| {
             let stamp = held.operation.stamp;

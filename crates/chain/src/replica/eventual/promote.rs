@@ -22,7 +22,7 @@ use crate::view::ViewError;
 impl Replica {
     /// PR-1, as the head: settles what has rested long enough, as far as there is room (BP-1).
     pub(in crate::replica) fn promote(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if !self.is_head() {
+        if !self.is_head() || self.is_withholding() {
             return Ok(());
         }
         let now = step.now.monotonic;
@@ -82,7 +82,7 @@ impl Replica {
         let Some(head) = head.filter(|head| *head != self.me.node) else {
             return;
         };
-        if now < self.eventual.promoted_at + retry {
+        if now < self.eventual.promoted_at + retry || self.is_withholding() {
             return;
         }
         let patience = self.tuning.promote_after_ms + retry;

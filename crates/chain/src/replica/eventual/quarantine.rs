@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::overlay::committed_register;
+use crate::config::Role;
+use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::keys;
 use crate::operation::Operation;
@@ -26,8 +28,10 @@ impl Replica {
             false => 0,
         };
         self.eventual.clock = Clock::after(bound);
+        let mut settled = Vec::new();
         for (name, operation) in durable.operations {
             if results::is_settled(&name, step.host.committed())? {
+                settled.push(name);
                 continue;
             }
             match self.guards.has(Guard::Quarantine) {
@@ -35,7 +39,38 @@ impl Replica {
                 false => self.enter(operation, Lsn(0), step)?,
             }
         }
+        self.forget_settled(settled, step);
         Ok(())
+    }
+
+    /// A gap is closed: the engine is durable, and says what was settled meanwhile.
+    pub(in crate::replica) fn forget_filled(
+        &mut self,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
+        let overlay = self.eventual.overlay.all();
+        let held = overlay.map(|held| held.operation.name);
+        let names: Vec<RequestId> = held
+            .chain(self.eventual.quarantine.keys().copied())
+            .collect();
+        let committed = step.host.committed();
+        let mut settled = Vec::new();
+        for name in names {
+            if results::is_settled(&name, committed)? {
+                settled.push(name);
+            }
+        }
+        self.forget_settled(settled, step);
+        Ok(())
+    }
+
+    /// What was settled by an entry that came with a fill is in no record of this disk: it is
+    /// forgotten while its result is known, which is not for ever (D17), and when the engine knows
+    /// it durably.
+    fn forget_settled(&mut self, names: Vec<RequestId>, step: &mut Step<'_>) {
+        if !names.is_empty() {
+            self.persist(Record::Forgotten(names), step);
+        }
     }
 
     /// JN-7: the gap is closed and the state has reached the greeter's. What came meanwhile is
@@ -90,6 +125,36 @@ impl Replica {
         ))
     }
 
+    /// Whether this member serves and does not speak of what it holds (AL-2).
+    pub(super) fn is_withholding(&self) -> bool {
+        self.role() == Some(Role::Serving) && self.eventual.withholds
+    }
+
+    /// AL-2: who serves again after a restart holds what it held, and speaks of it when its engine
+    /// is back at the floor. Below, results and marks that speak of it come and go (GC-1, D17).
+    pub(super) fn release_own(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.role() == Some(Role::Serving) {
+            let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+            self.eventual.withholds = floor.is_some_and(|floor| self.log.applied() < floor);
+            self.release_quarantine(step)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether the engine is back at the floor; what is held then is offered.
+    pub(super) fn end_withholding(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        if !self.is_withholding() || floor.is_some_and(|floor| self.log.applied() < floor) {
+            return Ok(());
+        }
+        self.eventual.withholds = false;
+        let held = self.eventual.overlay.all();
+        let held: Vec<Arc<Operation>> = held.map(|held| held.operation.clone()).collect();
+        held.into_iter()
+            .for_each(|operation| self.offer(operation, None));
+        self.begin_barriers_anew(step)
+    }
+
     /// What is left of the quarantine becomes the overlay, is offered and promoted.
     pub(super) fn release_quarantine(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         for (name, operation) in std::mem::take(&mut self.eventual.quarantine) {
@@ -98,7 +163,9 @@ impl Replica {
             }
             let operation: Arc<Operation> = self.pruned(operation, step)?;
             self.enter(operation.clone(), Lsn(0), step)?;
-            self.offer(operation, None);
+            if !self.is_withholding() {
+                self.offer(operation, None);
+            }
         }
         Ok(())
     }
