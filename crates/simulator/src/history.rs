@@ -296,6 +296,8 @@ pub struct Stamping {
     pub key: Bytes,
     /// All it does.
     pub ops: Vec<ElementOp>,
+    /// The greatest stamp on the register that the member could show: its engine and its overlay.
+    pub shown: Stamp,
 }
 
 /// A member of the newest configuration at the end of a run.

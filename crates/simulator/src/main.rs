@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::{Parser, ValueEnum};
 use fader_chain::{Guards, Wiring};
-use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, run, shrink};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
 #[derive(Parser)]
@@ -47,6 +47,9 @@ struct Options {
     /// Whether the mode changes where there are eventual operations; by the seeds if not given.
     #[arg(long)]
     modes: Option<bool>,
+    /// What runs are about; by the seeds if not given.
+    #[arg(long)]
+    theme: Option<ThemeName>,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -76,6 +79,24 @@ enum WiringName {
     Chain,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum ThemeName {
+    /// Members return with what they alone held, after marks were collected.
+    Returns,
+    /// Quorums while members come and go.
+    Quorums,
+    /// A collection closes and opens.
+    Closings,
+    /// Clocks are put back while processes die.
+    Clocks,
+    /// Requests are asked again, late.
+    Names,
+    /// Members are filled, slowly.
+    Fills,
+    /// Heads change.
+    Heads,
+}
+
 /// What many runs came to.
 #[derive(Default)]
 struct Tally {
@@ -100,6 +121,15 @@ impl Options {
             }),
             mixed: self.mixed,
             modes: self.modes,
+            theme: self.theme.map(|theme| match theme {
+                ThemeName::Returns => Theme::Returns,
+                ThemeName::Quorums => Theme::Quorums,
+                ThemeName::Closings => Theme::Closings,
+                ThemeName::Clocks => Theme::Clocks,
+                ThemeName::Names => Theme::Names,
+                ThemeName::Fills => Theme::Fills,
+                ThemeName::Heads => Theme::Heads,
+            }),
         }
     }
 }

@@ -33,6 +33,7 @@ mod random;
 mod rest;
 mod run;
 mod shrink;
+mod theme;
 mod trace;
 mod watch;
 
@@ -46,14 +47,15 @@ use self::coordinator::Coordinator;
 use self::disk::Disk;
 use self::events::Event;
 use self::machine::Machine;
-pub use self::network::Weather;
 use self::network::{End, Network};
+pub use self::network::{Kind, Weather};
 pub use self::operator::Wish;
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
 use self::random::Random;
 pub use self::run::{Failure, Run, run};
 pub use self::shrink::shrink;
+pub use self::theme::Theme;
 use self::trace::Trace;
 use self::watch::Watch;
 use crate::history::{Fact, History, Moment};
@@ -164,7 +166,8 @@ impl World {
         }
         let orders = std::mem::take(&mut self.plan.clients);
         for (client, orders) in orders.into_iter().enumerate() {
-            self.clients.push(Client::new(client, orders));
+            let stride = self.plan.stride;
+            self.clients.push(Client::new(client, stride, orders));
             self.queue.plan(50_000, Event::Client { client });
         }
     }

@@ -24,7 +24,7 @@ pub struct Evidence<'a> {
     /// Who held an operation, since when.
     pub(super) holders: BTreeMap<RequestId, Vec<(NodeId, &'a Event)>>,
     /// Who forgot an operation, and when.
-    forgotten: Vec<(NodeId, RequestId, &'a Event)>,
+    pub(super) forgotten: Vec<(NodeId, RequestId, &'a Event)>,
     /// How an operation was settled.
     pub(super) settled: BTreeMap<RequestId, Settled<'a>>,
     /// Whose stamp it is.
@@ -270,10 +270,14 @@ impl<'a> Evidence<'a> {
         first.is_some() && in_force.iter().all(|epoch| life(epoch) == first) && !lost_disk
     }
 
-    /// Whether `node` forgot the operation by `at`.
+    /// Whether `node` forgot the operation by `at`, before it was settled.
     pub(super) fn forgot(&self, node: NodeId, name: RequestId, at: Moment) -> bool {
         let mut forgotten = self.forgotten.iter();
-        forgotten.any(|(who, what, event)| (*who, *what) == (node, name) && event.at <= at)
+        let settled = self.settled.get(&name);
+        forgotten.any(|(who, what, event)| {
+            let is_settled = settled.is_some_and(|settled| settled.event.at <= event.at);
+            (*who, *what) == (node, name) && event.at <= at && !is_settled
+        })
     }
 
     /// Whether `node` lost its disk after `since`, and not after `until`.

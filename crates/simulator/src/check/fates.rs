@@ -21,7 +21,31 @@ use crate::service::{Service, State};
 pub fn fates(evidence: &Evidence<'_>, service: Service) -> Verdict {
     let settled = settlements(evidence, service)?;
     let told = told(evidence)?;
-    Ok(settled + told + leases(evidence)? + conserved(evidence)?)
+    let kept = leases(evidence)? + conserved(evidence)?;
+    Ok(settled + told + kept + forgotten(evidence)?)
+}
+
+/// GC-5: a returning member forgets what it accepted before the floor, or what is settled, and
+/// nothing else; what came to it as another attempt it holds as that.
+fn forgotten(evidence: &Evidence<'_>) -> Result<usize, Violation> {
+    for (node, name, event) in &evidence.forgotten {
+        let published = evidence.epochs.iter().filter(|(_, at)| at.at <= event.at);
+        let floor = published.map(|(known, _)| known.floor).max();
+        let attempts = evidence.attempts(*name);
+        let is_old = |accept| floor.is_some_and(|floor| accept < floor);
+        let settled = evidence.settled.get(name);
+        let is_settled = settled.is_some_and(|settled| settled.event.at <= event.at);
+        if !is_settled
+            && attempts.len() < 2
+            && !attempts.iter().any(|(attempt, _)| is_old(attempt.accept))
+        {
+            let text = format!("{node} forgot {} above the floor", Name(*name));
+            return Err(Violation::new("I16", text)
+                .event(event)
+                .events(evidence.story(*name)));
+        }
+    }
+    Ok(evidence.forgotten.len())
 }
 
 /// G5, D4: an operation enters with every element that nothing newer covers, or not at all.

@@ -20,6 +20,8 @@ struct Known {
     opened: EntryId,
     /// Whether it closed, or is closing, without somebody.
     is_abandoned: bool,
+    /// The last entry by which it opened after it had closed without somebody.
+    abandoned: EntryId,
 }
 
 impl Known {
@@ -35,7 +37,9 @@ impl Known {
             match (self.mode, *mode) {
                 (Mode::Strong | Mode::Drained, opens) if takes(opens) => {
                     self.opened = entry.id;
-                    self.is_abandoned = false;
+                    if std::mem::take(&mut self.is_abandoned) {
+                        self.abandoned = entry.id;
+                    }
                 }
                 (Mode::Closing, Mode::Closing) => self.is_abandoned |= is_abandoned,
                 (_, Mode::Closing) => self.is_abandoned = *is_abandoned,
@@ -82,6 +86,7 @@ pub fn modes(evidence: &Evidence<'_>) -> Verdict {
             .filter(|_| settled.is_some_and(|it| it.fate == Fate::Gone));
         if let Some((name, call)) = gone.and_then(|name| Some((name, *attached.get(&name)?)))
             && !known.is_abandoned
+            && !is_before(evidence, name, known.abandoned)
         {
             let text = format!("{} was acknowledged, and is gone", Name(name));
             return Err(Violation::new("I26", text)
@@ -92,6 +97,12 @@ pub fn modes(evidence: &Evidence<'_>) -> Verdict {
         known.take(entry);
     }
     Ok(count)
+}
+
+/// Whether every attempt at it was accepted before `opened`.
+fn is_before(evidence: &Evidence<'_>, name: RequestId, opened: EntryId) -> bool {
+    let mut attempts = evidence.attempts(name).iter();
+    attempts.all(|(attempt, _)| attempt.accept < opened)
 }
 
 /// What is wrong with an entry in this mode.

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, Entry, Register, Stamp};
+use fader_chain::{ElementOp, Entry, NodeId, Register, Stamp};
 
 use super::evidence::merges;
 use super::written::{Written, strong_writes};
 use super::{Evidence, Verdict, Violation, cover};
-use crate::history::Event;
 use crate::history::display::{At, text};
+use crate::history::{Event, Fact, Stamping};
 
 /// A strong write acknowledged before an eventual one is stamped is below it, one invoked after an
 /// eventual one was acknowledged is above it; per element, stamps increase along the log.
@@ -21,7 +21,49 @@ pub fn stamps(evidence: &Evidence<'_>) -> Verdict {
     let strong = strong_writes(evidence);
     let after = stamped_after(evidence, &strong)?;
     let before = acknowledged_before(evidence, &strong)?;
-    Ok(after + before + along_the_log(evidence)?)
+    let above = above_what_is_shown(evidence)?;
+    Ok(after + before + above + clocks_go_on(evidence)? + along_the_log(evidence)?)
+}
+
+/// D5: an attempt is above all that its member could show of the register.
+fn above_what_is_shown(evidence: &Evidence<'_>) -> Result<usize, Violation> {
+    let mut count = 0;
+    for (stamping, event) in evidence.attempts.values().flatten() {
+        count += 1;
+        if stamping.stamp <= stamping.shown {
+            let text = format!("stamped below @{}, which was shown", At(stamping.shown));
+            return Err(Violation::new("D5", text).event(event));
+        }
+    }
+    Ok(count)
+}
+
+/// I18: over all lives of a disk its clock goes on. Of a stamp that was lost with its record
+/// nobody knows.
+fn clocks_go_on(evidence: &Evidence<'_>) -> Result<usize, Violation> {
+    let mut last: BTreeMap<NodeId, (Stamp, &Event)> = BTreeMap::new();
+    let mut count = 0;
+    for event in &evidence.history.events {
+        let Fact::Stamped(stamping) = &event.fact else {
+            continue;
+        };
+        let Stamping {
+            node, name, stamp, ..
+        } = stamping;
+        let held = evidence.holders.get(name).into_iter().flatten();
+        if held.filter(|(holder, _)| holder == node).count() == 0 {
+            continue;
+        }
+        let Some((before, earlier)) = last.insert(*node, (*stamp, event)) else {
+            continue;
+        };
+        count += 1;
+        if (stamp.clock, stamp.counter) <= (before.clock, before.counter) {
+            let text = format!("the clock of {node} went back from @{}", At(before));
+            return Err(Violation::new("I18", text).event(earlier).event(event));
+        }
+    }
+    Ok(count)
 }
 
 /// G2 (a), for every attempt stamped under a lease.

@@ -76,6 +76,7 @@ fn a_call_with_its_reply() {
 #[test]
 fn what_a_member_does() {
     let fact = Fact::Stamped(Stamping {
+        shown: Stamp::ZERO,
         node: NodeId(1),
         lease: false,
         name: RequestId {

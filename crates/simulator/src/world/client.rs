@@ -22,6 +22,8 @@ const PATIENCE: Micros = 600_000;
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u32,
+    /// By how much the numbers of its requests grow.
+    stride: u64,
     orders: Vec<Order>,
     next: usize,
     tries: u32,
@@ -32,8 +34,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(number: usize, orders: Vec<Order>) -> Self {
+    pub(crate) fn new(number: usize, stride: u64, orders: Vec<Order>) -> Self {
         Client {
+            stride,
             number: u32::try_from(number).expect("there are few clients"),
             orders,
             next: 0,
@@ -51,10 +54,9 @@ impl Client {
 
     fn call(&self) -> Option<Call> {
         let order = self.orders.get(self.next)?;
-        let name = RequestId {
-            client: u128::from(self.number) + 1,
-            seq: self.next as u64 + 1,
-            part: 0,
+        let name = match order.repeats {
+            Some((client, order)) => name_of(client, order, self.stride),
+            None => name_of(self.number as usize, self.next, self.stride),
         };
         let mut request = order.request.clone();
         for (key, condition) in &mut request.conditions {
@@ -73,6 +75,21 @@ impl Client {
             end: None,
         })
     }
+}
+
+/// The name of a client's order.
+pub(crate) fn name_of(client: usize, order: usize, stride: u64) -> RequestId {
+    RequestId {
+        client: client as u128 + 1,
+        seq: order as u64 * stride + 1,
+        part: 0,
+    }
+}
+
+/// The client and its order that have this name.
+pub(crate) fn order_of(name: RequestId, stride: u64) -> (usize, usize) {
+    let client = usize::try_from(name.client - 1).expect("there are few clients");
+    (client, ((name.seq - 1) / stride) as usize)
 }
 
 impl World {
@@ -151,7 +168,9 @@ impl World {
             (_, Some(accepted)) => Outcome::Done(accepted),
         };
         let at = self.moment();
-        let is_unsure = matches!(outcome, Outcome::Unknown | Outcome::Refused(_));
+        let is_final = matches!(outcome, Outcome::Done(_) | Outcome::Lost(_))
+            || outcome == Outcome::Refused("too old");
+        let is_unsure = !is_final;
         self.history.calls[call].end = Some((at, outcome));
         let ended = &self.history.calls[call];
         self.trace.say(self.now, || format!("      {ended}"));

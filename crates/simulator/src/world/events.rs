@@ -3,7 +3,7 @@
 use fader_chain::{Envelope, Incarnation, Lsn, RequestId};
 
 use super::coordinator::{Ping, Pong};
-use super::network::End;
+use super::network::{End, Kind};
 use super::operator::Turn;
 use super::{COORDINATOR_TICK, TICK, World};
 use crate::world::network::End::Coordinator as AtCoordinator;
@@ -78,7 +78,14 @@ impl World {
                 what,
             } => self.process_gets(machine, life, what),
             Event::Arrive { from, to, event } => {
-                if self.network.is_open(from, to, self.now) {
+                let is_heard = match &*event {
+                    Event::Message(envelope) => {
+                        let kind = Kind::of(&envelope.message);
+                        self.network.hears(from, to, kind, self.now)
+                    }
+                    _ => true,
+                };
+                if is_heard && self.network.is_open(from, to, self.now) {
                     self.arrive(from, to, *event);
                 }
             }

@@ -64,6 +64,10 @@ impl World {
             Fault::Collect => self.coordinator.raise_floor(),
             Fault::Spoil(machine) => self.spoil(machine % count),
             Fault::Full(machine, time) => self.stop(machine % count, time),
+            Fault::Mute(from, to, kind, time) => {
+                let end = |machine: usize| End::Member(self.machines[machine % count].node);
+                self.network.mute(end(from), end(to), kind, now + time);
+            }
         }
     }
 
@@ -75,6 +79,9 @@ impl World {
         self.network.heal();
         self.network.change(CALM);
         self.coordinator_down_until = self.coordinator_down_until.min(self.now);
+        // Engines that take as long as a test of rest would not be worth waiting for.
+        self.plan.work_max = self.plan.sync_max / 4;
+        self.plan.work_rest = 100;
         for machine in 0..self.machines.len() {
             let here = &mut self.machines[machine];
             here.deaf_until = 0;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::NodeId;
+use fader_chain::{Message, NodeId};
 
 use super::random::Random;
 
@@ -14,6 +14,67 @@ pub(crate) enum End {
     Member(NodeId),
     /// The coordinator.
     Coordinator,
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Entries on their way down.
+    Entries,
+    /// Confirmations and commits.
+    Confirms,
+    /// Greetings.
+    Greetings,
+    /// Version queries.
+    Queries,
+    /// Operations, and that they are held.
+    Offers,
+    /// Operations for the head.
+    Promotions,
+    /// Quorum reads.
+    Shows,
+    /// The exchange of overlays.
+    Overlays,
+    /// Questions of barriers.
+    Barriers,
+    /// Fills.
+    Fills,
+    /// Digests.
+    Digests,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 11] = [
+        Kind::Entries,
+        Kind::Confirms,
+        Kind::Greetings,
+        Kind::Queries,
+        Kind::Offers,
+        Kind::Promotions,
+        Kind::Shows,
+        Kind::Overlays,
+        Kind::Barriers,
+        Kind::Fills,
+        Kind::Digests,
+    ];
+
+    /// What `message` is about.
+    pub(crate) fn of(message: &Message) -> Self {
+        match message {
+            Message::Append { .. } | Message::Resend { .. } => Kind::Entries,
+            Message::Confirm { .. } | Message::Commit { .. } => Kind::Confirms,
+            Message::Hello { .. } => Kind::Greetings,
+            Message::Query { .. } | Message::QueryAnswer { .. } => Kind::Queries,
+            Message::Offer { .. } | Message::Held { .. } => Kind::Offers,
+            Message::Promote { .. } => Kind::Promotions,
+            Message::Show { .. } | Message::Shown { .. } => Kind::Shows,
+            Message::Overlay { .. } => Kind::Overlays,
+            Message::Gather { .. } | Message::Gathered { .. } => Kind::Barriers,
+            Message::FillAsk { .. } | Message::FillPart { .. } => Kind::Fills,
+            Message::Digest { .. } | Message::Compared { .. } => Kind::Digests,
+        }
+    }
 }
 
 /// How a network behaves where it is not cut.
@@ -39,6 +100,8 @@ pub(crate) struct Network {
     weather: Weather,
     /// Until when each direction is cut.
     cuts: BTreeMap<(End, End), u64>,
+    /// Until when messages of one kind are lost in one direction.
+    mutes: BTreeMap<(End, End, Kind), u64>,
 }
 
 impl Network {
@@ -46,6 +109,7 @@ impl Network {
         Network {
             weather,
             cuts: BTreeMap::new(),
+            mutes: BTreeMap::new(),
         }
     }
 
@@ -53,6 +117,12 @@ impl Network {
     pub(crate) fn cut(&mut self, from: End, to: End, until: u64) {
         let cut = self.cuts.entry((from, to)).or_default();
         *cut = until.max(*cut);
+    }
+
+    /// Loses messages of one kind in one direction until the time `until`.
+    pub(crate) fn mute(&mut self, from: End, to: End, kind: Kind, until: u64) {
+        let mute = self.mutes.entry((from, to, kind)).or_default();
+        *mute = until.max(*mute);
     }
 
     /// From now on the weather is this.
@@ -63,11 +133,18 @@ impl Network {
     /// Ends all cuts.
     pub(crate) fn heal(&mut self) {
         self.cuts.clear();
+        self.mutes.clear();
     }
 
     /// Whether a message that arrives now gets through.
     pub(crate) fn is_open(&self, from: End, to: End, now: u64) -> bool {
         self.cuts.get(&(from, to)).is_none_or(|until| *until <= now)
+    }
+
+    /// Whether a message of this kind that arrives now gets through where nothing is cut.
+    pub(crate) fn hears(&self, from: End, to: End, kind: Kind, now: u64) -> bool {
+        let mute = self.mutes.get(&(from, to, kind));
+        mute.is_none_or(|until| *until <= now)
     }
 
     /// When the copies of a message sent now arrive; stray copies too.

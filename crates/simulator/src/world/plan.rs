@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use fader_chain::{ElementOp, EntryId, Wiring};
 
-use super::network::Weather;
+use super::network::{Kind, Weather};
 use super::operator::{self, Wish};
 use super::random::Random;
+use super::theme::{self, Theme};
 use crate::history::{Bound, Condition, Level, Request, Write};
 
 /// Microseconds of virtual time.
@@ -34,6 +35,8 @@ pub struct Choice {
     pub mixed: Option<bool>,
     /// Whether the mode changes, where there are eventual operations; by the seed if none is given.
     pub modes: Option<bool>,
+    /// What it is about; by the seed if none is given.
+    pub theme: Option<Theme>,
 }
 
 /// A run before it happens.
@@ -53,6 +56,10 @@ pub struct Plan {
     pub weather: Weather,
     /// The longest sync of a disk.
     pub sync_max: Micros,
+    /// The longest time before an engine does what it is given.
+    pub work_max: Micros,
+    /// How long it rests between the parts of a fill.
+    pub work_rest: Micros,
     /// The longest wait for more input before a member sends what has gathered.
     pub flush_max: Micros,
     /// What goes wrong, by its time.
@@ -63,6 +70,8 @@ pub struct Plan {
     pub wishes: Vec<(Micros, Wish)>,
     /// The work of each client, one order after the other.
     pub clients: Vec<Vec<Order>>,
+    /// By how much the numbers of a client's requests grow.
+    pub stride: u64,
     /// When faults end, in liveness mode; when the run ends, in safety mode.
     pub calm_at: Micros,
     /// What rots without being noticed when everything rests, in liveness mode.
@@ -134,6 +143,8 @@ pub enum Fault {
     Spoil(usize),
     /// A member's disk has no room for its log: it stops and says so, until there is room again.
     Full(usize, Micros),
+    /// Messages of one kind from one member to another are lost.
+    Mute(usize, usize, Kind, Micros),
 }
 
 /// One thing that a client does, and does again under the same name until it knows what came of it.
@@ -153,6 +164,24 @@ pub struct Order {
     pub retries: u32,
     /// Whether it wants to know how its eventual write ends.
     pub asks_fate: bool,
+    /// The client and its order that is asked again, under its name, if it was asked before.
+    pub repeats: Option<(usize, usize)>,
+}
+
+impl Order {
+    /// At once, without a session, and once.
+    pub fn new(target: Target, level: Level, request: Request) -> Self {
+        Order {
+            pause: 0,
+            target,
+            level,
+            request,
+            has_session: false,
+            retries: 0,
+            asks_fate: false,
+            repeats: None,
+        }
+    }
 }
 
 /// Whom a client asks.
@@ -185,19 +214,24 @@ impl Plan {
         let drawn = random.chance(700);
         let mixed = choice.mixed.unwrap_or(drawn);
         let calm_at = random.between(1_500_000, 4_000_000);
+        let weather = weather(&mut random);
+        let sync_max = *random.pick(&[0, 500, 3_000, 20_000]);
         let mut plan = Plan {
             seed,
             mode,
             members,
             wiring,
             mixed,
-            weather: weather(&mut random),
-            sync_max: *random.pick(&[0, 500, 3_000, 20_000]),
+            weather,
+            sync_max,
+            work_max: sync_max / 4,
+            work_rest: 100,
             flush_max: *random.pick(&[0, 0, 300]),
             faults: Vec::new(),
             modes: false,
             wishes: Vec::new(),
             clients: Vec::new(),
+            stride: 1,
             calm_at,
             rot: None,
         };
@@ -208,7 +242,9 @@ impl Plan {
             .collect();
         more_faults(&mut plan);
         rot(&mut plan);
-        if mixed && choice.modes != Some(false) {
+        if let Some(theme) = choice.theme.or_else(|| theme::drawn(seed, choice)) {
+            theme::shape(&mut plan, theme);
+        } else if mixed && choice.modes != Some(false) {
             plan.wishes = operator::wishes(seed, choice.modes.is_some(), calm_at);
         }
         plan.modes = !plan.wishes.is_empty();
@@ -355,17 +391,14 @@ fn order(plan: &Plan, label: &str, random: &mut Random) -> Order {
     };
     let goes_to_head = matches!(level, Level::Strong | Level::Barrier)
         && (!request.is_read() || level == Level::Barrier);
+    let target = match goes_to_head && random.chance(950) {
+        true => Target::Head,
+        false => Target::Machine(0),
+    };
     Order {
-        pause: 0,
-        target: match goes_to_head && random.chance(950) {
-            true => Target::Head,
-            false => Target::Machine(0),
-        },
-        level,
-        request,
-        has_session: false,
         retries: *random.pick(&[0, 2, 6]),
         asks_fate: random.chance(300),
+        ..Order::new(target, level, request)
     }
 }
 
@@ -383,14 +416,14 @@ fn read(key: Bytes, random: &mut Random) -> Request {
     }
 }
 
-fn single_read(key: Bytes) -> Request {
+pub(super) fn single_read(key: Bytes) -> Request {
     Request {
         reads: vec![key],
         ..Request::default()
     }
 }
 
-fn write(keys: &[Bytes], label: &str, random: &mut Random) -> Request {
+pub(super) fn write(keys: &[Bytes], label: &str, random: &mut Random) -> Request {
     let writes = keys.iter().map(|key| Write {
         key: key.clone(),
         ops: element_ops(label, random),
@@ -410,7 +443,7 @@ fn keys(key: Bytes, random: &mut Random) -> Vec<Bytes> {
     }
 }
 
-fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
+pub(super) fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
     let condition = match random.below(4) {
         0 => Condition::Exists,
         1 => Condition::Absent,
@@ -433,11 +466,11 @@ fn conditional(key: Bytes, label: &str, random: &mut Random) -> Request {
 }
 
 /// A value that others write too.
-fn few(random: &mut Random) -> Bytes {
+pub(super) fn few(random: &mut Random) -> Bytes {
     Bytes::from_static(random.pick(&["p", "q", "r"]).as_bytes())
 }
 
-fn element_ops(label: &str, random: &mut Random) -> Vec<ElementOp> {
+pub(super) fn element_ops(label: &str, random: &mut Random) -> Vec<ElementOp> {
     let group = Bytes::from_static(random.pick(&GROUPS).as_bytes());
     let value = match random.chance(600) {
         true => few(random),

@@ -1,21 +1,27 @@
 //! The life of a process: the shell around one replica.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fader_chain::{
     Configuration, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record, Replica,
-    Role, Scope, Token,
+    Role, Scope, Stamp, Token,
 };
 
 use super::coordinator::{Ping, Pong};
 use super::disk::{Done, Work};
 use super::events::{Event, What};
-use super::host::Shell;
+use super::host::{Seen, Shell};
 use super::machine::{Process, identity, tuning};
 use super::network::End;
 use super::{LEASE, Micros, RHO_PPM, World};
 use crate::history::{Bound, Call, Fact, Level, Outcome, Stamping};
+use crate::service::State;
+
+/// The newest stamp of each register.
+type Newest = BTreeMap<Bytes, Stamp>;
 
 impl World {
     /// A process starts and finds what the disk holds.
@@ -262,7 +268,7 @@ impl World {
             }
         }
         if !process.works.is_empty() {
-            self.plan_for(machine, 100, What::Worked);
+            self.plan_for(machine, self.plan.work_rest, What::Worked);
         }
         match last {
             Some(Done::Applied(id)) => self.input(machine, Input::Applied(id)),
@@ -296,7 +302,16 @@ impl World {
         };
         let has_modes = self.plan.modes;
         let is_flush = matches!(input, Input::Flush);
-        let is_write = matches!(input, Input::Write { .. });
+        let is_write = match &input {
+            Input::Write { token, .. } => process.requests.get(token),
+            _ => None,
+        };
+        let shown = is_write.map(|request| {
+            let view = process.replica.tentative_view(here.disk.state());
+            let newest = |key: &&Bytes| Seen(view.as_ref()).register(key).newest();
+            let keys = request.keys().into_iter();
+            keys.map(|key| (key.clone(), newest(&key))).collect()
+        });
         let mut shell = Shell {
             disk: &mut here.disk,
             requests: &process.requests,
@@ -324,15 +339,15 @@ impl World {
             self.plan_for(machine, delay, What::Flush);
         }
         for effect in effects {
-            self.perform(machine, effect, is_write);
+            self.perform(machine, effect, shown.as_ref());
         }
         self.look_at(machine);
     }
 
-    fn perform(&mut self, machine: usize, effect: Effect, is_write: bool) {
+    fn perform(&mut self, machine: usize, effect: Effect, shown: Option<&Newest>) {
         match effect {
             Effect::Persist { lsn, record } => {
-                self.write(machine, &record, is_write);
+                self.write(machine, &record, shown);
                 self.machines[machine].disk.write(lsn, record);
                 self.sync(machine);
             }
@@ -358,13 +373,14 @@ impl World {
         let process = self.process(machine);
         process.works.push_back(work);
         if process.works.len() == 1 {
-            let delay = self.random.skewed(0, self.plan.sync_max / 4);
+            let delay = self.random.skewed(0, self.plan.work_max);
             self.plan_for(machine, delay, What::Worked);
         }
     }
 
-    /// What the history wants to know of a record.
-    fn write(&mut self, machine: usize, record: &Record, is_write: bool) {
+    /// What the history wants to know of a record; of one that a client's eventual write made, with
+    /// what the member showed before.
+    fn write(&mut self, machine: usize, record: &Record, shown: Option<&Newest>) {
         let here = &mut self.machines[machine];
         let (node, now) = (here.node, here.clock.steady(self.now));
         let process = here.process.as_mut().expect("it has just stepped");
@@ -373,7 +389,10 @@ impl World {
                 process.log.insert(entry.id, entry.clone());
             }
             Record::Cut { after } => process.log.retain(|id, _| id <= after),
-            Record::Operation(operation) if is_write => {
+            Record::Operation(operation) => {
+                let Some(shown) = shown else {
+                    return;
+                };
                 let stamping = Stamping {
                     node,
                     lease: now < process.lease.until,
@@ -382,6 +401,7 @@ impl World {
                     accept: operation.accept,
                     key: operation.key.clone(),
                     ops: operation.ops.clone(),
+                    shown: shown.get(&operation.key).copied().unwrap_or_default(),
                 };
                 self.note(Fact::Stamped(stamping));
             }

@@ -3,15 +3,17 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use fader_chain::{Entry, Guards};
+use fader_chain::{Entry, Guards, RequestId};
 
 use super::events::Event;
 use super::plan::{Micros, Mode, Order, Plan, Target};
 use super::rest::fate_of;
-use super::{Client, SESSION, World, operator};
+use super::{Client, SESSION, World, client, operator};
 use crate::check;
-use crate::history::{Fact, History, Level, Outcome, Request};
+use crate::history::{Call, Fact, History, Level, Outcome, Request};
 
 /// What is wrong with a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,15 +149,7 @@ impl World {
             true => operator::collected(key),
             false => Bytes::from_static(key.as_bytes()),
         });
-        let order = |target, request| Order {
-            pause: 0,
-            target,
-            level: Level::Strong,
-            request,
-            has_session: false,
-            retries: 0,
-            asks_fate: false,
-        };
+        let order = |target, request| Order::new(target, Level::Strong, request);
         let read = Request {
             reads: keys.to_vec(),
             ..Request::default()
@@ -167,12 +161,30 @@ impl World {
             }],
             ..Request::default()
         };
-        let mut orders = vec![order(Target::Head, write)];
+        let mut orders = self.unknown_orders();
+        orders.push(order(Target::Head, write));
         let machines = 0..self.machines.len();
         orders.extend(machines.map(|machine| order(Target::Machine(machine), read.clone())));
         let client = self.clients.len();
-        self.clients.push(Client::new(client, orders));
+        self.clients
+            .push(Client::new(client, self.plan.stride, orders));
         self.queue.plan(self.now, Event::Client { client });
+    }
+
+    /// Strong requests of which nobody said what became of them, asked again: the chain knows
+    /// (XO-2).
+    fn unknown_orders(&self) -> Vec<Order> {
+        let mut last: BTreeMap<RequestId, &Call> = BTreeMap::new();
+        for call in self.history.calls.iter().filter(|call| call.is_strong()) {
+            last.extend(call.name.map(|name| (name, call)));
+        }
+        let is_unknown = |call: &&Call| matches!(call.end, Some((_, Outcome::Unknown)));
+        let unknown = last.into_iter().filter(|(_, call)| is_unknown(call));
+        let orders = unknown.map(|(name, call)| Order {
+            repeats: Some(client::order_of(name, self.plan.stride)),
+            ..Order::new(Target::Head, call.level, call.request.clone())
+        });
+        orders.collect()
     }
 
     fn judge_probes(&mut self) {
@@ -180,7 +192,10 @@ impl World {
         let calls = self.history.calls.iter().zip(&self.callers);
         let failed = calls
             .filter(|(_, client)| **client == probes)
-            .find(|(call, _)| !matches!(call.end, Some((_, Outcome::Done(_)))))
+            .find(|(call, _)| {
+                let is_told = matches!(call.end, Some((_, Outcome::Refused("too old"))));
+                call.done().is_none() && !is_told
+            })
             .map(|(call, _)| call.to_string());
         if let Some(call) = failed {
             self.fail("I20", format!("at rest, and not served: {call}"));

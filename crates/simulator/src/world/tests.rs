@@ -12,6 +12,7 @@ const CHOICE: Choice = Choice {
     wiring: None,
     mixed: None,
     modes: None,
+    theme: None,
 };
 
 #[test]
@@ -29,6 +30,20 @@ fn nothing_is_wrong_with_the_first_seeds() {
     for seed in 1..20 {
         let found = run(&Plan::new(seed, &CHOICE), &Guards::default(), false);
         assert_eq!(found.failure, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn nothing_is_wrong_with_the_first_seeds_of_a_theme() {
+    for theme in Theme::ALL {
+        for seed in 1..6 {
+            let choice = Choice {
+                theme: Some(theme),
+                ..CHOICE
+            };
+            let found = run(&Plan::new(seed, &choice), &Guards::default(), false);
+            assert_eq!(found.failure, None, "{theme:?} {seed}");
+        }
     }
 }
 
@@ -51,12 +66,7 @@ fn delays(wiring: Wiring, orders: &[(Target, Level, Request)]) -> u64 {
 fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
     let orders = orders.iter().map(|(target, level, request)| Order {
         pause: 400_000,
-        target: *target,
-        level: *level,
-        request: request.clone(),
-        has_session: false,
-        retries: 0,
-        asks_fate: false,
+        ..Order::new(*target, *level, request.clone())
     });
     Plan {
         seed: 1,
@@ -75,21 +85,16 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
             stray_max: 0,
         },
         sync_max: 0,
+        work_max: 0,
+        work_rest: 100,
+        stride: 1,
         flush_max: 0,
         faults: Vec::new(),
         // The first order of a client is not delayed: it is one that does not count.
         clients: vec![
-            std::iter::once(Order {
-                pause: 0,
-                target: Target::Machine(0),
-                level: Level::Strong,
-                request: read("x"),
-                has_session: false,
-                retries: 0,
-                asks_fate: false,
-            })
-            .chain(orders)
-            .collect(),
+            std::iter::once(Order::new(Target::Machine(0), Level::Strong, read("x")))
+                .chain(orders)
+                .collect(),
         ],
         calm_at: 2_000_000,
         rot: None,

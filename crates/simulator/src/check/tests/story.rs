@@ -309,6 +309,7 @@ impl Story {
         let write = self.history.calls[call].request.writes[0].clone();
         let name = self.name(call);
         self.fact(Fact::Stamped(Stamping {
+            shown: Stamp::ZERO,
             node: NodeId(node),
             lease: true,
             name,

@@ -1,0 +1,334 @@
+//! Themes: runs that are about one part of the protocol. Who draws everything at once seldom draws
+//! what a rare case needs together.
+//!
+//! A theme has its own stream of numbers, and puts its own clients and faults in the place of a
+//! plan's; network, disks and the kind of run stay as they were drawn.
+
+use bytes::Bytes;
+use fader_chain::ElementOp;
+
+use super::network::Kind;
+use super::operator;
+use super::plan::{
+    Choice, Fault, Micros, Order, Plan, Target, conditional, element_ops, few, single_read, write,
+};
+use super::random::Random;
+use crate::history::{Level, Request, Write};
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Members go with operations that they alone hold, and return when marks are collected.
+    Returns,
+    /// Quorums while members come and go.
+    Quorums,
+    /// A collection closes and opens while members hold operations.
+    Closings,
+    /// Clocks that are put back while processes die.
+    Clocks,
+    /// Requests that are asked again, late.
+    Names,
+    /// Members are filled, slowly.
+    Fills,
+    /// Heads that change.
+    Heads,
+}
+
+impl Theme {
+    /// All of them.
+    pub const ALL: [Theme; 7] = [
+        Theme::Returns,
+        Theme::Quorums,
+        Theme::Closings,
+        Theme::Clocks,
+        Theme::Names,
+        Theme::Fills,
+        Theme::Heads,
+    ];
+}
+
+/// The theme of a seed, if it has one.
+pub(super) fn drawn(seed: u64, choice: &Choice) -> Option<Theme> {
+    let mut random = Random::new(seed ^ 0x7468_656d_6573);
+    let is_free = choice.mixed.is_none() && choice.modes.is_none();
+    let theme = *random.pick(&Theme::ALL);
+    (is_free && random.chance(300)).then_some(theme)
+}
+
+/// Makes `plan` one about `theme`.
+pub(super) fn shape(plan: &mut Plan, theme: Theme) {
+    let mut random = Random::new(plan.seed ^ 0x7468_656d_6521);
+    let random = &mut random;
+    plan.mixed = true;
+    plan.calm_at = random.between(2_000_000, 4_000_000);
+    if random.chance(400) {
+        plan.work_max = *random.pick(&[20_000, 100_000, 400_000]);
+        plan.work_rest = *random.pick(&[100, 20_000, 60_000]);
+    }
+    if theme == Theme::Names {
+        plan.stride = *random.pick(&[1, 200, 300, 600]);
+    }
+    plan.clients = clients(plan, theme, random);
+    plan.faults = match theme {
+        Theme::Returns | Theme::Closings => returns(plan, theme, random),
+        _ => shower(plan, theme, random),
+    };
+    plan.faults.sort_by_key(|(at, _)| *at);
+    if theme == Theme::Closings {
+        plan.wishes = operator::wishes(plan.seed, true, plan.calm_at);
+        if random.chance(700) {
+            for index in 1..plan.wishes.len() {
+                let (before, _) = plan.wishes[index - 1];
+                plan.wishes[index].0 = before + random.skewed(20_000, 300_000);
+            }
+        }
+    }
+}
+
+/// Some write at one member each, some at the head, some read.
+fn clients(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<Vec<Order>> {
+    let members = plan.members as usize;
+    let mut clients = Vec::new();
+    for machine in 0..members {
+        let pace = random.between(3_000, 40_000);
+        clients.push(work(plan, random, pace, |label, random| {
+            eventual_write(theme, machine, members, label, random)
+        }));
+    }
+    let pace = match theme {
+        Theme::Fills | Theme::Heads => random.between(2_000, 20_000),
+        _ => random.between(10_000, 100_000),
+    };
+    clients.push(work(plan, random, pace, |label, random| {
+        strong_write(label, random)
+    }));
+    let pace = random.between(3_000, 40_000);
+    clients.push(work(plan, random, pace, |_, random| read(members, random)));
+    if matches!(theme, Theme::Names | Theme::Heads) {
+        repeat(&mut clients, random);
+    }
+    clients
+}
+
+/// Orders up to the time when it is calm, more or less.
+fn work(
+    plan: &Plan,
+    random: &mut Random,
+    pace: Micros,
+    order: impl Fn(&str, &mut Random) -> Order,
+) -> Vec<Order> {
+    let count = (plan.calm_at / pace).clamp(10, 120);
+    let client = random.number() % 1_000;
+    let orders = (0..count).map(|number| {
+        let mut order = order(&format!("{client}.{number}"), random);
+        order.pause = random.skewed(0, 2 * pace);
+        order
+    });
+    orders.collect()
+}
+
+/// Every so often somebody asks again for what was asked before, by anybody.
+fn repeat(clients: &mut [Vec<Order>], random: &mut Random) {
+    for client in 0..clients.len() {
+        for number in 1..clients[client].len() {
+            let of = random.below(clients.len());
+            let earlier = random.below(number);
+            let is_write = |order: &Order| !order.request.is_read() && order.repeats.is_none();
+            let Some(order) = clients[of].get(earlier).filter(|order| is_write(order)) else {
+                continue;
+            };
+            if random.chance(250) {
+                let pause = clients[client][number].pause;
+                clients[client][number] = Order {
+                    pause,
+                    repeats: Some((of, earlier)),
+                    ..order.clone()
+                };
+            }
+        }
+    }
+}
+
+fn key(random: &mut Random) -> Bytes {
+    let name = match random.chance(700) {
+        true => "x",
+        false => random.pick(&["y", "z"]),
+    };
+    Bytes::from_static(name.as_bytes())
+}
+
+fn eventual_write(
+    theme: Theme,
+    machine: usize,
+    members: usize,
+    label: &str,
+    random: &mut Random,
+) -> Order {
+    let key = key(random);
+    let quorum = match theme {
+        Theme::Quorums => *random.pick(&[1, 2, 2, 3]),
+        _ => *random.pick(&[1, 1, 1, 1, 2]),
+    };
+    let request = match random.chance(300) {
+        true => write(&[key], label, random),
+        // Of few values, so that what one writes another removes.
+        false => {
+            let group = Bytes::from_static(b"a");
+            let value = few(random);
+            let op = match random.chance(600) {
+                true => ElementOp::Add { group, value },
+                false => ElementOp::Remove { group, value },
+            };
+            let ops = vec![op];
+            Request {
+                writes: vec![Write { key, ops }],
+                ..Request::default()
+            }
+        }
+    };
+    let level = Level::Eventual {
+        quorum,
+        sloppy: false,
+    };
+    let other = random.below(members);
+    let target = match theme == Theme::Quorums && random.chance(500) {
+        true => Target::Machine(other),
+        false => Target::Machine(machine),
+    };
+    Order {
+        retries: *random.pick(&[0, 0, 2]),
+        ..Order::new(target, level, request)
+    }
+}
+
+fn strong_write(label: &str, random: &mut Random) -> Order {
+    let key = key(random);
+    let request = match random.below(10) {
+        0..2 => conditional(key, label, random),
+        2..4 => {
+            let ops = element_ops(label, random);
+            Request {
+                writes: vec![Write { key, ops }],
+                ..Request::default()
+            }
+        }
+        _ => {
+            let (group, value) = (Bytes::from_static(b"a"), few(random));
+            let ops = vec![match random.chance(500) {
+                true => ElementOp::Add { group, value },
+                false => ElementOp::Remove { group, value },
+            }];
+            Request {
+                writes: vec![Write { key, ops }],
+                ..Request::default()
+            }
+        }
+    };
+    let level = match random.chance(50) {
+        true if request.writes.len() < 2 => Level::Barrier,
+        _ => Level::Strong,
+    };
+    Order {
+        retries: *random.pick(&[0, 3, 6]),
+        ..Order::new(Target::Head, level, request)
+    }
+}
+
+fn read(members: usize, random: &mut Random) -> Order {
+    let target = Target::Machine(random.below(members));
+    let request = single_read(key(random));
+    let level = match random.chance(400) {
+        true => Level::Strong,
+        false => Level::Eventual {
+            quorum: *random.pick(&[1, 1, 2, 3]),
+            sloppy: false,
+        },
+    };
+    Order::new(target, level, request)
+}
+
+/// Again and again a member is heard of less and less, dies, and returns when the floor has risen.
+fn returns(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<(Micros, Fault)> {
+    let members = plan.members as usize;
+    let mut faults = Vec::new();
+    let mut at = random.between(150_000, 600_000);
+    while at + 200_000 < plan.calm_at {
+        let machine = random.below(members);
+        let long = random.skewed(50_000, 600_000);
+        match random.chance(500) {
+            true => faults.push((at, Fault::Isolate(machine, long))),
+            false => {
+                for other in (0..members).filter(|other| *other != machine) {
+                    for kind in [Kind::Offers, Kind::Promotions, Kind::Overlays] {
+                        faults.push((at, Fault::Mute(machine, other, kind, long)));
+                    }
+                }
+            }
+        }
+        let down = random.between(250_000, 1_200_000);
+        let crash_at = at + random.skewed(5_000, 200_000);
+        if random.chance(800) {
+            faults.push((crash_at, Fault::Crash(machine, down)));
+        }
+        for _ in 0..3 {
+            let collect_at = at + random.between(0, 1_500_000);
+            faults.push((collect_at.min(plan.calm_at), Fault::Collect));
+        }
+        for _ in 0..random.below(3) {
+            let then = at + random.between(0, 800_000);
+            faults.push((then.min(plan.calm_at), any(theme, members, random)));
+        }
+        at += random.between(300_000, 1_300_000);
+    }
+    faults
+}
+
+/// Faults of the theme, one soon after the other.
+fn shower(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<(Micros, Fault)> {
+    let members = plan.members as usize;
+    let mut faults = Vec::new();
+    let mut at = random.between(150_000, 400_000);
+    let pace = random.between(30_000, 300_000);
+    while at < plan.calm_at {
+        let fault = any(theme, members, random);
+        if let (Theme::Clocks, Fault::Crash(machine, _)) = (theme, fault) {
+            let by = *random.pick(&[-5_000, -300, -100, 200]);
+            faults.push((at + random.between(0, 5_000), Fault::Jump(machine, by)));
+        }
+        faults.push((at, fault));
+        at += random.skewed(5_000, 2 * pace);
+    }
+    faults
+}
+
+fn any(theme: Theme, members: usize, random: &mut Random) -> Fault {
+    let one = random.below(members);
+    let other = (one + 1 + random.below(members.max(2) - 1)) % members;
+    let short = random.skewed(20_000, 300_000);
+    let long = random.between(300_000, 1_200_000);
+    let kind = *random.pick(&Kind::ALL);
+    let down = match theme {
+        Theme::Fills | Theme::Returns => long,
+        _ => short,
+    };
+    match random.below(12) {
+        0..3 => Fault::Crash(one, down),
+        3 => Fault::Promote(one),
+        4 => Fault::Back(one),
+        5 => Fault::Demote(one),
+        6..9 => Fault::Mute(one, other, kind, short),
+        9 => Fault::Cut(one, other, short),
+        10 => match theme {
+            Theme::Names | Theme::Returns => Fault::Collect,
+            Theme::Quorums => Fault::Deafen(one, long),
+            Theme::Fills => Fault::Spoil(one),
+            _ => Fault::Pause(one, short),
+        },
+        _ => match theme {
+            Theme::Names => Fault::Collect,
+            Theme::Quorums => Fault::Orphan(one, short),
+            Theme::Clocks => Fault::Crash(one, short),
+            _ => Fault::Isolate(one, short),
+        },
+    }
+}
