@@ -291,12 +291,15 @@ impl Replica {
         let applied = self.log.applied();
         // Who began again knows less of commits than there was when the floor rose.
         let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        let is_back = floor.is_none_or(|floor| floor <= applied);
         let is_open = self.joining.is_open();
         let Some(greeting) = &mut self.joining.greeting else {
             return Ok(());
         };
-        if !is_open && !greeting.is_caught_up && greeting.commit <= applied && is_back {
+        if !is_open
+            && !greeting.is_caught_up
+            && greeting.commit <= applied
+            && floor.is_none_or(|floor| floor.min(greeting.last) <= applied)
+        {
             greeting.is_caught_up = true;
             self.on_caught_up_eventual(step)?;
         }

@@ -134,17 +134,22 @@ impl Replica {
     /// is back at the floor. Below, results and marks that speak of it come and go (GC-1, D17).
     pub(super) fn release_own(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.role() == Some(Role::Serving) {
-            let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-            self.eventual.withholds = floor.is_some_and(|floor| self.log.applied() < floor);
+            self.eventual.withholds = !self.is_back();
             self.release_quarantine(step)?;
         }
         Ok(())
     }
 
+    /// Whether the engine is at the floor, or has all that there is: a lossy restart (AL-4) may have
+    /// lost what the floor names.
+    fn is_back(&self) -> bool {
+        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        floor.is_none_or(|floor| floor.min(self.inherited) <= self.log.applied())
+    }
+
     /// Looks whether the engine is back at the floor; what is held then is offered.
     pub(super) fn end_withholding(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        if !self.is_withholding() || floor.is_some_and(|floor| self.log.applied() < floor) {
+        if !self.is_withholding() || !self.is_back() {
             return Ok(());
         }
         self.eventual.withholds = false;
