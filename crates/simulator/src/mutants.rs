@@ -28,7 +28,7 @@ use By::{About, Scenario, Script, Seed};
 
 const MUTANTS: &[Mutant] = &[
     (&[Guard::EpochCheck], Seed(40)),
-    (&[Guard::PersistFirst], Seed(305)),
+    (&[Guard::PersistFirst], Seed(3090)),
     (&[Guard::SyncingConfirms], Seed(1)),
     (
         &[Guard::ConfirmId, Guard::AdoptReconciles],
@@ -95,7 +95,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::DiffersFills], Seed(8)),
     (&[Guard::LeaveAdopted], Seed(957)),
     (&[Guard::ClockBound], Scenario("star-restart")),
-    (&[Guard::FillDoneLast], Seed(136)),
+    (&[Guard::FillDoneLast], Seed(46)),
     (
         &[Guard::FillSameEpoch],
         Script("done_is_said_of_the_greeting_of_its_epoch"),
@@ -104,7 +104,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::FillDefers], Seed(100)),
     (&[Guard::JoinBringsResults], Seed(32)),
     (&[Guard::BarrierAll], Seed(13)),
-    (&[Guard::BarrierSettles], Seed(35)),
+    (&[Guard::BarrierSettles], Seed(6)),
     (&[Guard::BoundLease], Seed(9)),
 ];
 
