@@ -47,6 +47,8 @@ enum Name {
     Etcd,
     /// The seed's five phases in real time, at one address and at three; half an hour.
     Phases,
+    /// Fader's client on one thread, against a bare loop over hyper's connections.
+    Client,
 }
 
 /// The benchmarks of clusters, which Python drives.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{
-    Client, Control, Credentials, Demand, Error, ErrorKind, Http, Pace, Session, Settings, SimpleDb,
+    Client, Control, Credentials, Demand, Error, ErrorKind, Http, Origin, Pace, Session, Settings,
+    SimpleDb,
 };
 use fader_cloud::{Attribute, AttributePut, Expected};
 use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
@@ -431,6 +432,23 @@ async fn a_limited_service_answers_everything_and_refuses_little() {
     assert_eq!((state.counts.ok, state.counts.failed), (600, 0));
     assert!(state.counts.overload < 120, "{state:?}");
     server.abort();
+}
+
+#[tokio::test]
+async fn plain_requests_are_sent_again_where_http_allows_it() {
+    for (method, acts, sent) in [("GET", 2, 200), ("POST", 1, 503)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let script = [Act::Answer(503, ""), Act::Answer(200, "hello")];
+        let server = tokio::spawn(serve(listener, script[..acts].to_vec()));
+        let origin = Origin::new(&url, &Settings::default()).unwrap();
+        let request = hyper::Request::builder().method(method).uri("/page");
+        let request = request.body(Default::default()).unwrap();
+        let reply = origin.send(request, "page").await.unwrap();
+        assert_eq!(reply.status().as_u16(), sent);
+        assert_eq!(server.await.unwrap().len(), acts);
+        assert_eq!(origin.windows()[0].0.class, "page");
+    }
 }
 
 #[tokio::test]
