@@ -140,7 +140,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether the engine is at the floor, or has all that there is: a lossy restart (AL-4) may have
+    /// Whether the engine is at the floor, or has all there is: a lossy restart (AL-4) may have
     /// lost what the floor names.
     fn is_back(&self) -> bool {
         let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
