@@ -102,6 +102,6 @@ async fn without_a_limit_there_is_nothing_of_it() {
         .exchange(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
         .await;
     assert!(page.contains("fader_requests"), "{page}");
-    assert!(!page.contains("limit"), "{page}");
+    assert!(!page.contains("fader_limit"), "{page}");
     server.stop().await;
 }
