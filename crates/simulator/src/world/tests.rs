@@ -47,6 +47,17 @@ fn nothing_is_wrong_with_the_first_seeds_of_a_theme() {
     }
 }
 
+/// E22: a retry made a member offer what its log settles further on than its engine is.
+#[test]
+fn nothing_is_wrong_with_seeds_that_failed() {
+    let choice = Choice {
+        theme: Some(Theme::Names),
+        ..CHOICE
+    };
+    let found = run(&Plan::new(764, &choice), &Guards::default(), false);
+    assert_eq!(found.failure, None);
+}
+
 /// One-way delay between members, in microseconds of virtual time.
 const D: u64 = 10_000;
 

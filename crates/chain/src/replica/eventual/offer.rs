@@ -109,8 +109,12 @@ impl Replica {
         }
     }
 
-    /// Sends what is offered for the first time, once its clock is bounded (I18).
+    /// Sends what is offered for the first time, once its clock is bounded (I18). Who withholds
+    /// does not know yet what of it is settled, be it that a retry asked for it (AL-2).
     pub(super) fn flush_offers(&mut self, step: &mut Step<'_>) {
+        if self.is_withholding() {
+            return;
+        }
         let fresh = std::mem::take(&mut self.eventual.fresh);
         let mut operations = Vec::with_capacity(fresh.len());
         for name in fresh {
@@ -143,6 +147,9 @@ impl Replica {
 
     /// Offers again what was not confirmed.
     pub(super) fn retry_offers(&mut self, step: &mut Step<'_>) {
+        if self.is_withholding() {
+            return;
+        }
         let now = step.now.monotonic;
         let others = self.others();
         let mut due: BTreeMap<NodeId, Vec<Arc<Operation>>> = BTreeMap::new();
@@ -167,7 +174,7 @@ impl Replica {
     }
 
     /// Offers no longer what is settled and nobody waits for.
-    fn end_offerings(&mut self) {
+    pub(super) fn end_offerings(&mut self) {
         let (overlay, requests) = (&self.eventual.overlay, &self.eventual.requests);
         self.eventual.offerings.retain(|name, offering| {
             let is_wanted = |number: &u64| requests.contains_key(number);

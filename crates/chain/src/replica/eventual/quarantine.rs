@@ -153,6 +153,7 @@ impl Replica {
             return Ok(());
         }
         self.eventual.withholds = false;
+        self.end_offerings();
         let held = self.eventual.overlay.all();
         let held: Vec<Arc<Operation>> = held.map(|held| held.operation.clone()).collect();
         held.into_iter()

@@ -182,7 +182,7 @@ impl Replica {
         key: &Bytes,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        if !self.may_show() {
+        if !self.may_show() || self.is_withholding() {
             return Ok(());
         }
         let (register, operations, commit) = self.part(key, step)?;
