@@ -46,6 +46,10 @@ def judge(wiring, measured, report):
         name = f"{wiring}, {delay} ms, {writes:.0%} writes: {kind}"
         delays = [median / delay for median in point["medians_ms"]]
         report.at_most(name, delays, allowed * least, "delays")
+    if wiring == "star":
+        # There a strong write takes two delays too, and a read of two members more than a clean
+        # strong one: nothing falls by arithmetic.
+        return
     falls = lambda values: all(one >= other for one, other in zip(values, values[1:]))
     middles = lambda name: [statistics.median(point[name]) for point in measured["mixed"]]
     for name, kept in [
