@@ -13,6 +13,8 @@ from processes import Member, Processes, ZooKeeper
 LISTEN_PORT, PEER_PORT = 4566, 4570
 DISK_BYTES = 512 << 20
 WHOLE_SECONDS_MAX = 120
+# Members of each chain beside the system chain; that has one on every node.
+COPIES = 3
 LIBRARIES = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime"]
 
 
@@ -118,10 +120,12 @@ class Besieged(Processes):
                 return False, f"{name} does not serve yet"
         try:
             _, roles = self.roles()
-            chains = [roles, *self.chains().values()]
+            chains = self.chains()
         except (AssertionError, subprocess.TimeoutExpired) as error:
             return False, str(error)
-        return all(self.are_whole(places) for places in chains), str(chains)
+        full = ["head"] + ["serving"] * (COPIES - 1)
+        are_full = all(sorted(places.values()) == full for places in chains.values())
+        return self.are_whole(roles) and are_full, f"{roles} {chains}"
 
     @staticmethod
     def _has_come(member):

@@ -5,7 +5,7 @@ import sys
 import time
 import traceback
 
-from nemesis.besieged import Besieged, Broken
+from nemesis.besieged import COPIES, Besieged, Broken
 from nemesis.faults import Siege, copy_logs
 from nemesis.load import DOMAIN, Caller, Load, NotSent, Refusal, Unknown, all_items
 from nemesis.network import Network
@@ -24,7 +24,8 @@ def run(chosen, folder):
     chains = 2 * (chosen.seed // 2 % 2)
     print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
           f"seed {chosen.seed}, lease {chosen.lease} s")
-    settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": ("--chains", str(chains))}
+    flags = ("--chains", str(chains), "--copies", str(COPIES))
+    settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
     with Besieged(folder, network, names, **settings) as cluster:
         if not cluster.library:
             print("clocks are not stepped: no libfaketime (Debian: faketime)")
