@@ -36,6 +36,25 @@ def free_port():
 
 
 @contextlib.contextmanager
+def running(name, command, log_path, port, environment=None):
+    """A server that is started and ended; its address, when it listens."""
+    with open(log_path, "wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            assert process.poll() is None, log_path.read_text()
+            assert time.monotonic() < until, f"{name} does not listen"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextlib.contextmanager
 def elasticmq(folder):
     """A running ElasticMQ; its address."""
     for program in ("mvn", "java"):
@@ -47,22 +66,9 @@ def elasticmq(folder):
     port = free_port()
     config = f"-Dconfig.file={HERE / 'elasticmq' / 'application.conf'}"
     command = ["java", config, "-cp", classpath.read_text().strip(), "org.elasticmq.server.Main"]
-    with open(folder / "elasticmq.log", "wb") as log:
-        process = subprocess.Popen(
-            command, env=servers.environment(folder, PORT=str(port)), stdout=log, stderr=log
-        )
-    try:
-        until = time.monotonic() + START_SECONDS_MAX
-        while True:
-            assert process.poll() is None, (folder / "elasticmq.log").read_text()
-            assert time.monotonic() < until, "ElasticMQ does not listen"
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    environment = servers.environment(folder, PORT=str(port))
+    with running("ElasticMQ", command, folder / "elasticmq.log", port, environment) as url:
+        yield url
 
 
 @contextlib.contextmanager
@@ -70,22 +76,9 @@ def moto(folder):
     """A running moto_server; its address."""
     port = free_port()
     program = pathlib.Path(sys.executable).with_name("moto_server")
-    with open(folder / "moto.log", "wb") as log:
-        process = subprocess.Popen(
-            [program, "-H", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log
-        )
-    try:
-        until = time.monotonic() + START_SECONDS_MAX
-        while True:
-            assert process.poll() is None, (folder / "moto.log").read_text()
-            assert time.monotonic() < until, "moto_server does not listen"
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    command = [program, "-H", "127.0.0.1", "-p", str(port)]
+    with running("moto_server", command, folder / "moto.log", port) as url:
+        yield url
 
 
 def test_fader_keeps_what_is_promised_of_domains(server, tmp_path):

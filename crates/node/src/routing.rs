@@ -60,15 +60,10 @@ impl Node {
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }
-        let system = ChainId::SYSTEM;
-        let begun = self.on_chain(system, account, request.clone(), demand);
-        let begun = begun.await;
-        if begun.0.is_err() {
-            return Ok(begun);
-        }
-        let catalog = chains.fresh_catalog().await?;
-        let Some(placed) = catalog::placed(&*catalog, account, name)? else {
-            // It was deleted meanwhile.
+        let asked = (request.clone(), demand);
+        let (begun, placed) = self.begin(chains, account, name, asked).await?;
+        let Some(placed) = placed else {
+            // It was refused, or deleted meanwhile.
             return Ok(begun);
         };
         if placed.state == State::Creating {
@@ -94,20 +89,32 @@ impl Node {
         }
     }
 
-    async fn delete(
+    /// The step on the system chain, and how the domain stands in the catalog after it; not looked
+    /// up if the step was refused.
+    async fn begin(
         &self,
         chains: &Chains,
         account: &AccountId,
         name: &str,
         (request, demand): (Request, Demand),
-    ) -> Result<Done, Error> {
+    ) -> Result<(Done, Option<catalog::Placed>), Error> {
         let system = ChainId::SYSTEM;
         let begun = self.on_chain(system, account, request, demand).await;
         if begun.0.is_err() {
-            return Ok(begun);
+            return Ok((begun, None));
         }
         let catalog = chains.fresh_catalog().await?;
-        let placed = catalog::placed(&*catalog, account, name)?;
+        Ok((begun, catalog::placed(&*catalog, account, name)?))
+    }
+
+    async fn delete(
+        &self,
+        chains: &Chains,
+        account: &AccountId,
+        name: &str,
+        asked: (Request, Demand),
+    ) -> Result<Done, Error> {
+        let (begun, placed) = self.begin(chains, account, name, asked).await?;
         if let Some(placed) = placed.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }

@@ -75,7 +75,7 @@ impl Replica {
         let adopted = self.adopted().filter(|_| self.is_head());
         let others = adopted.into_iter().flat_map(|it| it.others(self.me.node));
         let behind = |node| {
-            let confirmed = self.writes.confirmed_by(node).max(self.commit);
+            let confirmed = self.has_confirmed(node);
             Behind {
                 node,
                 entries: self.log.last().index.saturating_sub(confirmed.index),

@@ -107,11 +107,15 @@ impl Replica {
         }
     }
 
+    /// Up to where `node` has confirmed, at least: what is committed all have, whether this member
+    /// heard it or not.
+    pub(super) fn has_confirmed(&self, node: NodeId) -> EntryId {
+        self.writes.confirmed_by(node).max(self.commit)
+    }
+
     /// How long `node` takes, and has been taking for what it owes now.
     pub(super) fn lateness(&self, node: NodeId, now: u64) -> u64 {
-        // What is committed all have confirmed, whether this member heard it or not.
-        let confirmed = self.writes.confirmed_by(node).max(self.commit);
-        let owed = self.log.above(confirmed).next();
+        let owed = self.log.above(self.has_confirmed(node)).next();
         let since = owed.and_then(|slot| slot.persisted_at);
         let age = since.map_or(0, |at| now.saturating_sub(at.max(self.slowness.ready_at)));
         age.max(self.slowness.delay(node))
