@@ -46,6 +46,15 @@ impl Chains {
         self.catalog()
     }
 
+    /// Waits until the member here of a domain's chain has all that was acknowledged before.
+    pub(crate) async fn catch_up(&self, account: &AccountId, domain: &str) -> Result<(), Error> {
+        let placed = catalog::placed(&*self.fresh_catalog().await?, account, domain)?;
+        match placed.and_then(|placed| self.get(placed.chain)) {
+            Some(chain) => chain.ready().await,
+            None => Ok(()),
+        }
+    }
+
     /// The member that knows the mode of a domain.
     pub(crate) fn keeper_of(
         &self,

@@ -8,8 +8,8 @@
 //! `away` and `silent` name the members that a domain of mode `closing` waits for.
 
 use bytes::Bytes;
-use fader_node::Node;
-use fader_services::catalog::{AccountId, Command};
+use fader_node::{DomainMode, Node};
+use fader_services::catalog::{AccountId, Command, Refusal};
 use fader_services::{Mode, UnknownMode};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -24,7 +24,10 @@ pub(super) async fn answer(
     body: &Bytes,
 ) -> Result<Value, Failure> {
     match (method, path) {
-        (&Method::GET, [account, domain]) => shown(node, account, domain),
+        (&Method::GET, [account, domain]) => {
+            let mode = node.mode(&AccountId((*account).to_owned()), domain);
+            shown(account, domain, mode)
+        }
         (&Method::POST, [account, domain, "mode"]) => {
             let (mode, abandon) = read(body)?;
             let command = Command::SetMode {
@@ -36,7 +39,9 @@ pub(super) async fn answer(
             let outcome = node.catalog(command).await;
             outcome.map_err(|refusal| failure(&refusal))?;
             tracing::info!(account, domain, %mode, abandon, "asked for a domain's mode");
-            shown(node, account, domain)
+            let owner = AccountId((*account).to_owned());
+            let mode = node.mode_after_change(&owner, domain).await;
+            shown(account, domain, mode)
         }
         _ => Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),
     }
@@ -63,8 +68,11 @@ fn read(body: &Bytes) -> Result<(Mode, bool), Failure> {
     Ok((mode, abandon))
 }
 
-fn shown(node: &Node, account: &str, domain: &str) -> Result<Value, Failure> {
-    let mode = node.mode(&AccountId(account.to_owned()), domain);
+fn shown(
+    account: &str,
+    domain: &str,
+    mode: Result<Option<DomainMode>, Refusal>,
+) -> Result<Value, Failure> {
     let Some(mode) = mode.map_err(|refusal| failure(&refusal))? else {
         let reason = format!("account {account} has no domain {domain}");
         return Err((StatusCode::NOT_FOUND, reason));
