@@ -449,11 +449,11 @@ impl ChainThread {
             Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
             Reply::Lost(ref name) => {
                 let work = self.desk.take(token);
-                self.tell(work, reply, Showing::Answered(Err(lost(name))));
+                self.tell(work, reply, Showing::failed(lost(name)));
             }
             Reply::Forgotten => {
                 let work = self.desk.take(token);
-                self.tell(work, reply, Showing::Answered(Err(forgotten())));
+                self.tell(work, reply, Showing::failed(forgotten()));
             }
         }
     }

@@ -347,7 +347,7 @@ impl ChainThread {
             } => self.tentative(account, request),
             _ => return work.refuse(Refusal::NotServing),
         };
-        let showing = showing.unwrap_or_else(|error| Showing::Answered(Err(error.into())));
+        let showing = showing.unwrap_or_else(Showing::failed);
         self.tell(work, reply, showing);
     }
 

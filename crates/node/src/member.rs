@@ -407,7 +407,7 @@ impl Member {
     ) -> Result<(Answered, Receipt), Error> {
         let asked = (request, demand);
         match showing {
-            Showing::Answered(answered) => Ok((answered?, Receipt::default())),
+            Showing::Answered(answered) => *answered,
             Showing::Snapshot(snapshot) => {
                 let answered = self.answer(&*snapshot, account, request, demand)?;
                 Ok((answered, Receipt::default()))

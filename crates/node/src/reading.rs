@@ -2,12 +2,13 @@
 
 use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
 use fader_services::catalog::{self, AccountId};
-use fader_services::simpledb::Request;
+use fader_services::level::{Demand, Receipt};
+use fader_services::simpledb::{Answered, Error, Request};
 use fader_services::{KeyBuilder, Table, ViewError, item_key};
 
 use crate::chain_thread::ChainThread;
 use crate::desk::reads_keys;
-use crate::showing::Showing;
+use crate::showing::{Item, Showing};
 use crate::work::Work;
 
 impl ChainThread {
@@ -35,7 +36,7 @@ impl ChainThread {
     ) {
         let (scope, session) = match asked {
             Ok(asked) => asked,
-            Err(error) => return work.show(Showing::Answered(Err(error.into())), None),
+            Err(error) => return work.show(Showing::failed(error), None),
         };
         let token = self.desk.put(work);
         self.step(Input::Read {
@@ -77,8 +78,23 @@ impl ChainThread {
     pub(super) fn tell(&self, work: Box<Work>, reply: &Reply, showing: Showing) {
         match self.follow(&work, reply) {
             Ok(followed) => work.show(showing, followed),
-            Err(error) => work.show(Showing::Answered(Err(error.into())), None),
+            Err(error) => work.show(Showing::failed(error), None),
         }
+    }
+
+    /// The answer at a commit id that is in the log and not applied yet, with what is told of it.
+    fn answer_at(
+        &self,
+        at: EntryId,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        let view = self.replica.view_at(at, &**self.desk.snapshot());
+        let answered = self.desk.answer(&*view, account, request, demand)?;
+        let item = Item::committed(&*view, account, request, demand)?;
+        let receipt = item.map(|item| item.receipt(request));
+        Ok((answered, receipt.unwrap_or_default()))
     }
 
     /// Answers a read with the state at the commit id `at`.
@@ -91,8 +107,7 @@ impl ChainThread {
                 demand,
                 ..
             } if self.desk.applied() < at => {
-                let view = self.replica.view_at(at, &**self.desk.snapshot());
-                Showing::Answered(self.desk.answer(&*view, account, request, demand))
+                Showing::Answered(Box::new(self.answer_at(at, account, request, demand)))
             }
             _ => Showing::Snapshot(self.desk.snapshot().clone()),
         };

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{Level, Operation, Register, View};
-use fader_services::catalog::{self, AccountId};
+use fader_services::catalog::AccountId;
 use fader_services::level::{self, Demand, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
 use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
 use tokio::sync::oneshot;
 
 use crate::chain_thread::Job;
-use crate::desk::reads_keys;
+use crate::desk::{domain_of, reads_keys};
 use crate::engine::Snapshot;
 use crate::following::{Followed, Following};
 use crate::member::Member;
@@ -37,8 +37,8 @@ pub(crate) enum Showing {
     Tentative(Snapshot, Box<Tentative>),
     /// One item.
     Item(Snapshot, Box<Item>),
-    /// The answer: the state was no engine's.
-    Answered(Result<Answered, Error>),
+    /// The answer, with what is told of it: the state was no engine's.
+    Answered(Box<Result<(Answered, Receipt), Error>>),
 }
 
 /// What members show of one item.
@@ -50,6 +50,28 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// What is committed of the item whose place a request asked to be told, if it did and the
+    /// domain is there.
+    pub(crate) fn committed(
+        view: &dyn View,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<Option<Item>, ViewError> {
+        let Request::GetAttributes { item, .. } = request else {
+            return Ok(None);
+        };
+        if demand.level == level::Level::Default {
+            return Ok(None);
+        }
+        let Some(entry) = domain_of(view, account, request, demand)? else {
+            return Ok(None);
+        };
+        let committed = register(view, &item_key(entry.collection, item.as_bytes()))?;
+        let shown = committed.clone();
+        Ok(Some(Item { committed, shown }))
+    }
+
     /// What is told of an answer about it.
     pub(crate) fn receipt(&self, request: &Request) -> Receipt {
         let stamp = self.shown.newest();
@@ -64,22 +86,9 @@ impl Item {
 }
 
 impl Showing {
-    /// What a read is answered from that asked to be told its place: of one item, as an item.
-    pub(crate) fn committed(
-        snapshot: Snapshot,
-        account: &AccountId,
-        request: &Request,
-    ) -> Result<Showing, ViewError> {
-        let Request::GetAttributes { domain, item, .. } = request else {
-            return Ok(Showing::Snapshot(snapshot));
-        };
-        let Some(entry) = catalog::domain(&*snapshot, account, domain)? else {
-            return Ok(Showing::Snapshot(snapshot));
-        };
-        let committed = register(&*snapshot, &item_key(entry.collection, item.as_bytes()))?;
-        let shown = committed.clone();
-        let item = Item { committed, shown };
-        Ok(Showing::Item(snapshot, Box::new(item)))
+    /// Nothing can be shown: the answer says why.
+    pub(crate) fn failed(error: impl Into<Error>) -> Showing {
+        Showing::Answered(Box::new(Err(error.into())))
     }
 
     /// What an eventual read of one member is answered from: `operations` gives those that are not
@@ -152,8 +161,11 @@ pub(crate) async fn answer(
     demand: &Demand,
 ) -> Result<(Answered, Receipt), Error> {
     let showing = match showing {
-        Showing::Snapshot(snapshot) if demand.level != level::Level::Default => {
-            Showing::committed(snapshot, account, request)?
+        Showing::Snapshot(snapshot) => {
+            match Item::committed(&*snapshot, account, request, demand)? {
+                Some(item) => Showing::Item(snapshot, Box::new(item)),
+                None => Showing::Snapshot(snapshot),
+            }
         }
         other => other,
     };
