@@ -73,10 +73,9 @@ def elasticmq(folder):
 
 @contextlib.contextmanager
 def moto(folder):
-    """A running moto_server; its address."""
+    """A running moto_server, asked one thing at a time; its address."""
     port = free_port()
-    program = pathlib.Path(sys.executable).with_name("moto_server")
-    command = [program, "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, HERE / "one_at_a_time.py", str(port)]
     with running("moto_server", command, folder / "moto.log", port) as url:
         yield url
 
