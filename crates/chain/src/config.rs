@@ -8,6 +8,7 @@
 //! Deliberately absent: how configurations are agreed on; that is the coordinator's.
 
 use crate::stamp::EntryId;
+use crate::version::Version;
 
 /// A node of the cluster: a number given once per disk and never again (D16), so that it can be
 /// part of a stamp.
@@ -118,6 +119,8 @@ pub struct Configuration {
     pub floor: EntryId,
     /// Whether, and when, acknowledged writes may have been lost (AL-4).
     pub lossy: Lossy,
+    /// What its members may write, in this epoch.
+    pub version: Version,
 }
 
 impl Configuration {

@@ -16,6 +16,7 @@
 //! - K5 whoever had a seat is serving or away (MD-4).
 //! - K7 who was found to differ is away, and to be filled, until it serves again (DG-3).
 //! - K8 where an operator gives K2 up, the configuration counts it ([`restore`], AL-4).
+//! - K9 the version is the cluster's, as far as the controller knows it, and never falls.
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, who is slow.
 
@@ -25,6 +26,7 @@ use crate::config::{Away, Configuration, DiskId, Lossy, NodeId, Role, Seat, Wiri
 use crate::guard::{Guard, Guards};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
+use crate::version::Version;
 
 /// What a controller knows besides the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Facts {
     pub shift: Option<Shift>,
     /// Whether it is time to raise the floor.
     pub raise_floor: bool,
+    /// The cluster's version. Whoever has a session speaks it.
+    pub version: Version,
 }
 
 /// A change of places among members that live (RM-3, SL-1).
@@ -139,7 +143,7 @@ impl Reports {
 }
 
 /// The first configuration of a chain: `members`, not none, all with empty disks.
-pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
+pub fn first(members: &[Identity], wiring: Wiring, version: Version) -> Configuration {
     assert!(!members.is_empty(), "C2: some member serves");
     let seats = members.iter().map(|member| seat(*member, Role::Serving));
     Configuration {
@@ -153,6 +157,7 @@ pub fn first(members: &[Identity], wiring: Wiring) -> Configuration {
         away: Vec::new(),
         floor: EntryId::ZERO,
         lossy: Lossy::default(),
+        version,
     }
 }
 
@@ -189,6 +194,7 @@ pub fn next_guarded(
     }
     join(&mut draft, current, facts);
     draft.wiring = facts.wiring;
+    draft.version = draft.version.max(facts.version);
     if facts.raise_floor {
         raise_floor(&mut draft, current, facts);
     }

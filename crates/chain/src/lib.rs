@@ -23,6 +23,7 @@ mod results;
 mod runs;
 mod session;
 mod stamp;
+mod version;
 mod view;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
@@ -48,4 +49,5 @@ pub use replica::{
 };
 pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};
+pub use version::Version;
 pub use view::{Direction, Layered, Mutations, Scan, View, ViewError};

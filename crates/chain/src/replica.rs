@@ -40,6 +40,7 @@ use crate::log::Log;
 use crate::message::{Envelope, Message};
 use crate::record::{Lsn, Record};
 use crate::stamp::EntryId;
+use crate::version::Version;
 use crate::view::{View, ViewError};
 
 use collect::Collect;
@@ -169,6 +170,13 @@ impl Replica {
         self.configuration
             .as_ref()
             .map_or(0, |adopted| adopted.epoch)
+    }
+
+    /// Which formats this member may write, to its log and to others: those of the cluster's
+    /// version in its epoch.
+    pub fn version(&self) -> Version {
+        let adopted = self.configuration.as_ref();
+        adopted.map_or(Version::OLDEST, |adopted| adopted.version)
     }
 
     /// The greatest id known committed.

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::peer::ClusterKey;
-use fader_node::{ChainId, Configuration, Plan, Role, Wiring, Wish, new_cluster, places};
+use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster, places};
 
-use crate::config::membership::{ROOT, zookeeper};
+use crate::config::membership::{ROOT, spoken, zookeeper};
 use crate::dev::WiringName;
 use crate::output;
 
@@ -90,6 +90,10 @@ pub(crate) struct InitOptions {
     /// How writes travel: from the head to each member, or from member to member.
     #[arg(long, value_name = "HOW", default_value = "star")]
     wiring: WiringName,
+
+    /// The version that every member must speak, to begin with. [default: this binary's]
+    #[arg(long, value_name = "VERSION", value_parser = spoken)]
+    version: Option<Version>,
 }
 
 /// Which cluster.
@@ -140,6 +144,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         false => (ClusterKey::create(&options.cluster_key)?, true),
     };
     let plan = Plan {
+        version: options.version.unwrap_or(Version::NEWEST),
         wish: Wish {
             copies: usize::from(options.copies),
             head_zone: options.head_zone.clone(),
@@ -180,7 +185,8 @@ fn table(standing: &Standing) -> String {
     let cluster = &standing.cluster;
     let newest = standing.configurations.get(&ChainId::SYSTEM);
     let epoch = newest.map_or(0, |newest| newest.epoch);
-    let mut text = format!("epoch {epoch}, lease {:?}\n", cluster.session);
+    let (version, lease) = (cluster.version, cluster.session);
+    let mut text = format!("epoch {epoch}, lease {lease:?}, version {version}\n");
     for name in &cluster.members {
         let role = role(standing, ChainId::SYSTEM, name);
         let mut lives = standing.present.iter().rev();

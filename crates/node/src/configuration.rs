@@ -1,14 +1,16 @@
 //! The bytes of a configuration, as the log and the coordinator keep it.
 //!
 //! ```text
-//! configuration := 4  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
-//!                  lossy
+//! configuration := 5  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
+//!                  lossy  version
 //! seat          := node  incarnation:u128be  disk:u128be  role:u8
 //! away          := node  incarnation:u128be  disk:u128be  left  must_fill:u8
 //! lossy         := count  epoch
 //! ```
 //!
 //! Numbers without a size are varints. Older formats are read:
+//! - 4 has no version, which is 2, and is what is written then: processes that speak no other
+//!   version can read no other format.
 //! - 3 has no `lossy`.
 //! - 2 has no `must_fill`; at first it had no incarnation of who is away either, and whoever reads
 //!   it tells the two apart by where the bytes end. Without an incarnation no life is named.
@@ -17,10 +19,11 @@
 use bytes::Bytes;
 use fader_chain::{
     Away, Configuration, DecodeError, DiskId, EntryId, Incarnation, Lossy, NodeId, Reader, Role,
-    Seat, Wiring, put_varint,
+    Seat, Version, Wiring, put_varint,
 };
 
-const FORMAT: u8 = 4;
+const FORMAT: u8 = 5;
+const FORMAT_WITH_VERSION: u8 = 5;
 const FORMAT_WITH_LOSSY: u8 = 4;
 const FORMAT_WITH_FILL: u8 = 3;
 const FORMAT_WITH_AWAY: u8 = 2;
@@ -34,7 +37,11 @@ struct Layout {
 
 /// Appends the encoding of a configuration.
 pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
-    out.push(FORMAT);
+    let has_version = Version::OLDEST < configuration.version;
+    out.push(match has_version {
+        true => FORMAT,
+        false => FORMAT_WITH_LOSSY,
+    });
     put_varint(out, configuration.epoch);
     out.push(match configuration.wiring {
         Wiring::Star => 0,
@@ -67,6 +74,9 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
     }
     put_varint(out, configuration.lossy.count);
     put_varint(out, configuration.lossy.epoch);
+    if has_version {
+        put_varint(out, u64::from(configuration.version.0));
+    }
 }
 
 /// Reads what `encode` wrote, to the last byte.
@@ -123,6 +133,10 @@ fn decode_as(layout: Layout, bytes: Bytes) -> Result<Configuration, DecodeError>
         },
         false => Lossy::default(),
     };
+    let version = match FORMAT_WITH_VERSION <= layout.format {
+        true => Version(reader.varint_u32()?),
+        false => Version::OLDEST,
+    };
     reader.end()?;
     if seats.is_empty() {
         return Err(DecodeError::new("a configuration's seats"));
@@ -135,6 +149,7 @@ fn decode_as(layout: Layout, bytes: Bytes) -> Result<Configuration, DecodeError>
         away,
         floor,
         lossy,
+        version,
     })
 }
 

@@ -42,7 +42,7 @@ pub use cluster::{
 };
 pub use fader_chain::controller::is_of;
 pub use fader_chain::placement::{Places, Wish};
-pub use fader_chain::{ChainId, Configuration, Role, Wiring};
+pub use fader_chain::{ChainId, Configuration, Role, Version, Wiring};
 pub use node::Node;
 pub use peer::PeerCounters;
 pub use seal::{OpenKey, Secret};

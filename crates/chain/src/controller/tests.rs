@@ -33,6 +33,7 @@ fn chain(epoch: u64, seats: &str) -> Configuration {
         seats,
         floor: EntryId::ZERO,
         lossy: crate::config::Lossy::default(),
+        version: Version::OLDEST,
     }
 }
 
@@ -47,6 +48,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
         wiring: Wiring::Star,
         shift: None,
         raise_floor: false,
+        version: Version::OLDEST,
     }
 }
 

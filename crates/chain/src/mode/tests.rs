@@ -89,6 +89,7 @@ fn it_waits_for_who_may_have_taken_operations() {
         away: vec![away(1, 4), away(2, 5), away(3, 6)],
         floor: EntryId::ZERO,
         lossy: crate::config::Lossy::default(),
+        version: crate::version::Version::NEWEST,
     };
     let mut closing = Standing {
         mode: Mode::Closing,

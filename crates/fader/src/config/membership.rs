@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use fader_node::Secret;
+use anyhow::{Context, Error, Result, bail};
 use fader_node::coordinator::ZooKeeperSettings;
+use fader_node::{Secret, Version};
 
 use super::{Choice, Setting, Values, is_world_readable};
 
@@ -25,6 +25,7 @@ pub(crate) struct Membership {
     pub(crate) zookeeper_path: Setting<String>,
     pub(crate) zookeeper_credentials: Setting<Option<PathBuf>>,
     pub(crate) cluster_key: Setting<Option<PathBuf>>,
+    pub(crate) speaks: Setting<u32>,
 }
 
 /// The same, where it is said.
@@ -33,6 +34,7 @@ pub(crate) struct Member {
     pub(crate) peer_listen: SocketAddr,
     pub(crate) zookeeper: ZooKeeperSettings,
     pub(crate) key: PathBuf,
+    pub(crate) speaks: Version,
 }
 
 impl Membership {
@@ -77,6 +79,7 @@ impl Membership {
                 given.cluster_key.as_ref(),
                 filed.cluster_key.as_ref(),
             ),
+            speaks: choice.pick("speaks", given.speaks, filed.speaks, Version::NEWEST.0),
         }
     }
 
@@ -115,11 +118,12 @@ impl Membership {
                 self.zookeeper_credentials.value.as_deref(),
             )?,
             key: key.clone(),
+            speaks: spoken(&self.speaks.value.to_string()).map_err(Error::msg)?,
         }))
     }
 
     /// Every setting with its value.
-    pub(super) fn rows(&self) -> [(&'static str, String, &super::Origin); 6] {
+    pub(super) fn rows(&self) -> [(&'static str, String, &super::Origin); 7] {
         fn text<T: ToString>(value: Option<&T>) -> String {
             value.map_or("-".to_owned(), T::to_string)
         }
@@ -151,6 +155,7 @@ impl Membership {
                 path(&self.cluster_key.value),
                 &self.cluster_key.origin,
             ),
+            ("speaks", self.speaks.value.to_string(), &self.speaks.origin),
         ]
     }
 }
@@ -181,6 +186,18 @@ pub(crate) fn zookeeper(
         root: root.to_owned(),
         credentials: credentials.map(read_credentials).transpose()?,
     })
+}
+
+/// A version that this binary speaks.
+///
+/// # Errors
+/// Which those are.
+pub(crate) fn spoken(text: &str) -> Result<Version, String> {
+    let (min, max) = (Version::OLDEST, Version::NEWEST);
+    let version = text.parse().map(Version).ok();
+    version
+        .filter(|version| (min..=max).contains(version))
+        .ok_or_else(|| format!("this binary speaks versions {min} to {max}"))
 }
 
 fn read_credentials(path: &Path) -> Result<Secret> {

@@ -145,6 +145,11 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_CLUSTER_KEY", value_name = "FILE")]
     cluster_key: Option<PathBuf>,
 
+    /// The greatest version of the cluster that this member speaks: with one that is older than it
+    /// could, the cluster's does not rise, and members can go back to that. [default: 3]
+    #[arg(long, env = "FADER_SPEAKS", value_name = "VERSION")]
+    speaks: Option<u32>,
+
     #[arg(skip)]
     root: RootValues,
 

@@ -24,6 +24,7 @@ pub(super) fn opener(
             peer_listen: member.peer_listen,
             key,
             zookeeper: member.zookeeper,
+            speaks: member.speaks,
             member: settings,
         };
         Node::join(settings, runtime, |chain, event| match chain {

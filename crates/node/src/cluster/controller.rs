@@ -119,12 +119,16 @@ fn control(cluster: &Cluster, raised: &mut Instant) {
         wiring: cluster.settings.wiring,
         shift: None,
         raise_floor: FLOOR <= raised.elapsed(),
+        version: coordinator.version(),
     };
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),
         None => {
             let members = cluster.first_members(&facts.sessions);
-            (0, members.map(|members| first(&members, facts.wiring)))
+            (
+                0,
+                members.map(|members| first(&members, facts.wiring, facts.version)),
+            )
         }
     };
     if facts.raise_floor {

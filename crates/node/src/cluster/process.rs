@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fader_chain::placement::{Places, Wish, place};
-use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Wiring};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Version, Wiring};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -56,6 +56,9 @@ pub struct ProcessSettings {
     pub key: ClusterKey,
     /// Where the cluster is kept.
     pub zookeeper: ZooKeeperSettings,
+    /// The greatest version of the cluster that it speaks: less than it could, to be able to go
+    /// back to an older one.
+    pub speaks: Version,
     /// The numbers of each member; the cache is that of all.
     pub member: Settings,
 }
@@ -63,6 +66,8 @@ pub struct ProcessSettings {
 /// What a cluster is to be made of.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The version that its processes must speak.
+    pub version: Version,
     /// The names of its nodes, each with its zone.
     pub nodes: Vec<(String, String)>,
     /// How many chains it is to have beside the system chain.
@@ -83,6 +88,7 @@ pub fn new_cluster(key: &ClusterKey, plan: Plan) -> std::io::Result<ClusterRecor
     let Incarnation(id) = random_incarnation().map_err(std::io::Error::other)?;
     let (members, zones) = plan.nodes.into_iter().unzip();
     Ok(ClusterRecord {
+        version: plan.version,
         id,
         session: plan.session,
         wiring: plan.wiring,
@@ -129,6 +135,12 @@ impl Home {
 
     /// Hears who is there, and where.
     pub(super) fn look(&self) {
+        match self.coordinator.raise_version() {
+            Ok(Some(version)) => tracing::info!(%version, "all processes speak a newer version"),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "the version was perhaps not raised"),
+        }
+        self.peers.speak(self.coordinator.version());
         let present = self.coordinator.present();
         let mut names = self.names.lock();
         let mut homes = BTreeMap::new();
@@ -242,7 +254,12 @@ pub(crate) fn join(
     let address = listener.local_addr().map_err(listening)?;
     let coordinator = patiently(|| {
         let address = address.to_string();
-        ZooKeeperCoordinator::join(&settings.zookeeper, &settings.name, &address)
+        ZooKeeperCoordinator::join(
+            &settings.zookeeper,
+            &settings.name,
+            &address,
+            settings.speaks,
+        )
     })?;
     let coordinator = Arc::new(coordinator);
     let cluster = coordinator.cluster().clone();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fader_chain::{
-    Away, Configuration, DiskId, EntryId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
+    Away, Configuration, DiskId, EntryId, Incarnation, Lossy, NodeId, Role, Seat, Version, Wiring,
     put_varint,
 };
 
@@ -36,6 +36,7 @@ fn it_comes_back_and_nothing_shorter_does() {
             count: 2,
             epoch: 290,
         },
+        version: Version::NEWEST,
     };
     let mut bytes = Vec::new();
     encode(&configuration, &mut bytes);
@@ -55,6 +56,7 @@ fn with_away(away: Vec<Away>) -> Configuration {
         away,
         floor: EntryId::new(2, 9),
         lossy: Lossy::default(),
+        version: Version::OLDEST,
     }
 }
 
@@ -109,4 +111,17 @@ fn one_of_the_third_format_has_lost_nothing() {
     bytes.truncate(bytes.len() - 2);
     bytes[0] = 3;
     assert_eq!(decode(Bytes::from(bytes)), Ok(with_away(Vec::new())));
+}
+
+#[test]
+fn what_is_written_in_version_2_is_what_was_written_before_there_were_others() {
+    let old = with_away(Vec::new());
+    let mut bytes = Vec::new();
+    encode(&old, &mut bytes);
+    assert_eq!((bytes[0], bytes.len()), (4, 61));
+    let mut newer = Vec::new();
+    let version = Version(3);
+    encode(&Configuration { version, ..old }, &mut newer);
+    assert_eq!((newer[0], newer.pop()), (5, Some(3)));
+    assert_eq!(newer[1..], bytes[1..]);
 }

@@ -21,8 +21,8 @@ use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use fader_chain::controller::Reports;
 use fader_chain::{
-    Configuration, DecodeError, DiskId, Identity, Incarnation, NodeId, Reader, Report, put_bytes,
-    put_varint,
+    Configuration, DecodeError, DiskId, Identity, Incarnation, NodeId, Reader, Report, Version,
+    put_bytes, put_varint,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -149,6 +149,11 @@ impl State {
 impl Coordinator for LocalCoordinator {
     fn session(&self) -> Duration {
         self.session
+    }
+
+    /// All members are in this process.
+    fn version(&self) -> Version {
+        Version::NEWEST
     }
 
     fn open(

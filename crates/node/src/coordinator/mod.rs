@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report};
+use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report, Version};
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
@@ -68,6 +68,9 @@ impl CoordinatorError {
 pub trait Coordinator: Send + Sync {
     /// S: how long after its last ping a session is over. The same for all members.
     fn session(&self) -> Duration;
+
+    /// The cluster's version: what may be written to disks, to the coordinator and to others.
+    fn version(&self) -> Version;
 
     /// Begins a session of a life on a disk that has adopted `epoch`. The node number is the disk's
     /// for ever; a new disk gets a new one (C2, C5).

@@ -244,6 +244,7 @@ fn others() -> Vec<Record> {
         away: Vec::new(),
         floor: EntryId::new(2, 2),
         lossy: fader_chain::Lossy::default(),
+        version: fader_chain::Version::OLDEST,
     };
     vec![
         Record::Epoch(Arc::new(configuration)),

@@ -34,9 +34,6 @@ const MESSAGE_MAX: usize = 512;
 /// How long a handshake may take altogether.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(2);
 
-/// The versions of what follows the handshake that this node knows. Version 1 had one chain.
-pub(super) const VERSIONS: Versions = Versions { min: 2, max: 2 };
-
 /// Versions of the protocol, both included. Of two ranges the greatest common one is spoken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Versions {

@@ -27,16 +27,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{ChainId, DiskId, Envelope, Identity, NodeId};
+use fader_chain::{ChainId, DiskId, Envelope, Identity, NodeId, Version};
 use fader_services::forward::{Asked, Told};
 use parking_lot::{Mutex, RwLock};
 
 use asks::Asks;
-use handshake::{Me, VERSIONS};
+use handshake::{Me, Versions};
 use incoming::Unknown;
 use outgoing::{Letter, Outgoing};
 use refusal::Complaints;
@@ -101,7 +101,10 @@ impl Reply {
 /// What all threads of the connections have.
 struct Common {
     key: ClusterKey,
-    me: Me,
+    cluster: u128,
+    identity: Identity,
+    /// The cluster's.
+    version: AtomicU32,
     inbox: Arc<dyn Inbox>,
     directory: RwLock<BTreeMap<NodeId, Peer>>,
     /// The nodes of members that have numbers of their own.
@@ -118,7 +121,14 @@ struct Common {
 
 impl Common {
     fn me(&self) -> Me {
-        self.me
+        Me {
+            versions: Versions {
+                min: Version::OLDEST.0.into(),
+                max: self.version.load(Ordering::Relaxed).into(),
+            },
+            cluster: self.cluster,
+            identity: self.identity,
+        }
     }
 
     fn is_closed(&self) -> bool {
@@ -159,14 +169,11 @@ impl Peers {
         key: ClusterKey,
         inbox: Arc<dyn Inbox>,
     ) -> io::Result<Arc<Peers>> {
-        let me = Me {
-            versions: VERSIONS,
-            cluster,
-            identity: me,
-        };
         let common = Arc::new(Common {
             key,
-            me,
+            cluster,
+            identity: me,
+            version: AtomicU32::new(Version::OLDEST.0),
             inbox,
             directory: RwLock::default(),
             homes: RwLock::default(),
@@ -195,7 +202,7 @@ impl Peers {
     /// # Errors
     /// [`io::Error`] when there is no thread for one of them; saying it again tries again.
     pub fn know(&self, mut nodes: BTreeMap<NodeId, Peer>) -> io::Result<()> {
-        nodes.remove(&self.common.me.identity.node);
+        nodes.remove(&self.common.identity.node);
         let mut outgoing = self.common.outgoing.write();
         let mut directory = self.common.directory.write();
         let is_left = |node: &NodeId, peer: Peer| nodes.get(node) != Some(&peer);
@@ -221,6 +228,12 @@ impl Peers {
             }
         }
         Ok(())
+    }
+
+    /// The cluster's version: new connections are of it, where the other side knows it too. Those
+    /// there are go on, for what a message is in it says itself.
+    pub fn speak(&self, version: Version) {
+        self.common.version.store(version.0, Ordering::Relaxed);
     }
 
     /// These members are on those nodes, from now on.

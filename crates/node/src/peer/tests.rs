@@ -87,13 +87,13 @@ fn node(number: u32, key: &ClusterKey) -> Node {
 
 impl Node {
     fn number(&self) -> NodeId {
-        self.peers.common.me.identity.node
+        self.peers.common.identity.node
     }
 
     fn peer(&self) -> Peer {
         Peer {
             address: self.peers.address().unwrap(),
-            disk: self.peers.common.me.identity.disk,
+            disk: self.peers.common.identity.disk,
         }
     }
 

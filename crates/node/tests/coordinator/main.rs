@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::{Facts, first, next};
-use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, Report, Wiring};
+use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, Report, Version, Wiring};
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use fader_node::disk::{Disk, SimulatedDisk};
 
@@ -56,7 +56,7 @@ fn eventually(coordinator: &dyn Coordinator, is_so: impl Fn() -> bool) {
 
 fn published(coordinator: &dyn Coordinator) -> (Configuration, Vec<Identity>) {
     let members: Vec<Identity> = (1..4).map(|disk| open(coordinator, disk)).collect();
-    let first = first(&members, Wiring::Star);
+    let first = first(&members, Wiring::Star, Version::OLDEST);
     assert!(coordinator.publish(0, first.clone()).unwrap());
     (first, members)
 }
@@ -180,6 +180,7 @@ fn a_controller_acts_on_what_it_is_told() {
             wiring: Wiring::Star,
             shift: None,
             raise_floor: false,
+            version: Version::OLDEST,
         };
         let second = next(&first, &facts).unwrap();
         assert!(coordinator.publish(first.epoch, second).unwrap(), "{name}");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use fader_chain::placement::Wish;
-use fader_chain::{ChainId, DiskId, Wiring};
+use fader_chain::{ChainId, DiskId, Version, Wiring};
 use fader_node::coordinator::{
     ChainCoordinator, ClusterRecord, ZooKeeperCoordinator, ZooKeeperSettings,
 };
@@ -77,6 +77,7 @@ pub(crate) fn place(server: SocketAddr) -> ZooKeeperSettings {
 
 pub(crate) fn record(session: Duration) -> ClusterRecord {
     ClusterRecord {
+        version: Version::OLDEST,
         id: 7,
         session,
         wiring: Wiring::Star,
@@ -105,8 +106,18 @@ pub(crate) fn cluster(
 
 /// What a node asks of the system chain, with a folder of its own.
 pub(crate) fn join(place: &ZooKeeperSettings, name: &str, address: &str) -> ChainCoordinator {
+    join_as(Version::NEWEST, place, name, address)
+}
+
+/// The same of a process that speaks no later version.
+pub(crate) fn join_as(
+    speaks: Version,
+    place: &ZooKeeperSettings,
+    name: &str,
+    address: &str,
+) -> ChainCoordinator {
     static FOLDER: AtomicU32 = AtomicU32::new(0);
-    let joined = ZooKeeperCoordinator::join(place, name, address).unwrap();
+    let joined = ZooKeeperCoordinator::join(place, name, address, speaks).unwrap();
     let folder = FOLDER.fetch_add(1, Ordering::Relaxed);
     joined.enter(DiskId(1 << 64 | u128::from(folder))).unwrap();
     Arc::new(joined).chain(ChainId::SYSTEM)

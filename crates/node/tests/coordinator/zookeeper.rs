@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::first;
-use fader_chain::{ChainId, DiskId, Identity, Incarnation, Report, Wiring};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, Report, Version, Wiring};
 use fader_node::Secret;
 use fader_node::coordinator::{
     ChainCoordinator, Coordinator, CoordinatorError, Pinged, ZooKeeperCoordinator,
     ZooKeeperSettings,
 };
 
-use crate::server::{Proxy, Server, Way, cluster, join, place, record, shared};
+use crate::server::{Proxy, Server, Way, cluster, join, join_as, place, record, shared};
 use crate::{LONG, eventually, open};
 
 /// Long enough that a busy machine pings in time.
@@ -44,7 +44,7 @@ fn a_restarted_server_ends_no_session() {
     let address = server.address;
     let (_, coordinator) = cluster(address, LONG);
     let member = open(&coordinator, 1);
-    let configuration = first(&[member], Wiring::Star);
+    let configuration = first(&[member], Wiring::Star, Version::OLDEST);
     assert_eq!(coordinator.publish(0, configuration.clone()), Ok(true));
     coordinator.report(member, Report::Adopted { epoch: 1 });
     eventually(&coordinator, || coordinator.sessions() == [member]);
@@ -140,14 +140,14 @@ fn whoever_was_away_takes_nobody_for_dead() {
 fn what_is_no_cluster_is_told() {
     let place = place(shared());
     let joining = |place: &ZooKeeperSettings, name| {
-        refusal(ZooKeeperCoordinator::join(place, name, "here:1").map(drop))
+        refusal(ZooKeeperCoordinator::join(place, name, "here:1", Version::NEWEST).map(drop))
     };
     assert!(joining(&place, "n1").contains("fader cluster init"));
     ZooKeeperCoordinator::create(&place, &record(LONG)).unwrap();
     let again = refusal(ZooKeeperCoordinator::create(&place, &record(LONG)));
     assert!(again.contains("already"), "{again}");
     assert!(joining(&place, "n3").contains("members, which are n1, n2"));
-    let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1");
+    let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1", Version::NEWEST);
     drop(joined.unwrap());
     let within = ZooKeeperSettings {
         root: format!("{}/disks", place.root),
@@ -168,7 +168,10 @@ fn a_folder_of_another_node_or_cluster_is_told() {
     let member = open(&n1, 1);
     let other = refusal(n2.open(DiskId(1), Incarnation(5), 0));
     assert!(other.contains("that of n1, not of n2"), "{other}");
-    assert_eq!(n1.publish(0, first(&[member], Wiring::Star)), Ok(true));
+    assert_eq!(
+        n1.publish(0, first(&[member], Wiring::Star, Version::OLDEST)),
+        Ok(true)
+    );
     let other = refusal(n2.open(DiskId(2), Incarnation(5), 1));
     assert!(other.contains("a folder of another cluster"), "{other}");
     let first = n1.all().chain(ChainId(1));
@@ -204,7 +207,10 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     eventually(&others, || others.reports().has_adopted(second.node, 1));
     assert!(!other.reports().has_adopted(second.node, 1));
     // Each chain has its configurations.
-    assert_eq!(data.publish(0, first(&[second], Wiring::Chain)), Ok(true));
+    assert_eq!(
+        data.publish(0, first(&[second], Wiring::Chain, Version::OLDEST)),
+        Ok(true)
+    );
     eventually(&others, || others.configuration().unwrap().is_some());
     assert_eq!(other.configuration(), Ok(None));
     // One life ends, and the other goes on.
@@ -232,6 +238,55 @@ fn z7_one_session_has_the_lives_of_all_chains() {
 }
 
 #[test]
+fn z9_the_version_rises_when_all_speak_more() {
+    let (place, n1) = cluster(shared(), LONG);
+    let raised = || n1.all().raise_version().unwrap();
+    open(&n1, 1);
+    eventually(&n1, || n1.sessions().len() == 1);
+    assert_eq!(raised(), None, "n2 is missing");
+    let old = join_as(Version::OLDEST, &place, "n2", "there:2");
+    let life = open(&old, 2);
+    eventually(&n1, || n1.sessions().len() == 2);
+    assert_eq!(raised(), None, "n2 speaks no more");
+    old.close(life);
+    eventually(&n1, || n1.sessions().len() == 1);
+    let new = join(&place, "n2", "there:2");
+    open(&new, 3);
+    eventually(&n1, || n1.sessions().len() == 2);
+    assert_eq!(n1.version(), Version::OLDEST);
+    assert_eq!(raised(), Some(Version::NEWEST));
+    assert_eq!(n1.version(), Version::NEWEST);
+    assert_eq!(raised(), None, "it is");
+    eventually(&new, || new.version() == Version::NEWEST);
+    // Of two that see it one raises it.
+    assert_eq!(new.all().raise_version().unwrap(), None);
+    assert_eq!(n1.sessions().len(), 2);
+}
+
+#[test]
+fn z9_who_does_not_speak_the_version_is_none() {
+    let (place, n1) = cluster(shared(), LONG);
+    let old = join_as(Version::OLDEST, &place, "n2", "there:2");
+    let new = join(&place, "n2", "there:2");
+    let (mine, its) = (open(&n1, 1), open(&new, 3));
+    eventually(&n1, || n1.sessions() == [mine, its]);
+    assert_eq!(n1.all().raise_version().unwrap(), Some(Version::NEWEST));
+    // It had begun before the version rose, and has its session now.
+    open(&old, 2);
+    eventually(&old, || !old.all().is_reachable());
+    let late = open(&new, 4);
+    eventually(&n1, || n1.sessions() == [mine, its, late]);
+    assert_eq!(n1.all().present().len(), 2);
+    assert_eq!(old.version(), Version::OLDEST);
+    let joined = ZooKeeperCoordinator::join(&place, "n2", "there:2", Version::OLDEST);
+    let why = refusal(joined.map(drop));
+    assert!(
+        why.contains("is of version 3, but this process speaks 2 at most"),
+        "{why}"
+    );
+}
+
+#[test]
 fn credentials_keep_others_out() {
     let place = ZooKeeperSettings {
         credentials: Some(Secret::new("fader:a secret".to_owned())),
@@ -245,6 +300,7 @@ fn credentials_keep_others_out() {
         credentials: None,
         ..place
     };
-    let kept_out = refusal(ZooKeeperCoordinator::join(&without, "n1", "here:1").map(drop));
+    let kept_out =
+        refusal(ZooKeeperCoordinator::join(&without, "n1", "here:1", Version::NEWEST).map(drop));
     assert!(kept_out.contains("credentials"), "{kept_out}");
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
 use fader_chain::{
-    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report,
+    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report, Version,
 };
 
 use super::actions::Action;
@@ -138,7 +138,11 @@ impl World {
             disk: DiskId(number as u128 + 1),
         };
         let members: Vec<Identity> = (0..scenario.members).map(identity).collect();
-        let configuration = Arc::new(controller::first(&members, scenario.wiring));
+        let configuration = Arc::new(controller::first(
+            &members,
+            scenario.wiring,
+            Version::NEWEST,
+        ));
         let coordinator = Coordinator {
             configuration: configuration.clone(),
             reports: Reports::default(),
@@ -380,6 +384,7 @@ impl World {
                 wiring: self.scene.scenario.wiring,
                 shift,
                 raise_floor: floor,
+                version: Version::NEWEST,
             };
             let next = controller::next(&newest.configuration, &facts);
             let next = next.map(|configuration| Coordinator {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
-use fader_chain::{Configuration, Guards, Identity, Incarnation, Report, Wiring};
+use fader_chain::{Configuration, Guards, Identity, Incarnation, Report, Version, Wiring};
 
 /// What a member says to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Coordinator {
             None => {
                 let members: Vec<Identity> = self.members().collect();
                 let all = members.len() == self.size;
-                all.then(|| controller::first(&members, self.wiring))?
+                all.then(|| controller::first(&members, self.wiring, Version::NEWEST))?
             }
             Some(current) => {
                 let next = controller::next_guarded(current, &self.facts(), &self.guards);
@@ -182,6 +182,7 @@ impl Coordinator {
             wiring: self.wiring,
             shift: self.shift,
             raise_floor: self.raises_floor,
+            version: Version::NEWEST,
         }
     }
 }

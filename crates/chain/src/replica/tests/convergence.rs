@@ -136,6 +136,7 @@ impl Run {
             seats,
             floor: EntryId::ZERO,
             lossy: Lossy::default(),
+            version: Version::NEWEST,
         });
         let hears = |node: &u32| hearers & (1 << (node - 1)) != 0;
         let hearers: Vec<u32> = (1..=MEMBERS).filter(hears).collect();

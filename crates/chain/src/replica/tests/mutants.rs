@@ -251,7 +251,11 @@ fn who_may_believe_to_serve_does_not_leave() {
         incarnation: Incarnation(1),
         disk: DiskId(u128::from(node)),
     };
-    let first = controller::first(&[1, 2, 3].map(member), Wiring::Star);
+    let first = controller::first(
+        &[1, 2, 3].map(member),
+        Wiring::Star,
+        crate::version::Version::NEWEST,
+    );
     let mut facts = controller::Facts {
         sessions: [1, 2, 3].map(member).to_vec(),
         reports: controller::Reports::default(),
@@ -259,6 +263,7 @@ fn who_may_believe_to_serve_does_not_leave() {
         wiring: Wiring::Star,
         shift: Some(controller::Shift::Demote(NodeId(3))),
         raise_floor: false,
+        version: crate::version::Version::NEWEST,
     };
     let second = controller::next(&first, &facts).unwrap();
     facts.shift = None;

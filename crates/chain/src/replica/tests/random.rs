@@ -91,7 +91,11 @@ impl World {
         cluster.tuning.digest_ms = 100;
         (1..=NODES).for_each(|node| cluster.start(node));
         let identities: Vec<_> = (1..=NODES).map(|node| cluster.identity(node)).collect();
-        let current = Arc::new(controller::first(&identities, wiring));
+        let current = Arc::new(controller::first(
+            &identities,
+            wiring,
+            crate::version::Version::NEWEST,
+        ));
         World {
             cluster,
             current,
@@ -243,6 +247,7 @@ impl World {
             wiring: self.wiring,
             shift,
             raise_floor: hearers & 16 != 0,
+            version: crate::version::Version::NEWEST,
         };
         if let Some(next) = controller::next(&self.current, &facts) {
             self.current = Arc::new(next);

@@ -225,6 +225,7 @@ impl Script {
             seats,
             floor: self.0.floor,
             lossy: self.0.lossy,
+            version: crate::version::Version::NEWEST,
         };
         let hearers: Vec<u32> = match options.to {
             Some(to) => to.split(',').map(str::parse).collect::<Result<_, _>>()?,

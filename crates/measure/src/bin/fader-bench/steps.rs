@@ -146,6 +146,7 @@ impl World {
             away: Vec::new(),
             floor: EntryId::ZERO,
             lossy: fader_chain::Lossy::default(),
+            version: fader_chain::Version::NEWEST,
         });
         let value = Bytes::from(vec![b'v'; VALUE_BYTES]);
         let member = |node| {

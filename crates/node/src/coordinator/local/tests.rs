@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::first;
-use fader_chain::{DiskId, Incarnation, Report, Wiring};
+use fader_chain::{DiskId, Incarnation, Report, Version, Wiring};
 
 use super::{FILE, LocalCoordinator};
 use crate::coordinator::{Coordinator, CoordinatorError};
@@ -34,7 +34,7 @@ fn what_was_said_is_there_after_a_power_cut() {
             let opened = coordinator.open(DiskId(disk), Incarnation(1), 0);
             opened.unwrap()
         });
-        let first = first(&members, Wiring::Star);
+        let first = first(&members, Wiring::Star, Version::OLDEST);
         assert_eq!(coordinator.publish(0, first.clone()), Ok(true));
         coordinator.report(members[1], Report::Adopted { epoch: 1 });
 
@@ -59,7 +59,7 @@ fn a_cut_at_any_operation_leaves_the_old_or_the_new() {
             let disk = new_disk();
             let coordinator = open(&disk).unwrap();
             let member = coordinator.open(DiskId(5), Incarnation(1), 0).unwrap();
-            let first = first(&[member], Wiring::Star);
+            let first = first(&[member], Wiring::Star, Version::OLDEST);
             disk.cut_power_at(disk.operations() + cut);
             let published = coordinator.publish(0, first);
             let after = open(&disk.crash(seed)).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Report};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Report, Version};
 
 use super::connection::{ANY, Changed};
 use super::record::{Content, LifeRecord};
@@ -35,7 +35,7 @@ impl ChainCoordinator {
     /// Calls `take` with each life of the chain.
     fn each_life(&self, mut take: impl FnMut(&LifeRecord)) {
         let view = self.all.shared.view();
-        let lives = view.sessions.iter().flat_map(|session| &session.lives);
+        let lives = view.sessions.iter().flat_map(|it| &it.record.lives);
         lives
             .filter(|life| life.chain == self.chain)
             .for_each(&mut take);
@@ -45,6 +45,10 @@ impl ChainCoordinator {
 impl Coordinator for ChainCoordinator {
     fn session(&self) -> Duration {
         self.all.shared.cluster.session
+    }
+
+    fn version(&self) -> Version {
+        self.all.version()
     }
 
     fn open(

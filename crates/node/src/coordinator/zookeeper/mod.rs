@@ -1,10 +1,10 @@
 //! A coordinator on ZooKeeper (docs/decisions/0007-zookeeper.md).
 //!
 //! ```text
-//! /fader                         what the cluster was made with
+//! /fader                         what the cluster was made with, and its version
 //! /fader/next                    the number that the next disk gets
 //! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted
-//! /fader/sessions/NODE-RUN       a process: who, where, its members' lives and what they report;
+//! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
 //! ```
@@ -19,6 +19,8 @@
 //! - Z2 a session's znode is removed by its own life, or at a version that was seen for S (C3).
 //! - Z3 a configuration is replaced on condition of the version at which it was read (C1).
 //! - Z4 a number is given away before it is used: none is given twice (C5).
+//! - Z9 the version rises when no process of the cluster is missing and all speak more; sessions of
+//!   processes that do not speak it are none.
 //! - Z5 sessions are read after the configuration: those of its members who live are among them.
 //!
 //! Deliberately absent: TLS to ZooKeeper.
@@ -35,7 +37,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, NodeId};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Version};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
@@ -45,7 +47,7 @@ use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
 use lives::Lives;
 use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
-use watcher::{Shared, Watcher};
+use watcher::{Session, Shared, Watcher, spoken, unspoken};
 
 pub use chain::ChainCoordinator;
 pub use record::ClusterRecord;
@@ -77,15 +79,19 @@ pub struct Present {
     pub address: String,
     /// The lives of its members, with their chains.
     pub members: Vec<(ChainId, Identity)>,
+    /// The greatest version that it speaks.
+    pub speaks: Version,
 }
 
 impl Present {
-    fn of(session: &SessionRecord) -> Self {
-        let members = session.lives.iter();
+    fn of(session: &Session) -> Self {
+        let Session { record, speaks } = session;
+        let members = record.lives.iter();
         Present {
-            identity: session.identity,
-            name: session.name.clone(),
-            address: session.address.clone(),
+            identity: record.identity,
+            name: record.name.clone(),
+            address: record.address.clone(),
+            speaks: *speaks,
             members: members.map(|life| (life.chain, life.identity)).collect(),
         }
     }
@@ -148,18 +154,24 @@ impl ZooKeeperCoordinator {
         )))
     }
 
-    /// Begins to watch the cluster, for a node with that name and address.
+    /// Begins to watch the cluster, for a node with that name and address, whose process speaks all
+    /// versions up to that.
     ///
     /// # Errors
-    /// [`CoordinatorError`]: `Refused` when there is no cluster, or the name is none of its.
+    /// [`CoordinatorError`]: `Refused` when there is no cluster, the name is none of its, or its
+    /// version is greater.
     pub fn join(
         settings: &ZooKeeperSettings,
         name: &str,
         address: &str,
+        speaks: Version,
     ) -> Result<Self, CoordinatorError> {
         let root = &settings.root;
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let cluster = cluster_at(root, &mut asker)?;
+        if speaks < cluster.version {
+            return Err(CoordinatorError::Refused(unspoken(cluster.version, speaks)));
+        }
         if !cluster.members.iter().any(|member| member == name) {
             return Err(CoordinatorError::Refused(format!(
                 "{name:?} is none of the cluster's members, which are {}",
@@ -172,7 +184,7 @@ impl ZooKeeperCoordinator {
         asker.create(&format!("{root}/next"), &NextNode(1).encode())?;
         let patience = PATIENCE.min(cluster.session / 2);
         let place = Arc::new(place(settings, patience));
-        let shared = Arc::new(Shared::new(root.clone(), cluster));
+        let shared = Arc::new(Shared::new(root.clone(), cluster, speaks));
         let watcher = Watcher::start(shared.clone(), Asker::new(place.clone()))
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
         Ok(ZooKeeperCoordinator {
@@ -217,7 +229,9 @@ impl ZooKeeperCoordinator {
             for name in asker.children(&folder, false)? {
                 let path = format!("{folder}/{name}");
                 if let Some(znode) = asker.get(&path, false)? {
-                    present.push(Present::of(&read(&path, &znode)?));
+                    let speaks = spoken(&name);
+                    let record = read(&path, &znode)?;
+                    present.push(Present::of(&Session { record, speaks }));
                 }
             }
         }
@@ -226,6 +240,47 @@ impl ZooKeeperCoordinator {
             configurations,
             present,
         })
+    }
+
+    /// The cluster's version: what may be written to disks, to the coordinator and to others.
+    pub fn version(&self) -> Version {
+        self.shared.view().cluster.version
+    }
+
+    /// Raises the cluster's version, if all processes that it is to have are there and speak more
+    /// (Z9). Says whether it did.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`].
+    pub fn raise_version(&self) -> Result<Option<Version>, CoordinatorError> {
+        let wanted = {
+            let view = self.shared.view();
+            let spoken = view.cluster.members.iter().map(|name| {
+                let of = view.sessions.iter().filter(|it| it.record.name == *name);
+                of.map(|it| it.speaks).min()
+            });
+            view.cluster.version.risen(spoken)
+        };
+        if wanted == self.version() {
+            return Ok(None);
+        }
+        let root = &self.shared.root;
+        let mut asker = self.asker.lock();
+        let znode = asker.get(root, false)?.ok_or_else(|| missing(root))?;
+        let known: ClusterRecord = read(root, &znode)?;
+        if wanted <= known.version {
+            return Ok(None);
+        }
+        let cluster = ClusterRecord {
+            version: wanted,
+            ..known
+        };
+        let changed = asker.set(root, &cluster.encode(), znode.version)?;
+        if changed != Changed::Done {
+            return Ok(None);
+        }
+        self.shared.on_changed(cluster);
+        Ok(Some(wanted))
     }
 
     /// Whether the coordinator answered when it was asked last.
@@ -483,6 +538,10 @@ fn cluster_at(root: &str, asker: &mut Asker) -> Result<ClusterRecord, Coordinato
             "there is no cluster at {root}: make one with `fader cluster init`"
         ))
     })?;
+    if let Some(version) = ClusterRecord::version_of(&record.data) {
+        let why = unspoken(version, Version::NEWEST);
+        return Err(CoordinatorError::Refused(why));
+    }
     read(root, &record)
 }
 

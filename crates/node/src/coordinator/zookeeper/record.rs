@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! znode    := "FDR" kind:u8 format:u8 body crc:u32         CRC-32C of all before it, big-endian
-//! cluster  := id:u128 session_ms wiring:u8 check:16 bytes count name*         kind C, format 2
-//!             count zone*  chains copies head:zone tail:zone
+//! cluster  := version id:u128 session_ms wiring:u8 check:16 bytes             kind C, format 3
+//!             count name*  count zone*  chains copies head:zone tail:zone
 //! disk     := node epoch name of                                              kind D, format 2
 //! number   := next                                                            kind N, format 1
 //! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Numbers without a size are varints; texts and the configuration have their length before them.
-//! An empty zone is none. `of` is 0 of a node's own disk, else a chain's number and one.
+//! A cluster of version 2 has format 2, without the version; every later format begins with it. An
+//! empty zone is none. `of` is 0 of a node's own disk, else a chain's number and one.
 //!
 //! Format 1 had one chain, of all members: a cluster ended with the names, a disk with the name, a
 //! session had the reports of its one life in place of lives.
@@ -28,7 +29,7 @@ use crc_fast::{CrcAlgorithm, checksum};
 use fader_chain::placement::{Site, Wish};
 use fader_chain::{
     ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Reader,
-    Report, Wiring, put_bytes, put_varint,
+    Report, Version, Wiring, put_bytes, put_varint,
 };
 
 use crate::configuration;
@@ -48,9 +49,11 @@ const CHAINS_MAX: u32 = 4096;
 /// Milliseconds that a session can be said to last.
 const SESSION_MS_MAX: u64 = 600_000;
 
-/// What a cluster was made with; it never changes.
+/// What a cluster was made with, and its version, which rises; nothing else changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
+    /// What its processes may write; each must speak it.
+    pub version: Version,
     /// Chosen at random.
     pub id: u128,
     /// S: how long a member that is not heard of counts as alive (FN-2). The same for all.
@@ -73,6 +76,15 @@ impl ClusterRecord {
     /// All chains, that of the system first.
     pub fn chains(&self) -> Vec<ChainId> {
         (0..=self.chains).map(ChainId).collect()
+    }
+
+    /// The version of a cluster of whose record no more can be read here than that.
+    pub(super) fn version_of(bytes: &[u8]) -> Option<Version> {
+        let (head, body) = bytes.split_first_chunk::<5>()?;
+        let is_ours = head.starts_with(MAGIC) && head[3] == Self::KIND && Self::FORMAT < head[4];
+        let mut reader = Reader::new(Bytes::copy_from_slice(body));
+        let version = reader.varint_u32().ok().filter(|_| is_ours)?;
+        Some(Version(version))
     }
 
     /// The nodes.
@@ -122,10 +134,15 @@ pub(super) struct LifeRecord {
 /// What can be in a znode.
 pub(super) trait Content: Sized {
     const KIND: u8;
-    /// The format that is written; older ones are read.
+    /// The greatest format; older ones are read.
     const FORMAT: u8 = 1;
     /// What it is, for messages.
     const WHAT: &'static str;
+
+    /// The format that this one is written in.
+    fn format(&self) -> u8 {
+        Self::FORMAT
+    }
 
     fn write(&self, out: &mut Vec<u8>);
 
@@ -134,7 +151,7 @@ pub(super) trait Content: Sized {
     /// The znode's bytes.
     fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&[Self::KIND, Self::FORMAT]);
+        out.extend_from_slice(&[Self::KIND, self.format()]);
         self.write(&mut out);
         let crc = checksum(CrcAlgorithm::Crc32Iscsi, &out) as u32;
         out.extend_from_slice(&crc.to_be_bytes());
@@ -177,10 +194,20 @@ pub(super) trait Content: Sized {
 
 impl Content for ClusterRecord {
     const KIND: u8 = b'C';
-    const FORMAT: u8 = 2;
+    const FORMAT: u8 = 3;
     const WHAT: &'static str = "record of a cluster";
 
+    fn format(&self) -> u8 {
+        match self.version.is_third() {
+            true => 3,
+            false => 2,
+        }
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
+        if self.version.is_third() {
+            put_varint(out, u64::from(self.version.0));
+        }
         out.extend_from_slice(&self.id.to_be_bytes());
         put_varint(out, self.session.as_millis() as u64);
         out.push(match self.wiring {
@@ -200,6 +227,10 @@ impl Content for ClusterRecord {
     }
 
     fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError> {
+        let version = match format {
+            1 | 2 => Version::OLDEST,
+            _ => Version(reader.varint_u32()?),
+        };
         let id = configuration::decode_u128(reader)?;
         let session_ms = reader.varint()?;
         if session_ms == 0 || SESSION_MS_MAX < session_ms {
@@ -229,6 +260,7 @@ impl Content for ClusterRecord {
             _ => (read_chains(reader)?, read_wish(reader)?),
         };
         Ok(ClusterRecord {
+            version,
             id,
             session: Duration::from_millis(session_ms),
             wiring,

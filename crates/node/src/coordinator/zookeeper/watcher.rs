@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{ChainId, Configuration, DiskId, Identity};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Version};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::connection::{Asker, Changed, Failure};
@@ -24,19 +24,33 @@ use super::record::{ClusterRecord, Content, SessionRecord};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What was read last.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Reading {
+    /// What the cluster was made with, and its version.
+    pub(super) cluster: Arc<ClusterRecord>,
     /// The configuration of each chain that has one.
     pub(super) configurations: BTreeMap<ChainId, Arc<Configuration>>,
-    pub(super) sessions: Vec<SessionRecord>,
+    /// Those that speak the cluster's version.
+    pub(super) sessions: Vec<Session>,
     /// Whether the servers can be asked.
     pub(super) is_current: bool,
+}
+
+/// A process that has a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    pub(super) record: SessionRecord,
+    /// The greatest version that it speaks.
+    pub(super) speaks: Version,
 }
 
 /// What the watcher and the coordinator's handle share.
 pub(super) struct Shared {
     pub(super) root: String,
+    /// What the cluster was when this process joined.
     pub(super) cluster: ClusterRecord,
+    /// The greatest version that this process speaks.
+    pub(super) speaks: Version,
     reading: RwLock<Arc<Reading>>,
     is_ending: AtomicBool,
     changes: Mutex<u64>,
@@ -44,11 +58,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(root: String, cluster: ClusterRecord) -> Self {
+    pub(super) fn new(root: String, cluster: ClusterRecord, speaks: Version) -> Self {
+        let reading = Reading {
+            cluster: Arc::new(cluster.clone()),
+            configurations: BTreeMap::new(),
+            sessions: Vec::new(),
+            is_current: false,
+        };
         Shared {
             root,
             cluster,
-            reading: RwLock::default(),
+            speaks,
+            reading: RwLock::new(Arc::new(reading)),
             is_ending: AtomicBool::new(false),
             changes: Mutex::new(0),
             changed: Condvar::new(),
@@ -69,8 +90,12 @@ impl Shared {
     }
 
     pub(super) fn session(&self, life: Identity) -> String {
-        let (node, incarnation) = (life.node.0, life.incarnation.0);
-        format!("{}/sessions/{node}-{incarnation:032x}", self.root)
+        format!("{}/sessions/{}", self.root, session_name(life, self.speaks))
+    }
+
+    /// We changed the record of the cluster.
+    pub(super) fn on_changed(&self, cluster: ClusterRecord) {
+        self.store(|reading| reading.cluster = Arc::new(cluster));
     }
 
     /// We published a configuration.
@@ -195,23 +220,40 @@ impl Watcher {
             // Others could not ping either, for all we know.
             self.seen.clear();
         }
+        let cluster = self.cluster()?;
         let mut news = Vec::new();
         for chain in self.shared.cluster.chains() {
             news.extend(self.news(chain)?);
         }
-        let sessions = self.sessions(session)?;
+        let mut sessions = self.sessions(session)?;
+        sessions.retain(|session| cluster.version <= session.speaks);
         self.read_at = Instant::now();
         let before = self.shared.view();
-        if !(before.is_current && news.is_empty() && before.sessions == sessions) {
+        let is_same = *before.cluster == cluster && before.sessions == sessions;
+        if !(before.is_current && news.is_empty() && is_same) {
             self.shared.store(|reading| {
                 for (chain, configuration) in news {
                     reading.take(chain, configuration);
                 }
+                reading.cluster = Arc::new(cluster);
                 reading.sessions = sessions;
                 reading.is_current = true;
             });
         }
         Ok(())
+    }
+
+    /// The record of the cluster, if this process speaks its version.
+    fn cluster(&mut self) -> Result<ClusterRecord, Trouble> {
+        let root = &self.shared.root;
+        let znode = self.asker.get(root, true)?;
+        let znode = znode.ok_or_else(|| Trouble::Content(format!("there is no znode {root}")))?;
+        let cluster: ClusterRecord = decode(root, &znode.data)?;
+        let speaks = self.shared.speaks;
+        match cluster.version <= speaks {
+            true => Ok(cluster),
+            false => Err(Trouble::Content(unspoken(cluster.version, speaks))),
+        }
     }
 
     /// The configuration of a chain, if it is newer than what is known.
@@ -234,7 +276,7 @@ impl Watcher {
     }
 
     /// The processes whose sessions are not over, in the order in which they began.
-    fn sessions(&mut self, session: Duration) -> Result<Vec<SessionRecord>, Trouble> {
+    fn sessions(&mut self, session: Duration) -> Result<Vec<Session>, Trouble> {
         let folder = format!("{}/sessions", self.shared.root);
         let mut names = self.asker.children(&folder, true)?;
         names.sort();
@@ -246,6 +288,7 @@ impl Watcher {
             let Some(znode) = self.asker.get(&path, false)? else {
                 continue;
             };
+            let speaks = spoken(&name);
             let seen = (znode.version, Instant::now());
             let since = self.seen.entry(name).or_insert(seen);
             if since.0 != znode.version {
@@ -257,11 +300,36 @@ impl Watcher {
             {
                 continue;
             }
-            sessions.push((znode.created, decode(&path, &znode.data)?));
+            let record = decode(&path, &znode.data)?;
+            sessions.push((znode.created, Session { record, speaks }));
         }
         sessions.sort_by_key(|(created, _)| *created);
         Ok(sessions.into_iter().map(|(_, session)| session).collect())
     }
+}
+
+/// The name of a session's znode. Processes of version 2 do not look into it, but do not pass over
+/// anything in what is written there: so it is the name that says what is spoken.
+pub(super) fn session_name(life: Identity, speaks: Version) -> String {
+    let (node, incarnation) = (life.node.0, life.incarnation.0);
+    match speaks {
+        Version::OLDEST => format!("{node}-{incarnation:032x}"),
+        _ => format!("{node}-{incarnation:032x}-{speaks}"),
+    }
+}
+
+/// The greatest version that the process with this session speaks.
+pub(super) fn spoken(name: &str) -> Version {
+    let number = name.split('-').nth(2).and_then(|it| it.parse().ok());
+    number.map_or(Version::OLDEST, Version)
+}
+
+/// Why a process cannot be in a cluster.
+pub(super) fn unspoken(version: Version, speaks: Version) -> String {
+    format!(
+        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
+         with a newer version of Fader"
+    )
 }
 
 fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, Trouble> {

@@ -14,7 +14,7 @@ fn identity(node: u32) -> Identity {
 
 fn me(node: u32) -> Me {
     Me {
-        versions: VERSIONS,
+        versions: Versions { min: 2, max: 2 },
         cluster: 5,
         identity: identity(node),
     }

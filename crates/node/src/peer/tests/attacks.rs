@@ -45,7 +45,7 @@ fn nowhere() -> Peer {
 
 fn me() -> Me {
     Me {
-        versions: VERSIONS,
+        versions: Versions { min: 2, max: 2 },
         cluster: CLUSTER,
         identity: identity(1),
     }

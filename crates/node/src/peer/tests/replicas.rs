@@ -113,6 +113,7 @@ impl Chain {
             away: Vec::new(),
             floor: EntryId::ZERO,
             lossy: fader_chain::Lossy::default(),
+            version: fader_chain::Version::NEWEST,
         });
         for replica in &self.replicas {
             let job = Job::Configuration(configuration.clone());

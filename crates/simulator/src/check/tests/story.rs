@@ -137,6 +137,7 @@ impl Story {
             away: Vec::new(),
             floor: self.floor,
             lossy: fader_chain::Lossy::default(),
+            version: fader_chain::Version::NEWEST,
         };
         self.fact(Fact::Published(Arc::new(configuration)));
     }

@@ -6,7 +6,7 @@ use expect_test::expect;
 use fader_chain::controller::first;
 use fader_chain::placement::Wish;
 use fader_chain::{
-    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Wiring,
+    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Version, Wiring,
 };
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ const MEMBER: Identity = Identity {
 
 fn cluster() -> ClusterRecord {
     ClusterRecord {
+        version: Version::OLDEST,
         id: 0x0506,
         session: Duration::from_secs(2),
         wiring: Wiring::Chain,
@@ -97,7 +98,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn each_kind_has_bytes_that_stay() {
-    let configuration = first(&[MEMBER], Wiring::Star);
+    let configuration = first(&[MEMBER], Wiring::Star, Version::OLDEST);
     let all = [
         cluster().encode(),
         disk().encode(),
@@ -180,6 +181,27 @@ fn what_an_older_version_wrote_is_read() {
     assert_eq!(SessionRecord::decode(&old), Ok(read));
 }
 
+/// Format 3 begins with the version, as all later ones will.
+#[test]
+fn the_record_of_a_cluster_says_its_version() {
+    let cluster = ClusterRecord {
+        version: Version(3),
+        ..cluster()
+    };
+    let mut bytes = cluster.encode();
+    let mut older = super::tests::cluster().encode();
+    assert_eq!((older[4], bytes[4], bytes[5]), (2, 3, 3));
+    assert_eq!(ClusterRecord::version_of(&bytes), None, "it can be read");
+    assert_eq!(ClusterRecord::decode(&bytes).as_ref(), Ok(&cluster));
+    older.truncate(older.len() - 4);
+    bytes.truncate(bytes.len() - 4);
+    assert_eq!(bytes[6..], older[5..]);
+    (bytes[4], bytes[5]) = (4, 17);
+    assert_eq!(ClusterRecord::version_of(&bytes), Some(Version(17)));
+    assert_eq!(ClusterRecord::version_of(&bytes[..5]), None);
+    assert_eq!(ClusterRecord::version_of(&disk().encode()), None);
+}
+
 #[test]
 fn what_is_something_else_is_told() {
     let why = |bytes: &[u8]| DiskRecord::decode(bytes).unwrap_err();
@@ -208,7 +230,7 @@ proptest! {
     fn any_bytes_are_read_or_refused(
         mut bytes in prop::collection::vec(any::<u8>(), 0..96),
         kind in prop::sample::select(vec![b'C', b'D', b'N', b'S', b'H']),
-        format in 1..3_u8,
+        format in 1..4_u8,
     ) {
         // With the checksum right, so that what is behind it is met too.
         let mut sealed = b"FDR".to_vec();
