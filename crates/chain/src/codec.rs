@@ -46,6 +46,11 @@ impl Reader {
         Reader { rest: bytes }
     }
 
+    /// The next byte, which stays the next.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
     /// One byte.
     ///
     /// # Errors

@@ -64,6 +64,8 @@ pub enum Guard {
     EventualDedupe,
     /// I12, D19: a name has a part.
     NamePart,
+    /// I12, XO-6: an eventual attempt under the name of another request is refused.
+    EventualDigest,
     /// I12, D17: a number below the window is refused.
     WindowRefuses,
     /// CO-2: a mini-transaction makes every register it writes dirty.

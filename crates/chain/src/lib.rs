@@ -40,7 +40,7 @@ pub use keys::{
 };
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
 pub use mode::{Mode, Standing, UnknownMode};
-pub use operation::{Operation, Outcome};
+pub use operation::{Digest, Operation, Outcome, Settlement};
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{

@@ -2,8 +2,13 @@
 //! settles it (docs/protocol/chain.md, section 10).
 //!
 //! ```text
-//! operation := name  stamp  accept:id  change     the change is a merge: the register, the ops
+//! operation  := name  stamp  accept:id  [digest]  change    a merge: the register, the ops
+//! settlement := [digest] outcome
+//! digest     := 128:u8  u128be
 //! ```
+//!
+//! A digest came with version 3 of a cluster: before, and where the client gave no name, there is
+//! none. Its mark is the tag of no change and of no outcome.
 
 use bytes::Bytes;
 
@@ -11,6 +16,37 @@ use crate::change::{Change, ElementOp, Marks};
 use crate::codec::{DecodeError, Reader};
 use crate::entry::RequestId;
 use crate::stamp::{EntryId, Stamp};
+
+/// What tells a request from another one under the same name (XO-6): a hash of all that it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub u128);
+
+/// What stands before a digest.
+const DIGEST_MARK: u8 = 128;
+
+impl Digest {
+    /// Whether they are known to be of two requests.
+    pub fn differ(one: Option<Digest>, other: Option<Digest>) -> bool {
+        matches!((one, other), (Some(one), Some(other)) if one != other)
+    }
+
+    fn encode(digest: Option<Digest>, out: &mut Vec<u8>) {
+        if let Some(Digest(digest)) = digest {
+            out.push(DIGEST_MARK);
+            out.extend_from_slice(&digest.to_be_bytes());
+        }
+    }
+
+    fn decode(reader: &mut Reader) -> Result<Option<Digest>, DecodeError> {
+        match reader.peek() {
+            Some(DIGEST_MARK) => {
+                reader.byte()?;
+                Ok(Some(Digest(reader.u128()?)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
 
 /// One eventual write of one register.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +58,8 @@ pub struct Operation {
     /// The last entry in the log of the member that accepted it: for the filter of returning
     /// members (GC-5), and for whether its collection has closed since (MD-5).
     pub accept: EntryId,
+    /// The digest of the request that it is of, where the client named it.
+    pub digest: Option<Digest>,
     /// The register.
     pub key: Bytes,
     /// What it does, as far as no committed state covers it (PR-6).
@@ -34,6 +72,7 @@ impl Operation {
         self.name.encode(out);
         self.stamp.encode(out);
         self.accept.encode(out);
+        Digest::encode(self.digest, out);
         let merge = Change::Merge {
             key: self.key.clone(),
             ops: self.ops.clone(),
@@ -50,6 +89,7 @@ impl Operation {
         let name = RequestId::decode(reader)?;
         let stamp = Stamp::decode(reader)?;
         let accept = EntryId::decode(reader)?;
+        let digest = Digest::decode(reader)?;
         let Change::Merge { key, ops, .. } = Change::decode(reader)? else {
             return Err(DecodeError::new("an operation's change"));
         };
@@ -57,13 +97,59 @@ impl Operation {
             name,
             stamp,
             accept,
+            digest,
             key,
             ops,
         })
     }
 }
 
-/// How an operation was settled (docs/protocol/semantics.md, section 5): the result of its entry.
+/// What is kept of a settled operation under its name: the result of its entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Settlement {
+    /// The digest of the request that the operation was of, where it has one.
+    pub digest: Option<Digest>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Settlement {
+    /// The stored form.
+    pub fn encode(&self) -> Bytes {
+        let outcome = self.outcome.encode();
+        match self.digest {
+            None => outcome,
+            digest => {
+                let mut out = Vec::with_capacity(17 + outcome.len());
+                Digest::encode(digest, &mut out);
+                out.extend_from_slice(&outcome);
+                out.into()
+            }
+        }
+    }
+
+    /// Reads what `encode` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no settlement.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let digest = Digest::decode(&mut reader)?;
+        let outcome = Outcome::decode(reader.rest())?;
+        Ok(Settlement { digest, outcome })
+    }
+
+    /// How the operation of a request ended whose name this one is kept under: that of another
+    /// request under its name takes its place, and it will never be settled.
+    pub(crate) fn outcome_for(self, digest: Option<Digest>) -> Outcome {
+        match Digest::differ(digest, self.digest) {
+            true => Outcome::Superseded,
+            false => self.outcome,
+        }
+    }
+}
+
+/// How an operation was settled (docs/protocol/semantics.md, section 5).
 ///
 /// ```text
 /// outcome := 1 (applied) | 2 (superseded) | 3 (refused) reason | 4 (gone)

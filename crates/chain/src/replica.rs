@@ -267,17 +267,25 @@ impl Replica {
             Input::Write {
                 token,
                 request,
+                digest,
                 w,
                 sloppy,
                 session,
-            } => self.on_write(token, request, (w, sloppy), &session, &mut step)?,
+            } => {
+                let named = (request, digest);
+                self.on_write(token, named, (w, sloppy), &session, &mut step)?;
+            }
             Input::Read {
                 token,
                 scope,
                 level,
                 session,
             } => self.on_read(token, scope, level, session, &mut step)?,
-            Input::Outcome { token, names } => self.on_outcome(token, names, &mut step)?,
+            Input::Outcome {
+                token,
+                names,
+                digest,
+            } => self.on_outcome(token, names, digest, &mut step)?,
             Input::Abandon(token) => self.on_abandon(token),
             Input::Message(envelope) => self.on_envelope(envelope, &mut step)?,
             Input::Tick => self.on_tick(&mut step)?,

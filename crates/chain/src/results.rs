@@ -3,7 +3,7 @@
 //! A name's result is part of the state, put by the same entry that decided it:
 //!
 //! ```text
-//! result := epoch:varint index:varint kind:u8 (0 strong, 1 settlement) outcome
+//! result := epoch:varint index:varint kind:u8 (0 strong, 1 settlement) result
 //! client := greatest:varint        the greatest number seen of the client
 //! ```
 //!
@@ -18,7 +18,7 @@ use crate::change::Mutation;
 use crate::codec::{Reader, put_varint};
 use crate::entry::{Entry, RequestId};
 use crate::keys;
-use crate::operation::Outcome;
+use crate::operation::Settlement;
 use crate::stamp::EntryId;
 use crate::view::{Direction, View, ViewError};
 
@@ -43,8 +43,8 @@ pub(crate) enum Known {
     Settled {
         /// The entry.
         id: EntryId,
-        /// How.
-        outcome: Outcome,
+        /// How, and of which request.
+        settlement: Settlement,
     },
     /// Its number is below the client's window.
     TooOld,
@@ -54,8 +54,8 @@ pub(crate) enum Known {
 pub(crate) fn known(name: &RequestId, state: &dyn View) -> Result<Option<Known>, ViewError> {
     match result(name, state)? {
         Some((id, true, result)) => {
-            let outcome = Outcome::decode(result)?;
-            return Ok(Some(Known::Settled { id, outcome }));
+            let settlement = Settlement::decode(result)?;
+            return Ok(Some(Known::Settled { id, settlement }));
         }
         Some((id, false, result)) => return Ok(Some(Known::Decided { id, result })),
         None => {}

@@ -14,8 +14,8 @@
 
 use bytes::Bytes;
 use fader_chain::{
-    DecodeError, EntryId, Fate, Input, Outcome, Refusal, Reply, RequestId, Scope, Session, Shown,
-    Stamp, Token,
+    DecodeError, Digest, EntryId, Fate, Input, Outcome, Refusal, Reply, RequestId, Scope, Session,
+    Shown, Stamp, Token,
 };
 use fader_services::CollectionId;
 use fader_services::catalog::AccountId;
@@ -57,9 +57,9 @@ pub(crate) enum Ask {
     /// The same, when the one that it is about is.
     Gather(Option<RequestId>),
     /// That it be accepted, under its name, above what its session has seen, and held.
-    Hold(Option<RequestId>, Quorum, Session),
-    /// How these ended.
-    Outcome(Vec<RequestId>),
+    Hold(Option<(RequestId, Digest)>, Quorum, Session),
+    /// How these ended, which are of one request.
+    Outcome(Vec<RequestId>, Option<Digest>),
     /// That it be decided when nobody can hold eventual writes of this collection.
     Close(CollectionId),
 }
@@ -74,14 +74,19 @@ impl Ask {
                 barrier,
             },
             Ask::Gather(request) => Ask::Decide(request, Vec::new()).of(token),
-            Ask::Hold(request, Quorum { w, sloppy }, session) => Input::Write {
+            Ask::Hold(named, Quorum { w, sloppy }, session) => Input::Write {
                 token,
-                request,
+                request: named.map(|(name, _)| name),
+                digest: named.map(|(_, digest)| digest),
                 w,
                 sloppy,
                 session,
             },
-            Ask::Outcome(names) => Input::Outcome { token, names },
+            Ask::Outcome(names, digest) => Input::Outcome {
+                token,
+                names,
+                digest,
+            },
             Ask::Close(CollectionId(collection)) => Input::Close { token, collection },
         }
     }
@@ -134,14 +139,14 @@ impl Work {
                 ..
             } => {
                 let session = self.following().cloned().unwrap_or_default();
-                Ask::Hold(self.name(), *quorum, session)
+                Ask::Hold(self.named(), *quorum, session)
             }
             Work::SimpleDb {
                 stage: Stage::Held(_, held),
                 ..
             } => {
                 let names = held.writes.iter().map(|written| written.name);
-                Ask::Outcome(names.collect())
+                Ask::Outcome(names.collect(), self.named().map(|(_, digest)| digest))
             }
             Work::SimpleDb {
                 request, demand, ..

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, EntryId, Refusal, RequestId, Session};
+use fader_chain::{DecodeError, Digest, EntryId, Refusal, RequestId, Session};
 use fader_services::CollectionId;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Demand, Outcomes, Receipt};
@@ -115,6 +115,16 @@ impl Work {
     pub(crate) fn name(&self) -> Option<RequestId> {
         match self {
             Work::SimpleDb { demand, .. } => demand.request,
+            _ => None,
+        }
+    }
+
+    /// The same with the digest of what is asked under it (XO-6).
+    pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
+        match self {
+            Work::SimpleDb { demand, .. } => {
+                demand.request.map(|name| (name, Digest(demand.digest)))
+            }
             _ => None,
         }
     }

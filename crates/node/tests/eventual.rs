@@ -187,6 +187,35 @@ async fn a_name_is_settled_once() {
     node.close().await;
 }
 
+/// XO-6. A lone member keeps no digests: its folder may be opened by an older binary again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_of_one_eventual_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    let request = |digest| Demand {
+        digest,
+        ..named(1, eventual(1, 3))
+    };
+    write(&node, put("carts", "i", "1"), request(1))
+        .await
+        .unwrap();
+    // Held by all, whichever is asked, and from the second round on settled.
+    for _round in 0..3 {
+        for _member in 0..3 {
+            let taken = write(&node, put("carts", "i", "2"), request(2)).await;
+            assert_eq!(taken.unwrap_err().code, Code::InvalidParameterCombination);
+        }
+        let again = write(&node, put("carts", "i", "1"), settled(request(1)))
+            .await
+            .unwrap();
+        assert_eq!(again.outcome, Some(Outcomes::single(Outcome::Applied)));
+    }
+    assert_eq!(values(&node, "carts", "i", strong()).await, ["1"]);
+    node.close().await;
+}
+
 #[tokio::test]
 async fn a_limit_is_looked_at_once_more_when_it_is_settled() {
     let folder = tempfile::tempdir().unwrap();

@@ -53,6 +53,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::DedupeNo], Scenario("star-conditions")),
     (&[Guard::TruncDropsResults], Scenario("star-cut")),
     (&[Guard::EventualDedupe], Seed(1)),
+    (&[Guard::EventualDigest], Script("eventual_digest")),
     (&[Guard::NamePart], Seed(1)),
     (&[Guard::WindowRefuses], Scenario("star-window")),
     (&[Guard::TxnDirtyAll], Scenario("star-transactions")),

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Change, ElementOp, Group, Marks, Member, Stamp};
+use crate::{Change, Digest, ElementOp, Group, Marks, Member, Stamp};
 
 fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
@@ -51,6 +51,7 @@ fn operation() -> Arc<Operation> {
             counter: 4,
         },
         accept: id(1, 1),
+        digest: None,
         key: text("key"),
         ops: vec![
             ElementOp::ClearAll,
@@ -349,8 +350,15 @@ fn scopes() -> impl Strategy<Value = Scope> {
 }
 
 fn operations() -> impl Strategy<Value = Vec<Arc<Operation>>> {
-    let one = (any::<(u128, u64, u32)>(), ids(), keys(), any::<u32>());
-    let one = one.prop_map(|((client, seq, part), accept, key, node)| {
+    let digest = any::<Option<u128>>();
+    let one = (
+        any::<(u128, u64, u32)>(),
+        ids(),
+        keys(),
+        any::<u32>(),
+        digest,
+    );
+    let one = one.prop_map(|((client, seq, part), accept, key, node, digest)| {
         Arc::new(Operation {
             name: RequestId { client, seq, part },
             stamp: Stamp {
@@ -360,6 +368,7 @@ fn operations() -> impl Strategy<Value = Vec<Arc<Operation>>> {
                 counter: part,
             },
             accept,
+            digest: digest.map(Digest),
             key: key.clone(),
             ops: vec![ElementOp::Clear { group: key }],
         })

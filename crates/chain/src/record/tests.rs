@@ -17,6 +17,7 @@ fn an_operation_goes_with_the_entry_that_settled_it() {
             name: name(seq),
             stamp: Stamp::strong(EntryId::ZERO),
             accept: EntryId::ZERO,
+            digest: None,
             key: Bytes::from_static(b"k"),
             ops: Vec::new(),
         }))

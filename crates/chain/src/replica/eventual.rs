@@ -54,7 +54,7 @@ use overlay::Overlay;
 use read::Waiting;
 use session::Probe;
 pub(super) use session::Seen;
-use write::Request;
+use write::{Asked, Request};
 
 /// What R members show of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ pub(super) struct Eventual {
     probes: BTreeMap<RequestId, Probe>,
     barriers: BTreeMap<u64, Barrier>,
     /// Who waits for the outcomes of which names.
-    outcomes: Vec<(Token, Vec<RequestId>)>,
+    outcomes: Vec<Asked>,
     counts: EventualCounts,
 }
 
@@ -193,7 +193,7 @@ impl Eventual {
         let requests = std::mem::take(&mut self.requests).into_values();
         let outcomes = std::mem::take(&mut self.outcomes).into_iter();
         let tokens = requests.map(|request| request.token);
-        tokens.chain(outcomes.map(|(token, _)| token)).collect()
+        tokens.chain(outcomes.map(|asked| asked.token)).collect()
     }
 
     /// Whoever waits and has changed nothing.
@@ -371,6 +371,6 @@ impl Replica {
         eventual.requests.retain(|_, it| it.token != token);
         eventual.reads.retain(|_, it| it.token != token);
         eventual.barriers.retain(|_, it| it.token != token);
-        eventual.outcomes.retain(|(other, _)| *other != token);
+        eventual.outcomes.retain(|it| it.token != token);
     }
 }

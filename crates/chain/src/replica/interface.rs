@@ -10,7 +10,7 @@ use crate::config::{Configuration, DiskId, Incarnation, NodeId};
 use crate::entry::RequestId;
 use crate::host::{Refusal, Token};
 use crate::message::{Envelope, RangeContent, Scope};
-use crate::operation::Outcome;
+use crate::operation::{Digest, Outcome};
 use crate::record::{Durable, Lsn, Record};
 use crate::stamp::{EntryId, Stamp};
 
@@ -165,6 +165,8 @@ pub enum Input {
         token: Token,
         /// The request's name without part, where it has one.
         request: Option<RequestId>,
+        /// The request's digest, where it has a name: this is refused to another one (XO-6).
+        digest: Option<Digest>,
         /// W: how many members must hold it.
         w: usize,
         /// Whether it may be accepted without a lease, as detached (G7).
@@ -189,6 +191,8 @@ pub enum Input {
         token: Token,
         /// Their names.
         names: Vec<RequestId>,
+        /// The digest of the request that they are of, where it has one.
+        digest: Option<Digest>,
     },
     /// The client is gone, or its deadline passed: whatever waits under the token is forgotten
     /// without a reply.

@@ -226,6 +226,7 @@ fn others() -> Vec<Record> {
             counter: 1,
         },
         accept: EntryId::new(3, 9),
+        digest: None,
         key: Bytes::from_static(b"key"),
         ops: vec![ElementOp::Clear {
             group: Bytes::from_static(b"group"),

@@ -156,6 +156,7 @@ fn offer(from: u32, size: usize) -> Envelope {
         },
         stamp: fader_chain::Stamp::ZERO,
         accept: EntryId::ZERO,
+        digest: None,
         key: vec![7; size].into(),
         ops: Vec::new(),
     };

@@ -434,6 +434,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
         Ask::Eventual { w, .. } | Ask::Merge { w, .. } => Input::Write {
             token,
             request: Some(request),
+            digest: None,
             w: *w,
             sloppy: false,
             session: session(scene, ask),

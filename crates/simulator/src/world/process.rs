@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Configuration, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record, Replica,
-    Role, Scope, Stamp, Token,
+    Configuration, Digest, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record,
+    Replica, RequestId, Role, Scope, Stamp, Token,
 };
 
 use super::coordinator::{Ping, Pong};
@@ -100,7 +100,12 @@ impl World {
             What::Outcome { call, names } => {
                 let token = second_token_of(call);
                 self.process(machine).calls.insert(token, call);
-                self.input(machine, Input::Outcome { token, names });
+                let outcome = Input::Outcome {
+                    token,
+                    digest: digest_of(names.first()),
+                    names,
+                };
+                self.input(machine, outcome);
             }
             What::Abandon { call } => {
                 let tokens = [token_of(call), second_token_of(call)];
@@ -467,6 +472,7 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
         Level::Eventual { quorum, sloppy } if !call.request.is_read() => Input::Write {
             token,
             request: call.name,
+            digest: digest_of(call.name.as_ref()),
             w: quorum,
             sloppy,
             session,
@@ -485,6 +491,11 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
             },
         },
     }
+}
+
+/// The digest of the only request that has the name: of a retry it is the same.
+fn digest_of(name: Option<&RequestId>) -> Option<Digest> {
+    name.map(|name| Digest(u128::from(name.seq)))
 }
 
 /// Tokens are never used twice in one life, calls never at all.

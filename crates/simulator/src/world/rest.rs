@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Outcome, Register, Role, View};
+use fader_chain::{Outcome, Register, Role, Settlement, View};
 
 use super::World;
 use super::events::Event;
@@ -140,7 +140,8 @@ fn member_state(machine: &Machine) -> Option<MemberState> {
 
 /// What the entry that settles an operation says came of it.
 pub(crate) fn fate_of(result: &Bytes) -> Fate {
-    match Outcome::decode(result.clone()).expect("the chain wrote it") {
+    let settlement = Settlement::decode(result.clone()).expect("the chain wrote it");
+    match settlement.outcome {
         Outcome::Applied => Fate::Applied,
         Outcome::Superseded => Fate::Superseded,
         Outcome::Refused(_) => Fate::Refused,

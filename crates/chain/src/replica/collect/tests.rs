@@ -28,6 +28,7 @@ fn operation(base: u64, accept: EntryId, ops: Vec<ElementOp>) -> Operation {
             ..Stamp::strong(EntryId::new(1, base))
         },
         accept,
+        digest: None,
         key: Bytes::from_static(b"k"),
         ops,
     }

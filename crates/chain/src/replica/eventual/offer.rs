@@ -9,7 +9,7 @@ use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::message::Message;
-use crate::operation::Operation;
+use crate::operation::{Digest, Operation};
 use crate::record::{Lsn, Record};
 use crate::replica::{Ahead, Replica, Step};
 use crate::results;
@@ -204,14 +204,16 @@ impl Replica {
     }
 
     /// Takes an operation from another member: found under its name, or held from now on. Gives
-    /// the record whose durability makes it held.
+    /// the record whose durability makes it held, unless the name is another request's here.
     pub(super) fn take_operation(
         &mut self,
         operation: Arc<Operation>,
         step: &mut Step<'_>,
     ) -> Result<Option<Lsn>, ViewError> {
         if let Some(held) = self.eventual.overlay.get(&operation.name) {
-            return Ok(Some(held.lsn));
+            // What another request's is not held, be it under one name (XO-6).
+            let is_same = !Digest::differ(held.operation.digest, operation.digest);
+            return Ok(is_same.then_some(held.lsn));
         }
         // In an open gap the engine stands for no state; what it lacks comes with its closing.
         let is_open = self.joining.is_open();

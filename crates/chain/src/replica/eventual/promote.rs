@@ -12,7 +12,7 @@ use crate::change::{Change, ElementOp, Marks};
 use crate::guard::Guard;
 use crate::host::Settled;
 use crate::message::Message;
-use crate::operation::{Operation, Outcome};
+use crate::operation::{Operation, Outcome, Settlement};
 use crate::register::Register;
 use crate::replica::{Replica, Step};
 use crate::results;
@@ -158,7 +158,9 @@ impl Replica {
         };
         let stamp = |_| operation.stamp;
         let name = Some(operation.name);
-        self.append(stamp, name, outcome.encode(), changes, step)?;
+        let digest = operation.digest;
+        let result = Settlement { digest, outcome }.encode();
+        self.append(stamp, name, result, changes, step)?;
         Ok(())
     }
 
@@ -213,7 +215,7 @@ impl Replica {
             let entry = &slot.entry;
             let eventual = &mut self.eventual;
             if is_head && entry.is_settlement() {
-                match Outcome::decode(entry.result.clone())? {
+                match Settlement::decode(entry.result.clone())?.outcome {
                     Outcome::Applied => {}
                     Outcome::Superseded => eventual.counts.superseded += 1,
                     Outcome::Refused(_) | Outcome::Gone => eventual.counts.refused += 1,

@@ -179,7 +179,9 @@ impl Replica {
         }
         let is_old = stamp.clock.saturating_add(FORGOTTEN_AFTER_MS) < wall;
         Ok(match results::known(name, committed)? {
-            Some(Known::Settled { id, outcome }) => State::Settled(Some((id, outcome))),
+            Some(Known::Settled { id, settlement }) => {
+                State::Settled(Some((id, settlement.outcome)))
+            }
             Some(Known::Decided { id, .. }) => State::Settled(Some((id, Outcome::Superseded))),
             Some(Known::TooOld) => State::Settled(None),
             Some(Known::Logged(_)) | None if is_old => State::Settled(None),

@@ -13,7 +13,7 @@ use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::host::{Accepted, Refusal, Token};
 use crate::mode::Standing;
-use crate::operation::{Operation, Outcome};
+use crate::operation::{Digest, Operation, Outcome};
 use crate::record::Record;
 use crate::replica::{Now, Replica, Reply, Session, Step};
 use crate::results::{self, Known};
@@ -28,8 +28,18 @@ pub(super) struct Request {
     sloppy: bool,
     detached: bool,
     writes: Vec<Written>,
+    /// Of the request, where it has a name.
+    digest: Option<Digest>,
     /// What the session's next token has no room for, and which is therefore settled first.
     crowded_out: Vec<RequestId>,
+}
+
+/// Who waits to hear how writes of one request ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) token: Token,
+    names: Vec<RequestId>,
+    digest: Option<Digest>,
 }
 
 impl Replica {
@@ -37,7 +47,7 @@ impl Replica {
     pub(in crate::replica) fn on_write(
         &mut self,
         token: Token,
-        request: Option<RequestId>,
+        (request, digest): (Option<RequestId>, Option<Digest>),
         (w, sloppy): (usize, bool),
         session: &Session,
         step: &mut Step<'_>,
@@ -46,6 +56,7 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
+        let digest = digest.filter(|_| request.is_some() && self.version().is_third());
         let refusal = match request {
             Some(name) => self.refuses_name(name, step)?,
             None => None,
@@ -67,15 +78,17 @@ impl Replica {
             return Ok(());
         }
         let name = request.unwrap_or_else(|| self.name_unnamed());
+        let named = self.with_parts(name, accepted);
+        for (name, _) in &named {
+            if digest.is_some() && self.is_anothers(name, digest, step)? {
+                step.refuse(token, Refusal::NameUsed(*name));
+                return Ok(());
+            }
+        }
         let number = self.eventual.next_number();
-        let mut writes = Vec::with_capacity(accepted.len());
-        for (part, accepted) in accepted.into_iter().enumerate() {
-            let part = match self.guards.has(Guard::NamePart) {
-                true => u32::try_from(part).expect("a request names fewer registers"),
-                false => 0,
-            };
-            let name = RequestId { part, ..name };
-            writes.push(self.attempt(name, accepted, (number, session), step)?);
+        let mut writes = Vec::with_capacity(named.len());
+        for (name, accepted) in named {
+            writes.push(self.attempt((name, digest), accepted, (number, session), step)?);
         }
         let request = Request {
             token,
@@ -84,6 +97,7 @@ impl Replica {
             detached: !self.is_attached(step.now),
             crowded_out: session.crowded_out_by(&writes),
             writes,
+            digest,
         };
         self.eventual.requests.insert(number, request);
         self.settle_owed(step)?;
@@ -110,7 +124,7 @@ impl Replica {
         }
     }
 
-    /// XO-4, XO-6.
+    /// XO-4, XO-6: whether the name may be used at all.
     fn refuses_name(&self, name: RequestId, step: &Step<'_>) -> Result<Option<Refusal>, ViewError> {
         Ok(match results::known(&name, step.host.committed())? {
             Some(Known::TooOld) if self.guards.has(Guard::WindowRefuses) => {
@@ -119,6 +133,44 @@ impl Replica {
             Some(Known::Decided { .. }) => Some(Refusal::NameUsed(name)),
             _ => None,
         })
+    }
+
+    /// XO-6: whether what is held or settled under the name is of another request.
+    fn is_anothers(
+        &self,
+        name: &RequestId,
+        digest: Option<Digest>,
+        step: &Step<'_>,
+    ) -> Result<bool, ViewError> {
+        if !self.guards.has(Guard::EventualDigest) {
+            return Ok(false);
+        }
+        if let Some(held) = self.eventual.overlay.get(name) {
+            return Ok(Digest::differ(held.operation.digest, digest));
+        }
+        Ok(match results::known(name, step.host.committed())? {
+            Some(Known::Settled { settlement, .. }) => Digest::differ(settlement.digest, digest),
+            _ => false,
+        })
+    }
+
+    /// D19: the parts of an accepted request, each under its name.
+    fn with_parts(&self, name: RequestId, accepted: Vec<Accepted>) -> Vec<(RequestId, Accepted)> {
+        let part = |at: usize| match self.guards.has(Guard::NamePart) {
+            true => u32::try_from(at).expect("a request names fewer registers"),
+            false => 0,
+        };
+        let accepted = accepted.into_iter().enumerate();
+        let named = accepted.map(|(at, it)| {
+            (
+                RequestId {
+                    part: part(at),
+                    ..name
+                },
+                it,
+            )
+        });
+        named.collect()
     }
 
     /// XO-1: a name of this life for a request that has none.
@@ -134,13 +186,13 @@ impl Replica {
     /// One operation: found under its name, or stamped and held.
     fn attempt(
         &mut self,
-        name: RequestId,
+        (name, digest): (RequestId, Option<Digest>),
         accepted: Accepted,
         (number, session): (u64, &Session),
         step: &mut Step<'_>,
     ) -> Result<Written, ViewError> {
         let Accepted { key, ops } = accepted;
-        if let Some(fate) = self.settled(&name, step)? {
+        if let Some(fate) = self.settled(&name, digest, step)? {
             if let Some(offering) = self.eventual.offerings.get_mut(&name) {
                 offering.wanted.insert(number);
             }
@@ -155,6 +207,7 @@ impl Replica {
                     name,
                     stamp: self.stamp(&key, session, step)?,
                     accept: self.log.last(),
+                    digest,
                     key: key.clone(),
                     ops,
                 });
@@ -167,13 +220,21 @@ impl Replica {
         Ok(Written { name, key, fate })
     }
 
-    /// What the committed state says of a name. What the overlay holds is not settled there.
-    fn settled(&self, name: &RequestId, step: &Step<'_>) -> Result<Option<Fate>, ViewError> {
+    /// What the committed state says of a name, for a request of this digest. What the overlay
+    /// holds is not settled there.
+    fn settled(
+        &self,
+        name: &RequestId,
+        digest: Option<Digest>,
+        step: &Step<'_>,
+    ) -> Result<Option<Fate>, ViewError> {
         if self.eventual.overlay.holds(name) || !self.guards.has(Guard::EventualDedupe) {
             return Ok(None);
         }
         Ok(match results::known(name, step.host.committed())? {
-            Some(Known::Settled { id, outcome }) => Some(Fate::Settled(id, outcome)),
+            Some(Known::Settled { id, settlement }) => {
+                Some(Fate::Settled(id, settlement.outcome_for(digest)))
+            }
             // A strong request took the name first.
             Some(Known::Decided { id, .. }) => Some(Fate::Settled(id, Outcome::Superseded)),
             Some(Known::TooOld | Known::Logged(_)) | None => None,
@@ -259,7 +320,7 @@ impl Replica {
         }
         let mut fates = Vec::with_capacity(request.writes.len());
         for written in &request.writes {
-            let settled = self.settled(&written.name, step)?;
+            let settled = self.settled(&written.name, request.digest, step)?;
             let fate = settled.unwrap_or_else(|| written.fate.clone());
             if !self.is_held_by(written, &fate, request.w, step) {
                 return Ok(());
@@ -267,7 +328,7 @@ impl Replica {
             fates.push(fate);
         }
         for name in &request.crowded_out {
-            if self.settled(name, step)?.is_none() {
+            if self.settled(name, None, step)?.is_none() {
                 return Ok(());
             }
         }
@@ -352,23 +413,30 @@ impl Replica {
         &mut self,
         token: Token,
         names: Vec<RequestId>,
+        digest: Option<Digest>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        self.eventual.outcomes.push((token, names));
+        let asked = Asked {
+            token,
+            names,
+            digest,
+        };
+        self.eventual.outcomes.push(asked);
         self.answer_outcomes(step)
     }
 
     pub(super) fn answer_outcomes(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let waiting = std::mem::take(&mut self.eventual.outcomes);
-        for (token, names) in waiting {
-            let fates = names.iter().map(|name| self.settled(name, step));
+        for asked in waiting {
+            let names = asked.names.iter();
+            let fates = names.map(|name| self.settled(name, asked.digest, step));
             let settled = fates.map(|fate| match fate? {
                 Some(Fate::Settled(id, outcome)) => Ok(Some((id, outcome))),
                 _ => Ok(None),
             });
             match settled.collect::<Result<Option<Vec<_>>, ViewError>>()? {
-                Some(outcomes) => step.reply(token, Reply::Outcomes(outcomes)),
-                None => self.eventual.outcomes.push((token, names)),
+                Some(outcomes) => step.reply(asked.token, Reply::Outcomes(outcomes)),
+                None => self.eventual.outcomes.push(asked),
             }
         }
         Ok(())

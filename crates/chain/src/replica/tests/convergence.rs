@@ -210,6 +210,7 @@ impl Run {
             Some(w) => Input::Write {
                 token,
                 request,
+                digest: None,
                 w,
                 sloppy: false,
                 session,

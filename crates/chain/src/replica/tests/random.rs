@@ -190,6 +190,7 @@ impl World {
         let input = Input::Write {
             token,
             request: (kind < 128).then_some(name),
+            digest: Some(Digest(u128::from(self.tokens))),
             w: 1 + usize::from(kind) / 64 % 2,
             sloppy: false,
             session: Session::default(),

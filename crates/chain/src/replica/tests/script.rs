@@ -119,12 +119,7 @@ impl Script {
             }
             "configure" => self.configure(words, options)?,
             "read" | "readall" => self.read(command, words, options)?,
-            "outcome" => {
-                let token = Token(number(1)?.into());
-                let names = words[2..].iter().map(|name| parse_name(name));
-                let names = names.collect::<Result<_, _>>()?;
-                cluster.step(number(0)?, Input::Outcome { token, names });
-            }
+            "outcome" => self.outcome(words, options)?,
             "run" => cluster.run(),
             "flush" => cluster.flush(),
             "deliver" => {
@@ -225,7 +220,7 @@ impl Script {
             seats,
             floor: self.0.floor,
             lossy: self.0.lossy,
-            version: crate::version::Version::NEWEST,
+            version: options.version.unwrap_or(Version::NEWEST),
         };
         let hearers: Vec<u32> = match options.to {
             Some(to) => to.split(',').map(str::parse).collect::<Result<_, _>>()?,
@@ -256,6 +251,7 @@ impl Script {
             Some(w) => Input::Write {
                 token,
                 request,
+                digest: options.digest,
                 w,
                 sloppy,
                 session,
@@ -267,6 +263,17 @@ impl Script {
             },
         };
         self.0.step(node, input);
+        Ok(())
+    }
+
+    fn outcome(&mut self, words: &[&str], options: &Options<'_>) -> Result<(), Box<dyn Error>> {
+        let names = words[2..].iter().map(|name| parse_name(name));
+        let outcome = Input::Outcome {
+            token: Token(words[1].parse()?),
+            names: names.collect::<Result<_, _>>()?,
+            digest: options.digest,
+        };
+        self.0.step(words[0].parse()?, outcome);
         Ok(())
     }
 

@@ -10,7 +10,9 @@ use crate::*;
 /// What a line says beside its words.
 pub(super) struct Options<'a> {
     pub(super) name: Option<RequestId>,
+    pub(super) digest: Option<Digest>,
     pub(super) to: Option<&'a str>,
+    pub(super) version: Option<Version>,
     pub(super) away: Option<&'a str>,
     pub(super) level: Option<&'a str>,
     pub(super) w: Option<usize>,
@@ -23,7 +25,13 @@ impl<'a> Options<'a> {
     ) -> Result<Self, Box<dyn Error>> {
         Ok(Options {
             name: value_of("name").map(parse_name).transpose()?,
+            digest: value_of("digest")
+                .map(|digest| digest.parse().map(Digest))
+                .transpose()?,
             to: value_of("to"),
+            version: value_of("version")
+                .map(|version| version.parse().map(Version))
+                .transpose()?,
             away: value_of("away"),
             level: value_of("level"),
             w: value_of("w").map(str::parse).transpose()?,

@@ -115,6 +115,7 @@ fn operations_are_sorted_by_register() {
         },
         stamp: stamp(seq),
         accept: EntryId::ZERO,
+        digest: None,
         key: item_key(collection, item.as_bytes()),
         ops,
     };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Change, Direction, ElementOp, Entry, EntryId, Outcome, Register, RequestId, Scan, View,
-    ViewError,
+    Change, Direction, ElementOp, Entry, EntryId, Outcome, Register, RequestId, Scan, Settlement,
+    View, ViewError,
 };
 
 use super::Ledger;
@@ -237,7 +237,9 @@ impl Ledger {
             Some((key.clone(), ops.clone()))
         });
         let (key, ops) = part.ok_or_else(|| format!("I12: nobody asked for {name:?}"))?;
-        let outcome = Outcome::decode(entry.result.clone()).map_err(|error| error.to_string())?;
+        let settlement =
+            Settlement::decode(entry.result.clone()).map_err(|error| error.to_string())?;
+        let outcome = settlement.outcome;
         if outcome == Outcome::Gone {
             self.check_gone(entry, place, &before.turned)?;
         }

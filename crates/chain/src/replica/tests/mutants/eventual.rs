@@ -23,6 +23,9 @@ missed! {
     eventual_dedupe: EventualDedupe,
         "a_retry_at_another_member_is_settled_once"
         => "n1 answers 16: at 1.4: k=b";
+    eventual_digest: EventualDigest,
+        "a_name_is_of_one_request"
+        => "n2 answers 11: held";
     name_part: NamePart,
         "parts_of_a_batch_are_settled_apart"
         => "n1 answers 11: at 1.1: k=a";
