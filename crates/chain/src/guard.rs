@@ -140,6 +140,12 @@ pub enum Guard {
     DiffersFills,
     /// FN-2: a member that may have served is not left out before it has adopted that it does not.
     LeaveAdopted,
+    /// C1: a configuration follows the one that its controller read.
+    CasPublish,
+    /// C2: a controller reads the configuration before the sessions.
+    ConfigurationFirst,
+    /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
+    CopyRefused,
     /// I18: the clock's bound is durable before it is used.
     ClockBound,
     /// JN-6: a member serves when its gap is closed.

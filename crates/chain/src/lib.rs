@@ -15,6 +15,7 @@ mod message;
 mod mode;
 mod operation;
 pub mod placement;
+mod progress;
 mod ranges;
 mod record;
 mod register;
@@ -41,6 +42,7 @@ pub use keys::{
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
 pub use mode::{Mode, Standing, UnknownMode};
 pub use operation::{Digest, Operation, Outcome, Settlement};
+pub use progress::Progress;
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{

@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use fader_chain::{Behind, DiskId, Identity, Incarnation, Layered, Replica};
+use fader_chain::{Behind, DiskId, EntryId, Identity, Incarnation, Layered, Progress, Replica};
 use fader_services::catalog::{AccountId, DomainEntry};
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
@@ -27,7 +27,7 @@ use crate::lock::FolderLock;
 use crate::log::{Log, LogStats};
 use crate::recovery::{self, Recovered};
 use crate::seal::{self, SealError};
-use crate::settings::Settings;
+use crate::settings::{Durability, Settings};
 use crate::showing::Showing;
 use crate::status::{Counters, Health, OpenError, Recovery};
 
@@ -222,9 +222,20 @@ impl Folder {
         recovery::is_alone(self.log.kept(), self.disk())
     }
 
-    /// The greatest epoch adopted here.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.recovered.epoch
+    /// How far it has come. Of a log that was not synced nothing can be asked: a power cut may
+    /// have taken what was there, and that it is an old copy does not show.
+    pub(crate) fn progress(&self) -> Progress {
+        let (kept, applied) = (self.log.kept(), self.recovered.applied);
+        let applied = match self.engine.is_filling() {
+            true => EntryId::ZERO,
+            false => applied,
+        };
+        let epoch = self.recovered.epoch;
+        let last = match self.settings.durability {
+            Durability::Disk => Progress::of_disk(kept, applied).last,
+            Durability::Os => EntryId::new(u64::MAX, u64::MAX),
+        };
+        Progress { epoch, last }
     }
 
     /// Begins a life.

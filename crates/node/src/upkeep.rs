@@ -242,6 +242,10 @@ impl ChainThread {
         }
         self.shared.engine.close();
         self.publish();
+        // What is in the log is durable now, and the session ends with this (C5).
+        if let Some(report) = self.replica.progress() {
+            self.notify(Notice::Report(report));
+        }
     }
 
     pub(super) fn publish(&self) {

@@ -18,6 +18,7 @@
 
 mod client;
 mod clock;
+mod controllers;
 mod coordinator;
 mod disk;
 mod events;
@@ -43,6 +44,7 @@ use fader_chain::{DiskId, Guards, NodeId};
 
 use self::client::Client;
 use self::clock::Clock;
+use self::controllers::Controller;
 use self::coordinator::Coordinator;
 use self::disk::Disk;
 use self::events::Event;
@@ -89,6 +91,8 @@ pub(crate) struct World {
     coordinator: Coordinator,
     coordinator_clock: Clock,
     coordinator_down_until: u64,
+    controllers: Vec<Controller>,
+    controls: Random,
     machines: Vec<Machine>,
     clients: Vec<Client>,
     /// The client of each call.
@@ -123,6 +127,8 @@ impl World {
             coordinator,
             coordinator_clock,
             coordinator_down_until: 0,
+            controllers: Vec::new(),
+            controls: controllers::controls(plan.seed),
             machines: Vec::new(),
             clients: Vec::new(),
             callers: Vec::new(),
@@ -161,6 +167,7 @@ impl World {
             self.queue.plan(self.plan.calm_at, Event::Calm);
         }
         self.queue.plan(COORDINATOR_TICK, Event::CoordinatorTick);
+        self.begin_controllers();
         if self.plan.modes {
             self.queue.plan(operator::LOOK, Event::Operator);
         }

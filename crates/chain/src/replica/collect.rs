@@ -70,13 +70,26 @@ impl Replica {
         self.collect_rows(step)
     }
 
-    /// GC-1: what is applied here, as far as a floor may rise.
-    fn report_floor(&mut self, step: &mut Step<'_>) {
+    /// GC-1: what is applied here, as far as a floor may rise; and what this disk has for certain
+    /// (C5). None from who takes no part.
+    pub fn progress(&self) -> Option<Report> {
         let applied = match self.guards.has(Guard::ReportApplied) {
             true => self.log.applied(),
             false => self.commit,
         };
         let gap = self.joining.is_open() && self.guards.has(Guard::CollectWaitsGap);
+        let epoch = self.epoch();
+        self.is_ready().then_some(Report::Floor {
+            epoch,
+            applied,
+            gap,
+        })
+    }
+
+    fn report_floor(&mut self, step: &mut Step<'_>) {
+        let Some(report @ Report::Floor { applied, gap, .. }) = self.progress() else {
+            return;
+        };
         let now = step.now.monotonic;
         if let Some((before, was_open, at)) = self.collect.reported {
             let wait_ms = match (before, was_open) == (applied, gap) {
@@ -88,12 +101,7 @@ impl Replica {
             }
         }
         self.collect.reported = Some((applied, gap, now));
-        let epoch = self.epoch();
-        step.effects.push(Effect::Coordinator(Report::Floor {
-            epoch,
-            applied,
-            gap,
-        }));
+        step.effects.push(Effect::Coordinator(report));
     }
 
     /// GC-4: the head appends an entry that collects the marks of some rows.

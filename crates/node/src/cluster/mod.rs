@@ -33,7 +33,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{Configuration, Identity, NodeId, Role, Wiring};
+use fader_chain::{Configuration, Identity, NodeId, Progress, Role, Wiring};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -465,14 +465,15 @@ impl Cluster {
         };
         let incarnation =
             random_incarnation().map_err(|error| failed(std::io::Error::other(error)))?;
+        let progress = folder.progress();
         let me = self
             .coordinator
-            .open(folder.disk(), incarnation, folder.epoch())
+            .open(folder.disk(), incarnation, progress)
             .map_err(|error| match error {
                 CoordinatorError::Refused(reason) => OpenError::Refused(reason),
                 other => failed(std::io::Error::other(other)),
             })?;
-        *running = Some(self.live(folder, me, &failed)?);
+        *running = Some(self.live(folder, (me, progress), &failed)?);
         *slot.node.lock() = Some(me.node);
         Ok(())
     }
@@ -480,7 +481,7 @@ impl Cluster {
     fn live(
         &self,
         folder: Folder,
-        me: Identity,
+        (me, progress): (Identity, Progress),
         failed: &impl Fn(std::io::Error) -> OpenError,
     ) -> Result<Running, OpenError> {
         let (sender, notices) = mpsc::channel();
@@ -503,6 +504,7 @@ impl Cluster {
             notices,
             is_ending: is_ending.clone(),
             told: 0,
+            progress,
             reports: VecDeque::new(),
             is_over: false,
             refused: None,

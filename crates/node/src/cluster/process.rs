@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fader_chain::placement::{Places, Wish, place};
-use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Version, Wiring};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Progress, Version, Wiring};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -356,12 +356,13 @@ fn host(
             data: slot.folder.clone(),
             ..cluster.settings.member.clone()
         })?;
-        let me = begin(&coordinator, folder.disk(), folder.epoch())?;
+        let progress = folder.progress();
+        let me = begin(&coordinator, folder.disk(), progress)?;
         let starting = |source| OpenError::Io {
             context: format!("starting the member of {chain}"),
             source,
         };
-        let running = cluster.live(folder, me, &starting)?;
+        let running = cluster.live(folder, (me, progress), &starting)?;
         *slot.running.write() = Some(running);
         *slot.node.lock() = Some(me.node);
     }
@@ -420,11 +421,15 @@ fn node_disk(data: &Path) -> Result<DiskId, OpenError> {
 }
 
 /// A session for the first life on the disk.
-fn begin(coordinator: &dyn Coordinator, disk: DiskId, epoch: u64) -> Result<Identity, OpenError> {
+fn begin(
+    coordinator: &dyn Coordinator,
+    disk: DiskId,
+    shown: Progress,
+) -> Result<Identity, OpenError> {
     patiently(|| {
         let incarnation = random_incarnation()
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
-        coordinator.open(disk, incarnation, epoch)
+        coordinator.open(disk, incarnation, shown)
     })
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use fader_chain::{Identity, Report};
+use fader_chain::{Identity, Progress, Report};
 
 use super::links::Links;
 use crate::chain_thread::{Job, Notice};
@@ -40,6 +40,8 @@ pub(super) struct Session {
     /// The epoch of the last configuration passed on in this life.
     pub(super) told: u64,
     pub(super) reports: VecDeque<Report>,
+    /// How far the disk has come.
+    pub(super) progress: Progress,
     /// Whether this life is over, and no other has begun.
     pub(super) is_over: bool,
     /// Why it was given no session, when it was told.
@@ -58,12 +60,7 @@ impl Session {
         while !self.is_ending.load(Ordering::Relaxed) {
             self.shared.gate.pass();
             match self.notices.recv_timeout(LOOK) {
-                Ok(Notice::Report(report)) => {
-                    self.reports.push_back(report);
-                    if REPORTS_MAX < self.reports.len() {
-                        self.reports.pop_front();
-                    }
-                }
+                Ok(Notice::Report(report)) => self.on_report(report),
                 Ok(Notice::LifeOver) => (self.is_over, self.has_stopped) = (true, false),
                 Ok(Notice::LeftOut) => self.wait_longer(),
                 Ok(Notice::Stopped) => {
@@ -89,7 +86,36 @@ impl Session {
                 self.tell();
             }
         }
+        self.end()
+    }
+
+    fn on_report(&mut self, report: Report) {
+        self.progress.note(&report);
+        self.reports.push_back(report);
+        if REPORTS_MAX < self.reports.len() {
+            self.reports.pop_front();
+        }
+    }
+
+    /// A member that ends in order says at last how far it came (C5).
+    fn end(mut self) -> Identity {
+        let notices = std::iter::from_fn(|| self.notices.recv().ok());
+        let reports = notices.filter_map(|notice| match notice {
+            Notice::Report(report) => Some(report),
+            _ => None,
+        });
+        let last: Vec<Report> = reports.collect();
+        last.into_iter().for_each(|report| self.on_report(report));
+        if !self.is_over && !self.has_stopped && self.links.side(self.me.node) == 0 {
+            self.report();
+        }
         self.me
+    }
+
+    fn report(&mut self) {
+        for report in self.reports.drain(..) {
+            self.coordinator.report(self.me, report);
+        }
     }
 
     fn ping(&mut self) {
@@ -116,9 +142,7 @@ impl Session {
 
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
-        for report in self.reports.drain(..) {
-            self.coordinator.report(self.me, report);
-        }
+        self.report();
         if let Ok(Some(newest)) = self.coordinator.configuration()
             && self.told < newest.epoch
         {
@@ -138,8 +162,11 @@ impl Session {
         let Ok(incarnation) = random_incarnation() else {
             return;
         };
-        let epoch = self.shared.epoch();
-        match self.coordinator.open(self.me.disk, incarnation, epoch) {
+        self.progress.epoch = self.progress.epoch.max(self.shared.epoch());
+        let opened = self
+            .coordinator
+            .open(self.me.disk, incarnation, self.progress);
+        match opened {
             Ok(me) => {
                 self.me = me;
                 self.is_over = false;

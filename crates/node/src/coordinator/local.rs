@@ -1,12 +1,14 @@
 //! A coordinator in the members' own process, durable in one file.
 //!
 //! ```text
-//! file := "FADERCRD"  format:u32=1  next:varint  count disk*  configuration?  crc:u32
-//! disk := id:u128be  node  epoch            the number it has, the greatest epoch it adopted
+//! file := "FADERCRD"  format:u32=2  next:varint  count disk*  configuration?  crc:u32
+//! disk := id:u128be  node  epoch  last:id   the number it has, the greatest epoch it adopted, an
+//!                                           entry that it had in that one
 //! ```
 //!
-//! The file is written anew, synced, and given its name. Sessions are not in it: with the process
-//! its members are gone, and no session outlives them.
+//! Format 1 has no `last`; it is written while no disk has one. The file is written anew, synced,
+//! and given its name. Sessions are not in it: with the process its members are gone, and no
+//! session outlives them.
 //!
 //! Invariants:
 //! - C1 to C5 of the seam.
@@ -21,8 +23,8 @@ use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use fader_chain::controller::Reports;
 use fader_chain::{
-    Configuration, DecodeError, DiskId, Identity, Incarnation, NodeId, Reader, Report, Version,
-    put_bytes, put_varint,
+    Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress, Reader,
+    Report, Version, put_bytes, put_varint,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -35,14 +37,16 @@ use crate::status::OpenError;
 const FILE: &str = "coordinator";
 const FILE_NEW: &str = "coordinator.new";
 const MAGIC: &[u8; 8] = b"FADERCRD";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const CRC_SIZE: usize = 4;
+/// How far disks have come is written this often in the time of a session, and when a life ends.
+const WRITES: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DiskEntry {
     node: NodeId,
-    /// The greatest epoch it adopted.
-    epoch: u64,
+    /// What its lives reported.
+    progress: Progress,
 }
 
 /// What is on disk.
@@ -56,6 +60,11 @@ struct Kept {
 #[derive(Default)]
 struct State {
     kept: Kept,
+    /// How far disks have come since that was written.
+    progress: BTreeMap<u128, Progress>,
+    /// When that was tried last, and whether it failed.
+    written_at: Option<Instant>,
+    is_troubled: bool,
     /// When each session was pinged last.
     sessions: BTreeMap<Identity, Instant>,
     reports: Reports,
@@ -111,16 +120,42 @@ impl LocalCoordinator {
         folder.join(FILE).exists()
     }
 
-    /// Makes `kept` durable, and then the truth.
-    fn keep(&self, state: &mut State, kept: Kept) -> Result<(), CoordinatorError> {
+    /// Makes `kept` durable, with how far disks have come, and then the truth.
+    fn keep(&self, state: &mut State, mut kept: Kept) -> Result<(), CoordinatorError> {
+        for (disk, progress) in &state.progress {
+            if let Some(known) = kept.disks.get_mut(disk) {
+                known.progress = known.progress.max(*progress);
+            }
+        }
         if kept == state.kept {
             return Ok(());
         }
         let written = self.write(&encode(&kept));
         written.map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
         state.kept = kept;
+        state.progress.clear();
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// Makes durable how far disks have come.
+    fn keep_progress(&self, state: &mut State) {
+        let kept = state.kept.clone();
+        let was_troubled = std::mem::take(&mut state.is_troubled);
+        state.written_at = Some(Instant::now());
+        if let Err(error) = self.keep(state, kept) {
+            state.is_troubled = true;
+            if !was_troubled {
+                tracing::warn!(%error, "how far disks have come cannot be noted");
+            }
+        }
+    }
+
+    fn keep_if_due(&self, state: &mut State) {
+        let wait = self.session / WRITES;
+        if state.written_at.is_none_or(|at| wait <= at.elapsed()) {
+            self.keep_progress(state);
+        }
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -160,23 +195,32 @@ impl Coordinator for LocalCoordinator {
         &self,
         disk: DiskId,
         incarnation: Incarnation,
-        epoch: u64,
+        shown: Progress,
     ) -> Result<Identity, CoordinatorError> {
         let mut state = self.state.lock();
+        self.keep_progress(&mut state);
         let mut kept = state.kept.clone();
         let newest = kept.configuration.as_ref().map_or(0, |newest| newest.epoch);
-        if newest < epoch {
-            return Err(CoordinatorError::history_lost(epoch, newest));
+        if newest < shown.epoch {
+            return Err(CoordinatorError::history_lost(shown.epoch, newest));
         }
         let node = match kept.disks.get(&disk.0) {
-            Some(known) if epoch < known.epoch => {
-                return Err(CoordinatorError::old_disk(known.node, epoch, known.epoch));
+            Some(known) if shown < known.progress => {
+                return Err(CoordinatorError::old_disk(
+                    known.node,
+                    shown,
+                    known.progress,
+                ));
             }
             Some(known) => known.node,
             None => {
                 let node = NodeId(kept.next_node);
                 kept.next_node += 1;
-                kept.disks.insert(disk.0, DiskEntry { node, epoch });
+                let progress = Progress {
+                    last: EntryId::ZERO,
+                    ..shown
+                };
+                kept.disks.insert(disk.0, DiskEntry { node, progress });
                 node
             }
         };
@@ -195,6 +239,7 @@ impl Coordinator for LocalCoordinator {
         let pinged_at = Pinged(monotonic_ms());
         let mut state = self.state.lock();
         state.end_sessions(self.session);
+        self.keep_if_due(&mut state);
         match state.sessions.get_mut(&member) {
             Some(pinged) => {
                 *pinged = Instant::now();
@@ -205,7 +250,11 @@ impl Coordinator for LocalCoordinator {
     }
 
     fn close(&self, member: Identity) {
-        self.state.lock().sessions.remove(&member);
+        let mut state = self.state.lock();
+        if state.sessions.remove(&member).is_some() {
+            self.keep_progress(&mut state);
+        }
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -232,14 +281,14 @@ impl Coordinator for LocalCoordinator {
         if !state.sessions.contains_key(&member) {
             return;
         }
-        if let Report::Adopted { epoch } = report {
-            let mut kept = state.kept.clone();
-            if let Some(known) = kept.disks.get_mut(&member.disk.0) {
-                known.epoch = known.epoch.max(epoch);
-            }
-            if let Err(error) = self.keep(&mut state, kept) {
-                tracing::warn!(%error, "an adopted epoch was not noted");
-            }
+        state
+            .progress
+            .entry(member.disk.0)
+            .or_default()
+            .note(&report);
+        match report {
+            Report::Adopted { .. } => self.keep_progress(&mut state),
+            _ => self.keep_if_due(&mut state),
         }
         state.reports.note(member.node, report);
         self.changed.notify_all();
@@ -262,14 +311,22 @@ impl Coordinator for LocalCoordinator {
 }
 
 fn encode(kept: &Kept) -> Vec<u8> {
+    let mut disks = kept.disks.values();
+    let format = match disks.any(|disk| disk.progress.last != EntryId::ZERO) {
+        true => FORMAT,
+        false => 1,
+    };
     let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&FORMAT.to_le_bytes());
+    out.extend_from_slice(&format.to_le_bytes());
     put_varint(&mut out, u64::from(kept.next_node));
     put_varint(&mut out, kept.disks.len() as u64);
     for (disk, entry) in &kept.disks {
         out.extend_from_slice(&disk.to_be_bytes());
         put_varint(&mut out, u64::from(entry.node.0));
-        put_varint(&mut out, entry.epoch);
+        put_varint(&mut out, entry.progress.epoch);
+        if format == FORMAT {
+            entry.progress.last.encode(&mut out);
+        }
     }
     let mut bytes = Vec::new();
     if let Some(newest) = &kept.configuration {
@@ -292,7 +349,7 @@ fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
     else {
         return Err(DecodeError::new("the file's beginning"));
     };
-    if format != FORMAT {
+    if !(1..=FORMAT).contains(&format) {
         return Err(DecodeError::new("the file's format"));
     }
     let mut reader = Reader::new(Bytes::copy_from_slice(rest));
@@ -303,7 +360,12 @@ fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
         let disk = configuration::decode_u128(&mut reader)?;
         let node = NodeId(reader.varint_u32()?);
         let epoch = reader.varint()?;
-        disks.insert(disk, DiskEntry { node, epoch });
+        let last = match format {
+            1 => EntryId::ZERO,
+            _ => EntryId::decode(&mut reader)?,
+        };
+        let progress = Progress { epoch, last };
+        disks.insert(disk, DiskEntry { node, progress });
     }
     let newest = reader.bytes()?;
     reader.end()?;

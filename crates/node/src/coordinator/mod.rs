@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::{Configuration, DiskId, Identity, Incarnation, NodeId, Report, Version};
+use fader_chain::{
+    Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
+};
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
@@ -49,10 +51,21 @@ pub enum CoordinatorError {
 }
 
 impl CoordinatorError {
-    fn old_disk(node: NodeId, epoch: u64, known: u64) -> Self {
+    /// The disk has less than it had.
+    fn old_disk(node: NodeId, shown: Progress, known: Progress) -> Self {
+        let what = match shown.epoch == known.epoch {
+            false => format!(
+                "has adopted epoch {}, but its disk was in epoch {}",
+                shown.epoch, known.epoch
+            ),
+            true => format!(
+                "ends at entry {} in epoch {}, but its disk had entry {} then",
+                shown.last, shown.epoch, known.last
+            ),
+        };
         CoordinatorError::Refused(format!(
-            "the folder of {node} has adopted epoch {epoch}, but its disk was in epoch {known}: it \
-             is an old copy. Remove the folder, and the node joins with an empty one"
+            "the folder of {node} {what}: it is an old copy. Remove the folder, and the node joins \
+             with an empty one"
         ))
     }
 
@@ -72,8 +85,9 @@ pub trait Coordinator: Send + Sync {
     /// The cluster's version: what may be written to disks, to the coordinator and to others.
     fn version(&self) -> Version;
 
-    /// Begins a session of a life on a disk that has adopted `epoch`. The node number is the disk's
-    /// for ever; a new disk gets a new one (C2, C5).
+    /// Begins a session of a life on a disk that shows this. The node number is the disk's for
+    /// ever; a new disk gets a new one (C2). One that shows less than its lives reported is an old
+    /// copy, and gets no session (C5).
     ///
     /// # Errors
     /// [`CoordinatorError`].
@@ -81,7 +95,7 @@ pub trait Coordinator: Send + Sync {
         &self,
         disk: DiskId,
         incarnation: Incarnation,
-        epoch: u64,
+        shown: Progress,
     ) -> Result<Identity, CoordinatorError>;
 
     /// Says that a life goes on, and when that was said, by the clock of leases: its session ends

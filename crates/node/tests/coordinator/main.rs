@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::{Facts, first, next};
-use fader_chain::{Configuration, DiskId, EntryId, Identity, Incarnation, Report, Version, Wiring};
+use fader_chain::{
+    Configuration, DiskId, EntryId, Identity, Incarnation, Progress, Report, Version, Wiring,
+};
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use fader_node::disk::{Disk, SimulatedDisk};
 
@@ -27,7 +29,7 @@ fn local(session: Duration) -> Arc<dyn Coordinator> {
 }
 
 fn on_zookeeper(session: Duration) -> Arc<dyn Coordinator> {
-    let (_, coordinator) = server::cluster(server::shared(), session);
+    let (_, coordinator) = server::cluster_of(Version::NEWEST, server::shared(), session);
     Arc::new(coordinator)
 }
 
@@ -39,10 +41,26 @@ fn each(session: Duration) -> Vec<(&'static str, Arc<dyn Coordinator>)> {
     ]
 }
 
+/// A disk that is in this epoch, and ends at an entry of the first.
+pub(crate) fn shown(epoch: u64, index: u64) -> Progress {
+    Progress {
+        epoch,
+        last: EntryId::new(u64::from(index != 0), index),
+    }
+}
+
+pub(crate) fn floor(epoch: u64, index: u64) -> Report {
+    Report::Floor {
+        epoch,
+        applied: EntryId::new(1, index),
+        gap: false,
+    }
+}
+
 fn open(coordinator: &dyn Coordinator, disk: u128) -> Identity {
     static LIFE: AtomicU64 = AtomicU64::new(1);
     let life = Incarnation(u128::from(LIFE.fetch_add(1, Ordering::Relaxed)));
-    coordinator.open(DiskId(disk), life, 0).unwrap()
+    coordinator.open(DiskId(disk), life, shown(0, 0)).unwrap()
 }
 
 /// Waits for what whoever watches hears of some time (C4).
@@ -151,7 +169,8 @@ fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
         let third = Configuration { epoch: 3, ..first };
         assert!(coordinator.publish(1, third).unwrap());
         coordinator.report(members[0], Report::Adopted { epoch: 3 });
-        let begin = |epoch| coordinator.open(members[0].disk, Incarnation(1 << 64), epoch);
+        let begin =
+            |epoch| coordinator.open(members[0].disk, Incarnation(1 << 64), shown(epoch, 0));
         let is_refused = |epoch, why: &str| match begin(epoch) {
             Err(CoordinatorError::Refused(reason)) => reason.contains(why),
             _ => false,
@@ -163,6 +182,53 @@ fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
         assert!(
             members.iter().all(|member| member.node != new.node),
             "{name}"
+        );
+    }
+}
+
+/// C5: a folder that was put back as it was in the same epoch lacks what was acknowledged since.
+#[test]
+fn c5_an_old_copy_of_the_same_epoch_is_told() {
+    for (name, coordinator) in each(LONG) {
+        let (_, members) = published(&*coordinator);
+        for member in &members {
+            coordinator.report(*member, Report::Adopted { epoch: 1 });
+            coordinator.report(*member, floor(1, 70));
+            coordinator.ping(*member).unwrap();
+        }
+        // One life is over, the other two are not.
+        coordinator.close(members[0]);
+        let begin = |member: Identity, index| {
+            let opened = coordinator.open(member.disk, Incarnation(1 << 64), shown(1, index));
+            opened.map(|again| again.node)
+        };
+        for member in members {
+            match begin(member, 69) {
+                Err(CoordinatorError::Refused(why)) => {
+                    assert!(why.contains("had entry 1.70"), "{name}: {why}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+            assert_eq!(begin(member, 70), Ok(member.node), "{name}");
+        }
+    }
+}
+
+/// C5: in a later epoch a log may be shorter, lawfully: it was cut, or began anew.
+#[test]
+fn c5_what_was_cut_makes_no_old_copy() {
+    for (name, coordinator) in each(LONG) {
+        let (first, members) = published(&*coordinator);
+        coordinator.report(members[0], Report::Adopted { epoch: 1 });
+        coordinator.report(members[0], floor(1, 70));
+        let second = Configuration { epoch: 2, ..first };
+        assert!(coordinator.publish(1, second).unwrap());
+        coordinator.ping(members[0]).unwrap();
+        coordinator.close(members[0]);
+        let begin = |shown| coordinator.open(members[0].disk, Incarnation(1 << 64), shown);
+        assert!(
+            begin(shown(2, 60)).is_ok(),
+            "{name}: nobody heard of its epoch"
         );
     }
 }

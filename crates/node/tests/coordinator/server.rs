@@ -98,8 +98,21 @@ pub(crate) fn cluster(
     server: SocketAddr,
     session: Duration,
 ) -> (ZooKeeperSettings, ChainCoordinator) {
+    cluster_of(Version::OLDEST, server, session)
+}
+
+/// The same of a cluster of this version.
+pub(crate) fn cluster_of(
+    version: Version,
+    server: SocketAddr,
+    session: Duration,
+) -> (ZooKeeperSettings, ChainCoordinator) {
     let place = place(server);
-    ZooKeeperCoordinator::create(&place, &record(session)).unwrap();
+    let record = ClusterRecord {
+        version,
+        ..record(session)
+    };
+    ZooKeeperCoordinator::create(&place, &record).unwrap();
     let joined = join(&place, "n1", "here:1");
     (place, joined)
 }

@@ -12,8 +12,10 @@ use fader_node::coordinator::{
     ZooKeeperSettings,
 };
 
-use crate::server::{Proxy, Server, Way, cluster, join, join_as, place, record, shared};
-use crate::{LONG, eventually, open};
+use crate::server::{
+    Proxy, Server, Way, cluster, cluster_of, join, join_as, place, record, shared,
+};
+use crate::{LONG, eventually, floor, open, shown};
 
 /// Long enough that a busy machine pings in time.
 const SESSION: Duration = Duration::from_secs(3);
@@ -166,16 +168,16 @@ fn a_folder_of_another_node_or_cluster_is_told() {
     let (place, n1) = cluster(shared(), LONG);
     let n2 = join(&place, "n2", "there:2");
     let member = open(&n1, 1);
-    let other = refusal(n2.open(DiskId(1), Incarnation(5), 0));
+    let other = refusal(n2.open(DiskId(1), Incarnation(5), shown(0, 0)));
     assert!(other.contains("that of n1, not of n2"), "{other}");
     assert_eq!(
         n1.publish(0, first(&[member], Wiring::Star, Version::OLDEST)),
         Ok(true)
     );
-    let other = refusal(n2.open(DiskId(2), Incarnation(5), 1));
+    let other = refusal(n2.open(DiskId(2), Incarnation(5), shown(1, 0)));
     assert!(other.contains("a folder of another cluster"), "{other}");
     let first = n1.all().chain(ChainId(1));
-    let other = refusal(first.open(DiskId(1), Incarnation(5), 0));
+    let other = refusal(first.open(DiskId(1), Incarnation(5), shown(0, 0)));
     assert!(
         other.contains("of chain 0, not of a member of chain 1"),
         "{other}"
@@ -235,6 +237,34 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     let fourth = open(&data, 4);
     eventually(&others, || others.sessions() == [fourth]);
     assert!(other.sessions().is_empty());
+}
+
+/// C5: how far a disk came is known while its process's session lasts, and when others ended it.
+#[test]
+fn what_a_killed_process_said_of_its_disk_is_kept() {
+    let (place, other) = cluster_of(Version::NEWEST, shared(), SESSION);
+    let start = || {
+        let joined = ZooKeeperCoordinator::join(&place, "n2", "there:2", Version::NEWEST).unwrap();
+        joined.enter(DiskId(77 << 64)).unwrap();
+        Arc::new(joined).chain(ChainId::SYSTEM)
+    };
+    let killed = start();
+    let life = open(&killed, 2);
+    let alone = first(&[life], Wiring::Star, Version::NEWEST);
+    assert_eq!(killed.publish(0, alone), Ok(true));
+    killed.report(life, Report::Adopted { epoch: 1 });
+    killed.report(life, floor(1, 70));
+    killed.ping(life).unwrap();
+    drop(killed);
+    let again = start();
+    let begin = |index| refusal(again.open(life.disk, Incarnation(5), shown(1, index)));
+    assert!(begin(69).contains("had entry 1.70"), "its session lasts");
+    eventually(&other, || other.sessions().is_empty());
+    assert!(
+        begin(69).contains("had entry 1.70"),
+        "its session was ended"
+    );
+    assert_eq!(begin(70), "it was done");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::controller::{self, Facts, Reports, Shift};
-use fader_chain::{Configuration, Guards, Identity, Incarnation, Report, Version, Wiring};
+use fader_chain::{
+    Configuration, DiskId, Guard, Guards, Identity, Incarnation, Progress, Report, Version, Wiring,
+};
 
 /// What a member says to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(crate) struct Ping {
     /// The newest epoch that the member has heard of.
     pub(crate) epoch: u64,
     pub(crate) reports: Vec<Report>,
+    /// What its disk showed when it began.
+    pub(crate) shown: Progress,
 }
 
 /// What the coordinator says to a member.
@@ -32,6 +36,8 @@ pub(crate) enum Pong {
     },
     /// The session is over, for ever.
     Over,
+    /// There is none for this disk: it is an old copy (C5).
+    Refused,
     /// The configuration has changed.
     News(Arc<Configuration>),
 }
@@ -53,6 +59,8 @@ pub(crate) struct Coordinator {
     /// In the order in which they began; a life that is over stays, without a session.
     sessions: BTreeMap<Incarnation, Option<Session>>,
     order: Vec<Incarnation>,
+    /// How far each disk came, as was reported (C5).
+    progress: BTreeMap<DiskId, Progress>,
     reports: Reports,
     shift: Option<Shift>,
     raises_floor: bool,
@@ -68,6 +76,7 @@ impl Coordinator {
             configuration: None,
             sessions: BTreeMap::new(),
             order: Vec::new(),
+            progress: BTreeMap::new(),
             reports: Reports::default(),
             shift: None,
             raises_floor: false,
@@ -88,6 +97,11 @@ impl Coordinator {
     /// A member is heard.
     pub(crate) fn on_ping(&mut self, now: u64, ping: Ping) -> Pong {
         let life = ping.from.incarnation;
+        let is_new = !self.sessions.contains_key(&life);
+        let known = self.progress(ping.from.disk);
+        if is_new && ping.shown < known && self.guards.has(Guard::CopyRefused) {
+            return Pong::Refused;
+        }
         if !self.sessions.contains_key(&life) {
             self.order.push(life);
         }
@@ -101,6 +115,10 @@ impl Coordinator {
         session.heard_at = now;
         for report in ping.reports {
             self.reports.note(ping.from.node, report);
+            self.progress
+                .entry(ping.from.disk)
+                .or_default()
+                .note(&report);
         }
         let newer = |newest: &&Arc<Configuration>| ping.epoch < newest.epoch;
         Pong::Heard {
@@ -109,25 +127,52 @@ impl Coordinator {
         }
     }
 
-    /// Ends sessions, and publishes what follows from what is known.
-    pub(crate) fn step(&mut self, now: u64) -> Option<Arc<Configuration>> {
+    /// How far a disk came.
+    pub(crate) fn progress(&self, disk: DiskId) -> Progress {
+        self.progress.get(&disk).copied().unwrap_or_default()
+    }
+
+    /// Ends sessions.
+    pub(crate) fn expire(&mut self, now: u64) {
         for session in self.sessions.values_mut() {
             *session = session.filter(|session| now < session.heard_at + self.session);
         }
-        let next = match &self.configuration {
+    }
+
+    /// Ends sessions, and publishes what follows from what is known.
+    pub(crate) fn step(&mut self, now: u64) -> Option<Arc<Configuration>> {
+        self.expire(now);
+        let current = self.configuration.clone();
+        let facts = self.facts();
+        let next = self.next(current.as_deref(), &facts)?;
+        self.publish(current.map_or(0, |current| current.epoch), next)
+    }
+
+    /// What a controller that knows this publishes.
+    pub(crate) fn next(
+        &self,
+        current: Option<&Configuration>,
+        facts: &Facts,
+    ) -> Option<Configuration> {
+        match current {
             None => {
-                let members: Vec<Identity> = self.members().collect();
-                let all = members.len() == self.size;
-                all.then(|| controller::first(&members, self.wiring, Version::NEWEST))?
+                let all = facts.sessions.len() == self.size;
+                all.then(|| controller::first(&facts.sessions, facts.wiring, facts.version))
             }
-            Some(current) => {
-                let next = controller::next_guarded(current, &self.facts(), &self.guards);
-                // A wish that cannot be had now is given up.
-                self.shift = None;
-                next?
-            }
-        };
-        self.shift = None;
+            Some(current) => controller::next_guarded(current, facts, &self.guards),
+        }
+    }
+
+    /// C1: takes a configuration from a controller that read the one of epoch `expected`.
+    pub(crate) fn publish(
+        &mut self,
+        expected: u64,
+        next: Configuration,
+    ) -> Option<Arc<Configuration>> {
+        let newest = self.configuration.as_ref().map_or(0, |it| it.epoch);
+        if newest != expected && self.guards.has(Guard::CasPublish) {
+            return None;
+        }
         if self
             .configuration
             .as_ref()
@@ -174,13 +219,14 @@ impl Coordinator {
         self.raises_floor = true;
     }
 
-    fn facts(&self) -> Facts {
+    /// What a controller finds. A wish that cannot be had now is given up.
+    pub(crate) fn facts(&mut self) -> Facts {
         Facts {
             sessions: self.members().collect(),
             reports: self.reports.clone(),
             size: self.size,
             wiring: self.wiring,
-            shift: self.shift,
+            shift: self.shift.take(),
             raise_floor: self.raises_floor,
             version: Version::NEWEST,
         }

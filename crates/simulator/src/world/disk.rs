@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Direction, DiskId, Durable, EntryId, Fill, Lsn, Mutation, RangeContent, Record, Scan, View,
-    ViewError,
+    Direction, DiskId, Durable, EntryId, Fill, Lsn, Mutation, Progress, RangeContent, Record, Scan,
+    View, ViewError,
 };
 
 use super::plan::RotHow;
@@ -175,6 +175,22 @@ impl Disk {
         self.fixed = None;
         self.durable.release(self.state.applied);
         survivors
+    }
+
+    /// A copy as a crash now might leave it.
+    pub(crate) fn copy(&self, random: &mut Random) -> Self {
+        let mut copy = self.clone();
+        copy.crash(random);
+        copy
+    }
+
+    /// What it shows to whoever starts on it.
+    pub(crate) fn progress(&self) -> Progress {
+        let applied = match self.state.is_filling {
+            true => EntryId::ZERO,
+            false => self.state.applied,
+        };
+        Progress::of_disk(&self.durable, applied)
     }
 
     /// What a starting process finds.

@@ -1,6 +1,8 @@
 //! What can happen, and who it happens to.
 
-use fader_chain::{Envelope, Incarnation, Lsn, RequestId};
+use std::sync::Arc;
+
+use fader_chain::{Configuration, Envelope, Incarnation, Lsn, RequestId};
 
 use super::coordinator::{Ping, Pong};
 use super::network::{End, Kind};
@@ -33,6 +35,8 @@ pub(crate) enum Event {
     Pong(Incarnation, Pong),
     /// The coordinator looks around.
     CoordinatorTick,
+    /// A controller takes its next step.
+    Control { controller: usize },
     /// A client goes on.
     Client { client: usize },
     /// A client waits no longer.
@@ -90,6 +94,7 @@ impl World {
                 }
             }
             Event::CoordinatorTick => self.coordinator_tick(),
+            Event::Control { controller } => self.control(controller),
             Event::Crash { machine } => self.crash(machine, 1_000),
             Event::Client { client } => self.client_goes_on(client),
             Event::Deadline { call } => self.deadline(call),
@@ -184,7 +189,7 @@ impl World {
     }
 
     /// Whether it is up; if it was down, it begins anew.
-    fn is_coordinator_up(&mut self) -> bool {
+    pub(crate) fn is_coordinator_up(&mut self) -> bool {
         if self.now < self.coordinator_down_until {
             return false;
         }
@@ -200,9 +205,15 @@ impl World {
             return;
         }
         let now = self.coordinator_clock.steady(self.now);
-        let Some(next) = self.coordinator.step(now) else {
-            return;
-        };
+        if !self.controllers.is_empty() {
+            self.coordinator.expire(now);
+        } else if let Some(next) = self.coordinator.step(now) {
+            self.on_published(&next);
+        }
+    }
+
+    /// The coordinator has another configuration, and tells.
+    pub(crate) fn on_published(&mut self, next: &Arc<Configuration>) {
         self.note(crate::history::Fact::Published(next.clone()));
         let members: Vec<_> = self.coordinator.members().collect();
         for member in members {

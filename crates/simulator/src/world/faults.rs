@@ -10,7 +10,7 @@ use super::network::{End, Weather};
 use super::plan::{Fault, Micros};
 use crate::history::Fact;
 
-/// The network when faults are over.
+/// The network when faults are over; in some runs it loses a little even then.
 const CALM: Weather = Weather {
     delay_min: 200,
     delay_max: 1_000,
@@ -64,6 +64,8 @@ impl World {
             Fault::Collect => self.coordinator.raise_floor(),
             Fault::Spoil(machine) => self.spoil(machine % count),
             Fault::Full(machine, time) => self.stop(machine % count, time),
+            Fault::Copy(machine) => self.copy(machine % count),
+            Fault::PutBack(machine, down) => self.put_back(machine % count, down),
             Fault::Mute(from, to, kind, time) => {
                 let end = |machine: usize| End::Member(self.machines[machine % count].node);
                 self.network.mute(end(from), end(to), kind, now + time);
@@ -77,7 +79,10 @@ impl World {
         self.is_calm = true;
         self.coordinator.content();
         self.network.heal();
-        self.network.change(CALM);
+        self.network.change(Weather {
+            loss: self.plan.calm_loss,
+            ..CALM
+        });
         self.coordinator_down_until = self.coordinator_down_until.min(self.now);
         // Engines that take as long as a test of rest would not be worth waiting for.
         self.plan.work_max = self.plan.sync_max / 4;
@@ -128,6 +133,50 @@ impl World {
         }
     }
 
+    /// Somebody makes a copy of a disk.
+    fn copy(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        if here.is_sound() {
+            here.backup = Some(Box::new(here.disk.copy(&mut self.random)));
+        }
+    }
+
+    /// And puts it back, over what is there, although it lacks what its member reported since; if
+    /// the chain can begin again with another.
+    fn put_back(&mut self, machine: usize, down: Micros) {
+        let here = &self.machines[machine];
+        let known = self.coordinator.progress(here.disk.id);
+        let is_old = |copy: &Disk| copy.id == here.disk.id && copy.progress() < known;
+        let is_old = here.backup.as_deref().is_some_and(is_old);
+        let configuration = self.configuration();
+        let may_begin = |other: &super::Machine| {
+            let disk = (other.node, other.disk.id);
+            let last = configuration.iter().flat_map(|it| &it.last_serving);
+            other.node != here.node && other.is_sound() && last.into_iter().any(|it| *it == disk)
+        };
+        if !is_old || !here.is_sound() || !self.machines.iter().any(may_begin) {
+            return;
+        }
+        self.crash(machine, down);
+        let here = &mut self.machines[machine];
+        here.disk = *here.backup.take().expect("it is old");
+        here.is_copy = true;
+        let node = here.node;
+        self.note(Fact::DiskLost { node });
+    }
+
+    /// C5: the coordinator says that the disk is an old copy of itself. It goes as a damaged one.
+    pub(crate) fn refused(&mut self, machine: usize) {
+        let here = &mut self.machines[machine];
+        if !here.is_copy {
+            let node = here.node;
+            self.fail("C5", format!("{node} is refused with its own disk"));
+            return;
+        }
+        (here.is_copy, here.is_spoilt) = (false, true);
+        self.crash(machine, 1_000);
+    }
+
     /// Whether a machine may start. One whose disk is damaged waits until nobody counts on it.
     pub(crate) fn may_start(&mut self, machine: usize) -> bool {
         let here = &self.machines[machine];
@@ -150,7 +199,8 @@ impl World {
         let node = self.new_node();
         let disk = Disk::new(DiskId(self.random.name()));
         let here = &mut self.machines[machine];
-        (here.node, here.disk, here.is_spoilt) = (node, disk, false);
+        (here.node, here.disk) = (node, disk);
+        (here.is_spoilt, here.is_copy) = (false, false);
     }
 
     /// Whether the chain can do without the disk of this machine.
@@ -164,7 +214,7 @@ impl World {
             let serves = configuration.serving().any(|node| node == other.node);
             let life = other.process.as_ref().map(|process| process.me.incarnation);
             other.node != lost
-                && !other.is_spoilt
+                && other.is_sound()
                 && serves
                 && life == seat.map(|seat| seat.incarnation)
         };

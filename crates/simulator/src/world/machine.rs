@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fader_chain::{
-    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Replica, Report, Token, Tuning,
+    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Progress, Replica, Report, Token, Tuning,
 };
 
 use super::clock::Clock;
@@ -27,6 +27,10 @@ pub(crate) struct Machine {
     pub(crate) fails_sync: bool,
     /// Whether its disk was found damaged: it goes when nobody counts on it.
     pub(crate) is_spoilt: bool,
+    /// A copy of its disk that somebody made.
+    pub(crate) backup: Option<Box<Disk>>,
+    /// Whether its disk is such a copy, and lacks what was acknowledged since.
+    pub(crate) is_copy: bool,
     /// How often it was left out as a joining member since it served: each time it waits longer.
     pub(crate) left_out: u32,
 }
@@ -36,6 +40,8 @@ pub(crate) struct Machine {
 pub(crate) struct Process {
     pub(crate) me: Identity,
     pub(crate) replica: Replica,
+    /// What its disk showed when it began.
+    pub(crate) shown: Progress,
     /// Up to where a sync is under way.
     pub(crate) syncing: Option<Lsn>,
     /// What the engine still has to do.
@@ -94,16 +100,26 @@ impl Machine {
             slow_until: 0,
             fails_sync: false,
             is_spoilt: false,
+            backup: None,
+            is_copy: false,
             left_out: 0,
         }
     }
 }
 
+impl Machine {
+    /// Whether its disk holds all that it ever held.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.is_spoilt && !self.is_copy
+    }
+}
+
 impl Process {
-    pub(crate) fn new(me: Identity, replica: Replica) -> Self {
+    pub(crate) fn new(me: Identity, replica: Replica, shown: Progress) -> Self {
         Process {
             me,
             replica,
+            shown,
             syncing: None,
             works: VecDeque::new(),
             is_flush_planned: false,

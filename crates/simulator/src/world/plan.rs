@@ -74,6 +74,10 @@ pub struct Plan {
     pub stride: u64,
     /// When faults end, in liveness mode; when the run ends, in safety mode.
     pub calm_at: Micros,
+    /// Messages that are lost even then, of a thousand.
+    pub calm_loss: u32,
+    /// How many controllers race; with none the coordinator acts by itself, at once.
+    pub controllers: usize,
     /// What rots without being noticed when everything rests, in liveness mode.
     pub rot: Option<Rot>,
 }
@@ -145,6 +149,10 @@ pub enum Fault {
     Full(usize, Micros),
     /// Messages of one kind from one member to another are lost.
     Mute(usize, usize, Kind, Micros),
+    /// Somebody makes a copy of a member's disk.
+    Copy(usize),
+    /// And puts it back in the disk's place; the process starts again after some time.
+    PutBack(usize, Micros),
 }
 
 /// One thing that a client does, and does again under the same name until it knows what came of it.
@@ -233,6 +241,8 @@ impl Plan {
             clients: Vec::new(),
             stride: 1,
             calm_at,
+            calm_loss: 0,
+            controllers: 0,
             rot: None,
         };
         plan.faults = faults(&plan, &mut random);
@@ -247,6 +257,7 @@ impl Plan {
         } else if mixed && choice.modes != Some(false) {
             plan.wishes = operator::wishes(seed, choice.modes.is_some(), calm_at);
         }
+        surroundings(&mut plan);
         plan.modes = !plan.wishes.is_empty();
         if plan.modes {
             operator::collect(&mut plan.clients);
@@ -273,6 +284,30 @@ fn more_faults(plan: &mut Plan) {
         plan.faults.push((at, fault));
     }
     plan.faults.sort_by_key(|(at, _)| *at);
+}
+
+/// What came later still, in the same way: controllers that race, a network that never gets better,
+/// copies of disks that are put back.
+fn surroundings(plan: &mut Plan) {
+    let random = &mut Random::new(plan.seed ^ 0x7261_6365_7273);
+    if random.chance(200) {
+        plan.controllers = random.between(2, 4) as usize;
+    }
+    if random.chance(400) {
+        plan.calm_loss = *random.pick(&[2, 10, 30]);
+    }
+    if random.chance(100) {
+        for _ in 0..random.between(1, 3) {
+            let at = random.between(150_000, plan.calm_at);
+            let machine = random.below(plan.members as usize);
+            plan.faults.push((at, Fault::Copy(machine)));
+            let back_at = at + random.skewed(30_000, 1_000_000);
+            let down = random.skewed(1_000, 100_000);
+            plan.faults
+                .push((back_at.min(plan.calm_at), Fault::PutBack(machine, down)));
+        }
+        plan.faults.sort_by_key(|(at, _)| *at);
+    }
 }
 
 fn rot(plan: &mut Plan) {

@@ -36,7 +36,7 @@ impl World {
         let replica = guarded(Replica::new(me, tuning()), &self.guards);
         let durable = here.disk.durable();
         let (applied, filling) = (here.disk.state().applied, here.disk.state().is_filling);
-        let mut process = Process::new(me, replica);
+        let mut process = Process::new(me, replica, here.disk.progress());
         let entries = durable.entries.iter();
         process.log = entries.map(|entry| (entry.id, entry.clone())).collect();
         // An engine that was being filled stands for nothing.
@@ -143,6 +143,7 @@ impl World {
             number: process.lease.ping(now),
             epoch: process.replica.epoch(),
             reports: process.reports.clone(),
+            shown: process.shown,
         };
         let from = End::Member(here.node);
         self.send(from, End::Coordinator, &Event::Ping(ping));
@@ -165,6 +166,7 @@ impl World {
             Pong::News(_) => {}
             // FN-6: it comes back in another life.
             Pong::Over => self.crash(machine, 1_000),
+            Pong::Refused => self.refused(machine),
         }
     }
 

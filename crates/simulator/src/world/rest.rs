@@ -82,7 +82,7 @@ impl World {
         self.configuration().is_some_and(|configuration| {
             let returns = |machine: &Machine| {
                 let disk = (machine.node, machine.disk.id);
-                configuration.last_serving.contains(&disk) && !machine.is_spoilt
+                configuration.last_serving.contains(&disk) && machine.is_sound()
             };
             !self.machines.iter().any(returns)
         })

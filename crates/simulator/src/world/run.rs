@@ -149,7 +149,11 @@ impl World {
             true => operator::collected(key),
             false => Bytes::from_static(key.as_bytes()),
         });
-        let order = |target, request| Order::new(target, Level::Strong, request);
+        // The network may lose what a request needs.
+        let order = |target, request| Order {
+            retries: 8,
+            ..Order::new(target, Level::Strong, request)
+        };
         let read = Request {
             reads: keys.to_vec(),
             ..Request::default()

@@ -108,6 +108,8 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
                 .collect(),
         ],
         calm_at: 2_000_000,
+        calm_loss: 0,
+        controllers: 0,
         rot: None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::first;
-use fader_chain::{DiskId, Incarnation, Report, Version, Wiring};
+use fader_chain::{DiskId, EntryId, Incarnation, Progress, Report, Version, Wiring};
 
 use super::{FILE, LocalCoordinator};
 use crate::coordinator::{Coordinator, CoordinatorError};
@@ -15,6 +15,14 @@ use crate::status::OpenError;
 fn open(disk: &SimulatedDisk) -> Result<LocalCoordinator, OpenError> {
     let session = Duration::from_secs(300);
     LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"), session)
+}
+
+/// A disk that is in this epoch, and holds nothing.
+fn adopted(epoch: u64) -> Progress {
+    Progress {
+        epoch,
+        last: EntryId::ZERO,
+    }
 }
 
 fn new_disk() -> SimulatedDisk {
@@ -31,7 +39,7 @@ fn what_was_said_is_there_after_a_power_cut() {
         let disk = new_disk();
         let coordinator = open(&disk).unwrap();
         let members = [5, 6].map(|disk| {
-            let opened = coordinator.open(DiskId(disk), Incarnation(1), 0);
+            let opened = coordinator.open(DiskId(disk), Incarnation(1), adopted(0));
             opened.unwrap()
         });
         let first = first(&members, Wiring::Star, Version::OLDEST);
@@ -41,12 +49,12 @@ fn what_was_said_is_there_after_a_power_cut() {
         let after = open(&disk.crash(seed)).unwrap();
         assert_eq!(after.configuration().unwrap().as_deref(), Some(&first));
         assert!(after.sessions().is_empty());
-        let again = after.open(DiskId(6), Incarnation(2), 1).unwrap();
+        let again = after.open(DiskId(6), Incarnation(2), adopted(1)).unwrap();
         assert_eq!(again.node, members[1].node);
-        let other = after.open(DiskId(7), Incarnation(2), 0).unwrap();
+        let other = after.open(DiskId(7), Incarnation(2), adopted(0)).unwrap();
         assert!(members.iter().all(|member| member.node != other.node));
         assert!(matches!(
-            after.open(DiskId(6), Incarnation(3), 0),
+            after.open(DiskId(6), Incarnation(3), adopted(0)),
             Err(CoordinatorError::Refused(_))
         ));
     }
@@ -58,7 +66,9 @@ fn a_cut_at_any_operation_leaves_the_old_or_the_new() {
         for seed in 0..30 {
             let disk = new_disk();
             let coordinator = open(&disk).unwrap();
-            let member = coordinator.open(DiskId(5), Incarnation(1), 0).unwrap();
+            let member = coordinator
+                .open(DiskId(5), Incarnation(1), adopted(0))
+                .unwrap();
             let first = first(&[member], Wiring::Star, Version::OLDEST);
             disk.cut_power_at(disk.operations() + cut);
             let published = coordinator.publish(0, first);
@@ -71,7 +81,9 @@ fn a_cut_at_any_operation_leaves_the_old_or_the_new() {
                 published != Ok(true) || epoch == 1,
                 "cut {cut}, seed {seed}"
             );
-            let again = after.open(DiskId(5), Incarnation(2), epoch).unwrap();
+            let again = after
+                .open(DiskId(5), Incarnation(2), adopted(epoch))
+                .unwrap();
             assert_eq!(again.node, member.node);
         }
     }
@@ -81,7 +93,9 @@ fn a_cut_at_any_operation_leaves_the_old_or_the_new() {
 fn damage_does_not_pass() {
     let disk = new_disk();
     let coordinator = open(&disk).unwrap();
-    coordinator.open(DiskId(5), Incarnation(1), 0).unwrap();
+    coordinator
+        .open(DiskId(5), Incarnation(1), adopted(0))
+        .unwrap();
     let path = Path::new("/data").join(FILE);
     for offset in 0..disk.content(&path).unwrap().len() {
         let disk = disk.copy();
@@ -91,4 +105,37 @@ fn damage_does_not_pass() {
             "{offset}"
         );
     }
+}
+
+/// The bytes of format 1, which had no entries of disks, and is written while there are none.
+#[test]
+fn what_an_older_version_wrote_is_read_and_written() {
+    let disk = new_disk();
+    let coordinator = open(&disk).unwrap();
+    let member = coordinator
+        .open(DiskId(5), Incarnation(1), adopted(0))
+        .unwrap();
+    let first = first(&[member], Wiring::Star, Version::NEWEST);
+    assert_eq!(coordinator.publish(0, first), Ok(true));
+    coordinator.report(member, Report::Adopted { epoch: 1 });
+    let path = Path::new("/data").join(FILE);
+    let format = |disk: &SimulatedDisk| disk.content(&path).unwrap()[8];
+    assert_eq!(format(&disk), 1);
+    let applied = EntryId::new(1, 300);
+    let floor = Report::Floor {
+        epoch: 1,
+        applied,
+        gap: false,
+    };
+    coordinator.report(member, floor);
+    coordinator.close(member);
+    assert_eq!(format(&disk), 2);
+    let after = open(&disk.crash(7)).unwrap();
+    let shown = |index| Progress {
+        epoch: 1,
+        last: EntryId::new(1, index),
+    };
+    let begin = |index| after.open(DiskId(5), Incarnation(2), shown(index));
+    assert!(matches!(begin(299), Err(CoordinatorError::Refused(_))));
+    assert_eq!(begin(300).unwrap().node, member.node);
 }

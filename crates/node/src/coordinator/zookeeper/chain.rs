@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Report, Version};
+use fader_chain::{
+    ChainId, Configuration, DiskId, Identity, Incarnation, Progress, Report, Version,
+};
 
 use super::connection::{ANY, Changed};
 use super::record::{Content, LifeRecord};
@@ -55,9 +57,9 @@ impl Coordinator for ChainCoordinator {
         &self,
         disk: DiskId,
         incarnation: Incarnation,
-        epoch: u64,
+        shown: Progress,
     ) -> Result<Identity, CoordinatorError> {
-        self.all.begin(self.chain, disk, incarnation, epoch)
+        self.all.begin(self.chain, disk, incarnation, shown)
     }
 
     fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {

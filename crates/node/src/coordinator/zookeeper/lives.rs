@@ -9,14 +9,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fader_chain::{ChainId, Identity, Report};
+use fader_chain::{ChainId, Identity, Progress, Report};
 
 use super::record::{LifeRecord, SessionRecord};
 
 /// What is known of a life that this process keeps.
 struct Known {
-    /// The greatest epoch that its disk's znode has.
-    noted: u64,
+    /// How far its disk's znode says that the disk came.
+    noted: Progress,
     /// When the write was sent whose acknowledgement it was told last.
     told_ms: u64,
 }
@@ -42,8 +42,8 @@ impl Lives {
         }
     }
 
-    /// A life begins, on a disk whose znode has epoch `noted`.
-    pub(super) fn begin(&mut self, chain: ChainId, identity: Identity, noted: u64) {
+    /// A life begins, on a disk whose znode says this.
+    pub(super) fn begin(&mut self, chain: ChainId, identity: Identity, noted: Progress) {
         self.record.lives.push(LifeRecord {
             chain,
             identity,
@@ -86,28 +86,29 @@ impl Lives {
         }
     }
 
-    /// The disks whose znodes lag behind what was adopted on them.
-    pub(super) fn unnoted(&self) -> Vec<(Identity, u64)> {
+    /// The disks whose znodes lag behind what was adopted on them. Within an epoch the session says
+    /// how far they came, and whoever ends it or a life in it notes that.
+    pub(super) fn unnoted(&self) -> Vec<(Identity, Progress)> {
         let lives = self.record.lives.iter();
-        let adopted = lives.map(|life| {
-            let epochs = life.reports.iter().map(|report| match report {
-                Report::Adopted { epoch } => *epoch,
-                _ => 0,
-            });
-            (life.identity, epochs.max().unwrap_or_default())
-        });
-        let lags = |(identity, epoch): &(Identity, u64)| {
-            self.known
-                .get(identity)
-                .is_some_and(|known| known.noted < *epoch)
+        let reported = lives.map(|life| (life.identity, life.progress()));
+        let lags = |(identity, progress): &(Identity, Progress)| {
+            let known = self.known.get(identity);
+            known.is_some_and(|known| known.noted.epoch < progress.epoch)
         };
-        adopted.filter(lags).collect()
+        reported.filter(lags).collect()
     }
 
-    /// The znode of this life's disk has that epoch.
-    pub(super) fn on_noted(&mut self, identity: Identity, epoch: u64) {
+    /// How far a life reported that its disk came.
+    pub(super) fn progress(&self, identity: Identity) -> Progress {
+        let mut lives = self.record.lives.iter();
+        let life = lives.find(|life| life.identity == identity);
+        life.map(LifeRecord::progress).unwrap_or_default()
+    }
+
+    /// The znode of this life's disk says that.
+    pub(super) fn on_noted(&mut self, identity: Identity, progress: Progress) {
         if let Some(known) = self.known.get_mut(&identity) {
-            known.noted = epoch;
+            known.noted = progress;
         }
     }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! /fader                         what the cluster was made with, and its version
 //! /fader/next                    the number that the next disk gets
-//! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted
+//! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted, an
+//!                                entry that it had in that one when its last life ended
 //! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
@@ -27,6 +28,7 @@
 
 mod chain;
 mod connection;
+mod disks;
 mod lives;
 mod record;
 mod watcher;
@@ -37,7 +39,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Version};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Progress, Version};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
@@ -46,8 +48,8 @@ use crate::member::random_incarnation;
 use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
 use lives::Lives;
-use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
-use watcher::{Session, Shared, Watcher, spoken, unspoken};
+use record::{Content, NAME_MAX, NextNode, SessionRecord};
+use watcher::{Session, Shared, Trouble, Watcher, spoken, unspoken};
 
 pub use chain::ChainCoordinator;
 pub use record::ClusterRecord;
@@ -313,105 +315,20 @@ impl ZooKeeperCoordinator {
         Ok(identity)
     }
 
-    /// What is known of a disk; a new one gets a number.
-    fn disk(
-        &self,
-        chain: Option<ChainId>,
-        disk: DiskId,
-        epoch: u64,
-    ) -> Result<DiskRecord, CoordinatorError> {
-        let path = self.shared.disk(disk);
-        let mut asker = self.asker.lock();
-        asker.sync(&self.shared.root)?;
-        if let Some(chain) = chain {
-            let newest = self.newest(&mut asker, chain)?;
-            if newest < epoch {
-                return Err(CoordinatorError::history_lost(epoch, newest));
-            }
-        }
-        if let Some(znode) = asker.get(&path, false)? {
-            let known: DiskRecord = read(&path, &znode)?;
-            self.check_disk(chain, &known)?;
-            return Ok(known);
-        }
-        if epoch != 0 {
-            return Err(CoordinatorError::Refused(format!(
-                "the folder has adopted epoch {epoch}, but this cluster does not know its disk: it \
-                 is a folder of another cluster"
-            )));
-        }
-        let record = DiskRecord {
-            node: self.next_node(&mut asker)?,
-            epoch,
-            name: self.name.clone(),
-            chain,
-        };
-        match asker.create(&path, &record.encode())? {
-            true => Ok(record),
-            false => Err(CoordinatorError::Refused(
-                "another process has just begun on a copy of this folder".to_owned(),
-            )),
-        }
-    }
-
-    /// The folder is the node's, and the chain's.
-    fn check_disk(
-        &self,
-        chain: Option<ChainId>,
-        known: &DiskRecord,
-    ) -> Result<(), CoordinatorError> {
-        let refused = |why: String| Err(CoordinatorError::Refused(why));
-        if known.name != self.name {
-            let (its, mine) = (&known.name, &self.name);
-            return refused(format!("the folder is that of {its}, not of {mine}"));
-        }
-        if known.chain != chain {
-            let of = |chain: Option<ChainId>| match chain {
-                Some(chain) => format!("a member of {chain}"),
-                None => "a node".to_owned(),
-            };
-            let (its, wanted) = (of(known.chain), of(chain));
-            return refused(format!("the folder is that of {its}, not of {wanted}"));
-        }
-        Ok(())
-    }
-
-    /// The epoch of a chain's newest configuration.
-    fn newest(&self, asker: &mut Asker, chain: ChainId) -> Result<u64, CoordinatorError> {
-        let path = self.shared.chain(chain);
-        Ok(match asker.get(&path, false)? {
-            Some(znode) => read::<Configuration>(&path, &znode)?.epoch,
-            None => 0,
-        })
-    }
-
-    /// A number that nobody has.
-    fn next_node(&self, asker: &mut Asker) -> Result<NodeId, CoordinatorError> {
-        let path = format!("{}/next", self.shared.root);
-        for _ in 0..TRIES {
-            let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
-            let NextNode(number) = read(&path, &znode)?;
-            let next = NextNode(number.saturating_add(1)).encode();
-            if asker.set(&path, &next, znode.version)? == Changed::Done {
-                return Ok(NodeId(number));
-            }
-        }
-        Err(CoordinatorError::Unavailable(
-            "too many others want a number".to_owned(),
-        ))
-    }
-
     /// Begins a session of a life, in the session of its process.
     fn begin(
         &self,
         chain: ChainId,
         disk: DiskId,
         incarnation: Incarnation,
-        epoch: u64,
+        shown: Progress,
     ) -> Result<Identity, CoordinatorError> {
-        let known = self.disk(Some(chain), disk, epoch)?;
-        if epoch < known.epoch {
-            return Err(CoordinatorError::old_disk(known.node, epoch, known.epoch));
+        // First: whoever ends a session has noted what it said.
+        let said = self.progress(disk)?;
+        let known = self.disk(Some(chain), disk, shown.epoch)?;
+        let progress = known.progress.max(said);
+        if shown < progress {
+            return Err(CoordinatorError::old_disk(known.node, shown, progress));
         }
         let member = Identity {
             node: known.node,
@@ -420,10 +337,10 @@ impl ZooKeeperCoordinator {
         };
         let mut lives = self.lives.lock();
         let lives = lives.as_mut().ok_or(CoordinatorError::SessionOver)?;
-        lives.begin(chain, member, known.epoch);
+        lives.begin(chain, member, known.progress);
         let mut written = self.write(lives);
         if written == Err(CoordinatorError::SessionOver) {
-            lives.begin(chain, member, known.epoch);
+            lives.begin(chain, member, known.progress);
             written = self.write(lives);
         }
         if let Err(error) = written {
@@ -437,9 +354,10 @@ impl ZooKeeperCoordinator {
     /// Writes what this process says of its members, which is their ping (Z7, Z8).
     fn write(&self, lives: &mut Lives) -> Result<(), CoordinatorError> {
         let mut asker = self.asker.lock();
-        for (member, epoch) in lives.unnoted() {
-            self.note_epoch(&mut asker, member.disk, epoch)?;
-            lives.on_noted(member, epoch);
+        for (member, progress) in lives.unnoted() {
+            self.shared
+                .note_progress(&mut asker, member.disk, progress)?;
+            lives.on_noted(member, progress);
         }
         let sent = monotonic_ms();
         if !lives.has_session {
@@ -466,9 +384,11 @@ impl ZooKeeperCoordinator {
         let Some(lives) = lives.as_mut() else {
             return;
         };
+        let progress = lives.progress(member);
         if !lives.end(member) {
             return;
         }
+        self.note_end(member.disk, progress);
         let written = match lives.is_empty() {
             true => {
                 lives.has_session = false;
@@ -481,30 +401,6 @@ impl ZooKeeperCoordinator {
         if let Err(error) = written {
             tracing::debug!(%error, "a session stays until its time is over");
         }
-    }
-
-    /// The disk has adopted `epoch`.
-    fn note_epoch(
-        &self,
-        asker: &mut Asker,
-        disk: DiskId,
-        epoch: u64,
-    ) -> Result<(), CoordinatorError> {
-        let path = self.shared.disk(disk);
-        for _ in 0..TRIES {
-            let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
-            let known: DiskRecord = read(&path, &znode)?;
-            let record = DiskRecord {
-                epoch: known.epoch.max(epoch),
-                ..known
-            };
-            if asker.set(&path, &record.encode(), znode.version)? == Changed::Done {
-                return Ok(());
-            }
-        }
-        Err(CoordinatorError::Unavailable(
-            "too many write to a disk's record".to_owned(),
-        ))
     }
 }
 
@@ -522,6 +418,15 @@ impl Drop for ZooKeeperCoordinator {
 impl From<Failure> for CoordinatorError {
     fn from(failure: Failure) -> Self {
         CoordinatorError::Unavailable(failure.to_string())
+    }
+}
+
+impl From<Trouble> for CoordinatorError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Failure(failure) => failure.into(),
+            Trouble::Content(why) => CoordinatorError::Unavailable(why),
+        }
     }
 }
 

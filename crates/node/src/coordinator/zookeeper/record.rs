@@ -4,7 +4,7 @@
 //! znode    := "FDR" kind:u8 format:u8 body crc:u32         CRC-32C of all before it, big-endian
 //! cluster  := version id:u128 session_ms wiring:u8 check:16 bytes             kind C, format 3
 //!             count name*  count zone*  chains copies head:zone tail:zone
-//! disk     := node epoch name of                                              kind D, format 2
+//! disk     := node epoch name of last:id                                      kind D, format 3
 //! number   := next                                                            kind N, format 1
 //! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
 //! life     := chain node disk:u128 incarnation:u128 count report*
@@ -17,7 +17,8 @@
 //! empty zone is none. `of` is 0 of a node's own disk, else a chain's number and one.
 //!
 //! Format 1 had one chain, of all members: a cluster ended with the names, a disk with the name, a
-//! session had the reports of its one life in place of lives.
+//! session had the reports of its one life in place of lives. Format 2 of a disk has no `last`, and
+//! is written while there is none.
 //!
 //! Invariants:
 //! - Z1 what is read is bounded, checked, and of a format that we know, or an error that names it.
@@ -28,8 +29,8 @@ use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use fader_chain::placement::{Site, Wish};
 use fader_chain::{
-    ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Reader,
-    Report, Version, Wiring, put_bytes, put_varint,
+    ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress,
+    Reader, Report, Version, Wiring, put_bytes, put_varint,
 };
 
 use crate::configuration;
@@ -103,8 +104,8 @@ impl ClusterRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DiskRecord {
     pub(super) node: NodeId,
-    /// The greatest epoch it adopted.
-    pub(super) epoch: u64,
+    /// How far its lives reported that it came.
+    pub(super) progress: Progress,
     /// The name of the node whose disk it is.
     pub(super) name: String,
     /// The chain whose member it has; of a node's own none.
@@ -129,6 +130,15 @@ pub(super) struct LifeRecord {
     pub(super) identity: Identity,
     /// What it reported of the newest epoch that it reported of.
     pub(super) reports: Vec<Report>,
+}
+
+impl LifeRecord {
+    /// How far it reported that its disk came.
+    pub(super) fn progress(&self) -> Progress {
+        let mut progress = Progress::default();
+        self.reports.iter().for_each(|report| progress.note(report));
+        progress
+    }
 }
 
 /// What can be in a znode.
@@ -346,28 +356,46 @@ fn read_life(reader: &mut Reader) -> Result<LifeRecord, DecodeError> {
 
 impl Content for DiskRecord {
     const KIND: u8 = b'D';
-    const FORMAT: u8 = 2;
+    const FORMAT: u8 = 3;
     const WHAT: &'static str = "record of a disk";
+
+    fn format(&self) -> u8 {
+        match self.progress.last == EntryId::ZERO {
+            true => 2,
+            false => 3,
+        }
+    }
 
     fn write(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.node.0));
-        put_varint(out, self.epoch);
+        put_varint(out, self.progress.epoch);
         put_bytes(out, self.name.as_bytes());
         put_varint(
             out,
             self.chain.map_or(0, |ChainId(chain)| u64::from(chain) + 1),
         );
+        if self.progress.last != EntryId::ZERO {
+            self.progress.last.encode(out);
+        }
     }
 
     fn read(reader: &mut Reader, format: u8) -> Result<Self, DecodeError> {
+        let node = NodeId(reader.varint_u32()?);
+        let epoch = reader.varint()?;
+        let name = text(reader, NAME_MAX)?;
+        let chain = match format {
+            1 => Some(ChainId::SYSTEM),
+            _ => reader.varint_u32()?.checked_sub(1).map(ChainId),
+        };
+        let last = match format {
+            1 | 2 => EntryId::ZERO,
+            _ => EntryId::decode(reader)?,
+        };
         Ok(DiskRecord {
-            node: NodeId(reader.varint_u32()?),
-            epoch: reader.varint()?,
-            name: text(reader, NAME_MAX)?,
-            chain: match format {
-                1 => Some(ChainId::SYSTEM),
-                _ => reader.varint_u32()?.checked_sub(1).map(ChainId),
-            },
+            node,
+            progress: Progress { epoch, last },
+            name,
+            chain,
         })
     }
 }

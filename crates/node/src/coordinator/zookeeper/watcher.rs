@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Version};
+use fader_chain::{ChainId, Configuration, DiskId, EntryId, Identity, Progress, Version};
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use super::TRIES;
 use super::connection::{Asker, Changed, Failure};
-use super::record::{ClusterRecord, Content, SessionRecord};
+use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
 
 /// How often everything is read, if no watch fires.
 const LOOK: Duration = Duration::from_millis(100);
@@ -98,6 +99,40 @@ impl Shared {
         self.store(|reading| reading.cluster = Arc::new(cluster));
     }
 
+    /// Notes how far a disk came, where that is news (C5).
+    pub(super) fn note_progress(
+        &self,
+        asker: &mut Asker,
+        disk: DiskId,
+        progress: Progress,
+    ) -> Result<(), Trouble> {
+        // Nodes of before version 3 do not read an entry there.
+        let progress = match self.view().cluster.version.is_third() {
+            true => progress,
+            false => Progress {
+                last: EntryId::ZERO,
+                ..progress
+            },
+        };
+        let path = self.disk(disk);
+        for _ in 0..TRIES {
+            let Some(znode) = asker.get(&path, false)? else {
+                return Err(Trouble::Content(format!("there is no znode {path}")));
+            };
+            let known: DiskRecord = decode(&path, &znode.data)?;
+            if progress <= known.progress {
+                return Ok(());
+            }
+            let record = DiskRecord { progress, ..known };
+            if asker.set(&path, &record.encode(), znode.version)? == Changed::Done {
+                return Ok(());
+            }
+        }
+        Err(Trouble::Content(format!(
+            "too many write to the znode {path}"
+        )))
+    }
+
     /// We published a configuration.
     pub(super) fn on_published(&self, chain: ChainId, next: Configuration) {
         self.store(|reading| reading.take(chain, Arc::new(next)));
@@ -139,7 +174,7 @@ impl Reading {
 }
 
 /// Why a reading is none.
-enum Trouble {
+pub(super) enum Trouble {
     Failure(Failure),
     /// A znode is not what it should be.
     Content(String),
@@ -294,13 +329,18 @@ impl Watcher {
             if since.0 != znode.version {
                 *since = seen;
             }
-            // One that was pinged meanwhile has another version, and lives.
-            if session <= since.1.elapsed()
-                && self.asker.delete(&path, znode.version)? != Changed::Stale
+            let is_silent = session <= since.1.elapsed();
+            let record = decode(&path, &znode.data);
+            if let Ok(record) = &record
+                && is_silent
             {
+                self.note_end(record)?;
+            }
+            // One that was pinged meanwhile has another version, and lives.
+            if is_silent && self.asker.delete(&path, znode.version)? != Changed::Stale {
                 continue;
             }
-            let record = decode(&path, &znode.data)?;
+            let record = record?;
             sessions.push((znode.created, Session { record, speaks }));
         }
         sessions.sort_by_key(|(created, _)| *created);
@@ -330,6 +370,24 @@ pub(super) fn unspoken(version: Version, speaks: Version) -> String {
         "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
          with a newer version of Fader"
     )
+}
+
+impl Watcher {
+    /// Notes how far the disks of a session came before it is ended: afterwards nobody knows (C5).
+    /// That a disk's znode is not what it should be is nobody's reason to live for ever.
+    fn note_end(&mut self, session: &SessionRecord) -> Result<(), Trouble> {
+        for life in &session.lives {
+            let (disk, progress) = (life.identity.disk, life.progress());
+            let noted = self.shared.note_progress(&mut self.asker, disk, progress);
+            match noted {
+                Err(Trouble::Content(why)) => {
+                    tracing::warn!("how far a disk came is not noted: {why}");
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
 }
 
 fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, Trouble> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fader_chain::{ChainId, DiskId, EntryId, Identity, Incarnation, NodeId, Report};
+use fader_chain::{ChainId, DiskId, EntryId, Identity, Incarnation, NodeId, Progress, Report};
 
 use super::{Lives, SessionRecord, note};
 
@@ -49,8 +49,8 @@ fn the_newest_epochs_last_report_of_each_kind_is_kept() {
 fn z7_a_ping_of_one_life_is_that_of_all_once_and_not_for_long() {
     let age = Duration::from_millis(100);
     let mut lives = lives();
-    lives.begin(ChainId(0), life(2), 0);
-    lives.begin(ChainId(1), life(3), 0);
+    lives.begin(ChainId(0), life(2), Progress::default());
+    lives.begin(ChainId(1), life(3), Progress::default());
     assert_eq!(lives.others_ping(life(2), 50, age), None, "nobody pinged");
     lives.on_written(1000);
     assert_eq!(lives.own_ping(life(2)), 1000);
@@ -66,13 +66,33 @@ fn z7_a_ping_of_one_life_is_that_of_all_once_and_not_for_long() {
 #[test]
 fn z8_a_session_that_was_ended_leaves_no_life() {
     let mut lives = lives();
-    lives.begin(ChainId(0), life(2), 0);
-    lives.begin(ChainId(1), life(3), 0);
+    lives.begin(ChainId(0), life(2), Progress::default());
+    lives.begin(ChainId(1), life(3), Progress::default());
     lives.on_written(1000);
     assert!(lives.note(life(3), Report::Adopted { epoch: 4 }));
-    assert_eq!(lives.unnoted(), [(life(3), 4)]);
-    lives.on_noted(life(3), 4);
+    let adopted = Progress {
+        epoch: 4,
+        last: EntryId::ZERO,
+    };
+    assert_eq!(lives.unnoted(), [(life(3), adopted)]);
+    lives.on_noted(life(3), adopted);
     assert!(lives.unnoted().is_empty());
+    let applied = EntryId::new(4, 9);
+    let floor = Report::Floor {
+        epoch: 4,
+        applied,
+        gap: false,
+    };
+    assert!(lives.note(life(3), floor));
+    assert!(
+        lives.unnoted().is_empty(),
+        "within an epoch the session says it"
+    );
+    let came = Progress {
+        epoch: 4,
+        last: applied,
+    };
+    assert_eq!(lives.progress(life(3)), came);
     assert!(lives.end(life(2)) && !lives.end(life(2)) && !lives.is_empty());
     lives.end_all();
     assert!(lives.is_empty() && !lives.has_session && !lives.has(life(3)));

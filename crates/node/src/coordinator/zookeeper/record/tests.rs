@@ -6,7 +6,8 @@ use expect_test::expect;
 use fader_chain::controller::first;
 use fader_chain::placement::Wish;
 use fader_chain::{
-    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Version, Wiring,
+    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Progress, Report,
+    Version, Wiring,
 };
 use proptest::prelude::*;
 
@@ -39,7 +40,10 @@ fn cluster() -> ClusterRecord {
 fn disk() -> DiskRecord {
     DiskRecord {
         node: NodeId(3),
-        epoch: 300,
+        progress: Progress {
+            epoch: 300,
+            last: EntryId::ZERO,
+        },
         name: "n1".to_owned(),
         chain: Some(ChainId(2)),
     }
@@ -200,6 +204,19 @@ fn the_record_of_a_cluster_says_its_version() {
     assert_eq!(ClusterRecord::version_of(&bytes), Some(Version(17)));
     assert_eq!(ClusterRecord::version_of(&bytes[..5]), None);
     assert_eq!(ClusterRecord::version_of(&disk().encode()), None);
+}
+
+#[test]
+fn a_disk_with_an_entry_has_bytes_that_stay() {
+    let far = DiskRecord {
+        progress: Progress {
+            epoch: 300,
+            last: EntryId::new(299, 70_000),
+        },
+        ..disk()
+    };
+    expect!["464452440303ac02026e3103ab02f0a20424e35756"].assert_eq(&hex(&far.encode()));
+    assert_eq!(DiskRecord::decode(&far.encode()), Ok(far));
 }
 
 #[test]

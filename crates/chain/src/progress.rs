@@ -1,0 +1,61 @@
+//! How far a disk has come, so that an old copy of it is told from itself
+//! (docs/protocol/reconfiguration.md, section 5, "A copy of an old disk").
+//!
+//! Invariants:
+//! - C6 what a disk shows after any crash is at or above all that its member ever reported: what is
+//!   applied is committed and durable, a commit id falls only where an operator gave it up (AL-5),
+//!   and there the epoch, durable before, is a greater one.
+
+use crate::record::Durable;
+use crate::replica::Report;
+use crate::stamp::EntryId;
+
+/// What a disk has at least. Greater is further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Progress {
+    /// The greatest epoch that it adopted.
+    pub epoch: u64,
+    /// An entry that it holds, and all before it, in its log or its engine.
+    pub last: EntryId,
+}
+
+impl Progress {
+    /// What a disk shows that keeps these records, with an engine that is applied up to `applied`;
+    /// [`EntryId::ZERO`] while that one is being filled.
+    pub fn of_disk(durable: &Durable, applied: EntryId) -> Self {
+        let adopted = durable.configuration.as_ref();
+        Progress {
+            epoch: adopted.map_or(0, |adopted| adopted.epoch),
+            last: durable.last().max(applied),
+        }
+    }
+
+    /// What a member's report says of its disk. While a gap is open it holds no entry for certain:
+    /// the log begins anew.
+    pub fn of_report(report: &Report) -> Option<Self> {
+        match *report {
+            Report::Adopted { epoch } => Some(Progress {
+                epoch,
+                last: EntryId::ZERO,
+            }),
+            Report::Floor {
+                epoch,
+                applied,
+                gap: false,
+            } => Some(Progress {
+                epoch,
+                last: applied,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Takes in what a report says.
+    pub fn note(&mut self, report: &Report) {
+        let said = Progress::of_report(report).unwrap_or_default();
+        *self = (*self).max(said);
+    }
+}
+
+#[cfg(test)]
+mod tests;

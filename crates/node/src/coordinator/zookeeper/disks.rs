@@ -1,0 +1,136 @@
+//! What the cluster knows of disks: whose they are, and how far they came (C5).
+
+use fader_chain::{ChainId, Configuration, DiskId, EntryId, NodeId, Progress};
+
+use super::connection::{Asker, Changed};
+use super::record::{Content, DiskRecord, NextNode, SessionRecord};
+use super::{TRIES, ZooKeeperCoordinator, missing, read};
+use crate::coordinator::CoordinatorError;
+
+impl ZooKeeperCoordinator {
+    /// What is known of a disk; a new one gets a number.
+    pub(super) fn disk(
+        &self,
+        chain: Option<ChainId>,
+        disk: DiskId,
+        epoch: u64,
+    ) -> Result<DiskRecord, CoordinatorError> {
+        let path = self.shared.disk(disk);
+        let mut asker = self.asker.lock();
+        asker.sync(&self.shared.root)?;
+        if let Some(chain) = chain {
+            let newest = self.newest(&mut asker, chain)?;
+            if newest < epoch {
+                return Err(CoordinatorError::history_lost(epoch, newest));
+            }
+        }
+        if let Some(znode) = asker.get(&path, false)? {
+            let known: DiskRecord = read(&path, &znode)?;
+            self.check_disk(chain, &known)?;
+            return Ok(known);
+        }
+        if epoch != 0 {
+            return Err(CoordinatorError::Refused(format!(
+                "the folder has adopted epoch {epoch}, but this cluster does not know its disk: it \
+                 is a folder of another cluster"
+            )));
+        }
+        let record = DiskRecord {
+            node: self.next_node(&mut asker)?,
+            progress: Progress {
+                epoch,
+                last: EntryId::ZERO,
+            },
+            name: self.name.clone(),
+            chain,
+        };
+        match asker.create(&path, &record.encode())? {
+            true => Ok(record),
+            false => Err(CoordinatorError::Refused(
+                "another process has just begun on a copy of this folder".to_owned(),
+            )),
+        }
+    }
+
+    /// The folder is the node's, and the chain's.
+    fn check_disk(
+        &self,
+        chain: Option<ChainId>,
+        known: &DiskRecord,
+    ) -> Result<(), CoordinatorError> {
+        let refused = |why: String| Err(CoordinatorError::Refused(why));
+        if known.name != self.name {
+            let (its, mine) = (&known.name, &self.name);
+            return refused(format!("the folder is that of {its}, not of {mine}"));
+        }
+        if known.chain != chain {
+            let of = |chain: Option<ChainId>| match chain {
+                Some(chain) => format!("a member of {chain}"),
+                None => "a node".to_owned(),
+            };
+            let (its, wanted) = (of(known.chain), of(chain));
+            return refused(format!("the folder is that of {its}, not of {wanted}"));
+        }
+        Ok(())
+    }
+
+    /// The epoch of a chain's newest configuration.
+    fn newest(&self, asker: &mut Asker, chain: ChainId) -> Result<u64, CoordinatorError> {
+        let path = self.shared.chain(chain);
+        Ok(match asker.get(&path, false)? {
+            Some(znode) => read::<Configuration>(&path, &znode)?.epoch,
+            None => 0,
+        })
+    }
+
+    /// A number that nobody has.
+    fn next_node(&self, asker: &mut Asker) -> Result<NodeId, CoordinatorError> {
+        let path = format!("{}/next", self.shared.root);
+        for _ in 0..TRIES {
+            let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
+            let NextNode(number) = read(&path, &znode)?;
+            let next = NextNode(number.saturating_add(1)).encode();
+            if asker.set(&path, &next, znode.version)? == Changed::Done {
+                return Ok(NodeId(number));
+            }
+        }
+        Err(CoordinatorError::Unavailable(
+            "too many others want a number".to_owned(),
+        ))
+    }
+
+    /// How far sessions of this node that nobody has ended say that a disk came.
+    pub(super) fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
+        let lives = self.lives.lock();
+        let Some(node) = lives.as_ref().map(|lives| lives.record.identity.node) else {
+            return Err(CoordinatorError::SessionOver);
+        };
+        drop(lives);
+        let folder = format!("{}/sessions", self.shared.root);
+        let its = format!("{}-", node.0);
+        let mut asker = self.asker.lock();
+        asker.sync(&self.shared.root)?;
+        let mut progress = Progress::default();
+        for name in asker.children(&folder, false)? {
+            let path = format!("{folder}/{name}");
+            if name.starts_with(&its)
+                && let Some(znode) = asker.get(&path, false)?
+            {
+                let session: SessionRecord = read(&path, &znode)?;
+                let lives = session.lives.iter();
+                let lives = lives.filter(|life| life.identity.disk == disk);
+                progress = lives.fold(progress, |far, life| far.max(life.progress()));
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Notes how far a life came, before the session forgets it (C5).
+    pub(super) fn note_end(&self, disk: DiskId, progress: Progress) {
+        let mut asker = self.asker.lock();
+        let noted = self.shared.note_progress(&mut asker, disk, progress);
+        if let Err(error) = noted.map_err(CoordinatorError::from) {
+            tracing::warn!(%error, "how far a disk came is not noted");
+        }
+    }
+}
