@@ -67,8 +67,8 @@ class Member(servers.Server):
         folder.mkdir(exist_ok=True)
         super().__init__(folder, *cluster.flags(name), wait=wait, **settings)
 
-    def await_listening(self):
-        self._await_listening()
+    def await_listening(self, seconds=servers.START_SECONDS_MAX):
+        self._await_listening(seconds)
         return self
 
     def stop_for_now(self):

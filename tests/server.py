@@ -69,9 +69,9 @@ class Server:
         if wait:
             self._await_listening()
 
-    def _await_listening(self):
+    def _await_listening(self, seconds=START_SECONDS_MAX):
         # The line comes when requests are served; a server that says nothing is ended.
-        watchdog = threading.Timer(START_SECONDS_MAX, self.process.kill)
+        watchdog = threading.Timer(seconds, self.process.kill)
         watchdog.start()
         line = self.process.stdout.readline()
         watchdog.cancel()

@@ -4,10 +4,11 @@
 is told is the longest time between two answers around the kill. A client that hears nothing asks
 another member after a quarter of a second, for reads and for writes alike.
 
-*Return.* A member is away while much is written, and returns while load goes on: the throughput
-from its start until it serves, against that of the same members without it."""
+*Return.* A member returns with an empty disk while load goes on: the throughput from its start
+until it serves, against that of the same members without it."""
 
 import itertools
+import shutil
 import threading
 import time
 
@@ -22,6 +23,7 @@ PROMISED_STRONG_SECONDS = LEASE_SECONDS + 1
 PROMISED_EVENTUAL_SECONDS = 0.5
 TRY_SECONDS = 0.25
 LOSS_MAX = 0.3
+RETURN_SECONDS_MAX = 600
 WATCH_SECONDS = LEASE_SECONDS + 3
 KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
 
@@ -90,34 +92,37 @@ def one_death(cluster, place):
 
 
 def returns(options, report):
-    """A member that lacks much comes back under load."""
+    """A member that lacks everything comes back under load."""
     lacks = (16 << 20) if options.small else (1 << 30)
     bytes_each = 1000
     losses, times = [], []
-    for run in range(options.runs):
-        with clusters.running(options.scratch, lease=f"{LEASE_SECONDS}s") as cluster:
-            away = cluster.names[-1]
-            others = [clusters.address(cluster, name) for name in cluster.names if name != away]
+    with clusters.running(options.scratch, lease=f"{LEASE_SECONDS}s") as cluster:
+        away = cluster.names[-1]
+        others = [clusters.address(cluster, name) for name in cluster.names if name != away]
+        fill = {"items": lacks // bytes_each, "bytes": bytes_each, "connections": 16}
+        clusters.drive("fill", others[:1], **fill)
+        clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
+            {"Action": "CreateDomain", "DomainName": "other"}, {}))
+        for run in range(options.runs):
             cluster.kill(away)
-            cluster.await_roles(lambda roles, away=away: roles[away] == "out")
-            fill = {"items": lacks // bytes_each, "bytes": bytes_each, "connections": 16}
-            clusters.drive("fill", others[:1], **fill)
+            cluster.await_roles(lambda roles: roles[away] == "out")
+            shutil.rmtree(cluster.members[away].data)
             before, during, seconds = one_return(cluster, away, others, run)
             losses.append(1 - during / before)
             times.append(seconds)
-    report.series(f"return with {lacks >> 20} MB to catch up: time", times, "s")
+    report.series(f"return with {lacks >> 20} MB of values to catch up: time", times, "s")
     report.at_most("return: loss of throughput", losses, LOSS_MAX, "")
 
 
 def one_return(cluster, away, others, run):
     """Puts a second before the return and until it serves, and how long that took."""
-    clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
-        {"Action": "CreateDomain", "DomainName": "other"}, {}))
     put = {"domain": "other", "connections": 16, "bytes": 500}
     stamps = itertools.count(1 + run * 100_000_000, 10_000_000)
     before = clusters.drive("put", others, seconds=5, stamp=next(stamps), **put)["rate"]
     start = time.monotonic()
-    waiting = threading.Thread(target=cluster.start, args=(away,))
+    cluster.members[away] = cluster.new_member(away, wait=False)
+    waiting = threading.Thread(
+        target=cluster.members[away].await_listening, args=(RETURN_SECONDS_MAX,))
     waiting.start()
     rates = []
     while waiting.is_alive() or not rates:
