@@ -82,9 +82,13 @@ def test_any_member_takes_everything(cluster):
         put(writer, domain, "item", n=str(number))
         for client in clients:
             assert get(client, domain, "item") == {"n": [str(number)]}
-        with refused("ConditionalCheckFailed", 409):
-            put(writer, domain, "item", n="x", replace=True,
+    # Whoever is asked: a refusal goes on with its session too.
+    for client in cluster.clients():
+        session = asking(client, {"x-fader-session": ""})
+        with refused("ConditionalCheckFailed", 409) as refusal:
+            put(session, "domain-0", "item", n="x", replace=True,
                 expected={"Name": "n", "Value": "never"})
+        assert refusal.value.response["ResponseMetadata"]["HTTPHeaders"]["x-fader-session"]
     # A key that one member made is known to all, and so is its secret.
     for member in cluster.members.values():
         servers.fader("keys", "create", "--data", member.data, home=cluster.folder)

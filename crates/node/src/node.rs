@@ -182,7 +182,7 @@ impl Node {
             Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
                 let (outcome, receipt) =
                     self.carry_out_here(chain, &account, request, demand).await;
-                forward::Told::Request(outcome.map(|answered| (answered, receipt)))
+                forward::Told::Request(outcome, receipt)
             }
             Asked::Catalog(command) => {
                 forward::Told::Catalog(self.catalog_here(chain, command).await)
@@ -273,10 +273,7 @@ impl Node {
         };
         let failed = |why: &str| (Err(unavailable(why)), Receipt::default());
         match (cluster.hand_on(&asked).await, asked) {
-            (Ok(Some(forward::Told::Request(Ok((answered, receipt))))), _) => {
-                (Ok(answered), receipt)
-            }
-            (Ok(Some(forward::Told::Request(Err(error)))), _) => (Err(error), Receipt::default()),
+            (Ok(Some(forward::Told::Request(outcome, receipt))), _) => (outcome, receipt),
             // The head has come here meanwhile.
             (Ok(None), Asked::Write(_, request, demand) | Asked::Read(_, request, demand)) => {
                 self.carry_out_here(chain, account, request, demand).await

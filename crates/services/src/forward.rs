@@ -4,7 +4,11 @@
 //! ```text
 //! asked := version:u8=2  0 account request demand | 1 account request demand | 2 command
 //! told  := version:u8=2  0 refused | 1 answered receipt | 2 error | 3 | 4 refusal
+//!          | 5 error receipt
 //! ```
+//!
+//! What a refusal tells beside the error (its session's next token) came with version 3 of a
+//! cluster: to an older one the error alone is told.
 //!
 //! Structures are their fields in order. A choice is a byte and what follows from it; an option is
 //! a list of at most one. Numbers are varints, those with a sign folded; texts are UTF-8.
@@ -17,7 +21,7 @@ mod simpledb;
 mod wire;
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Reader};
+use fader_chain::{DecodeError, Reader, Version};
 
 use crate::catalog::{AccountId, Command, Refusal};
 use crate::level::{Demand, Receipt};
@@ -43,8 +47,8 @@ pub enum Asked {
 pub enum Told {
     /// Nothing was done here; another node may do it. Why, in words.
     NotHere(String),
-    /// Of a request.
-    Request(Result<(Answered, Receipt), Error>),
+    /// Of a request, with what is told beside.
+    Request(Result<Answered, Error>, Receipt),
     /// Of a catalog command.
     Catalog(Result<(), Refusal>),
 }
@@ -92,20 +96,27 @@ impl Asked {
 }
 
 impl Told {
-    /// The encoding of what is told.
-    pub fn encode(&self) -> Bytes {
+    /// The encoding of what is told, in a cluster of this version.
+    pub fn encode(&self, version: Version) -> Bytes {
         let mut out = vec![VERSION];
         match self {
             Told::NotHere(why) => {
                 out.push(0);
                 why.put(&mut out);
             }
-            Told::Request(Ok((answered, receipt))) => {
+            Told::Request(Ok(answered), receipt) => {
                 out.push(1);
                 answered.put(&mut out);
                 receipt.put(&mut out);
             }
-            Told::Request(Err(error)) => {
+            Told::Request(Err(error), receipt)
+                if version.is_third() && *receipt != Receipt::default() =>
+            {
+                out.push(5);
+                error.put(&mut out);
+                receipt.put(&mut out);
+            }
+            Told::Request(Err(error), _) => {
                 out.push(2);
                 error.put(&mut out);
             }
@@ -126,10 +137,11 @@ impl Told {
         whole(bytes, |reader| {
             Ok(match reader.byte()? {
                 0 => Told::NotHere(Wire::read(reader)?),
-                1 => Told::Request(Ok((Wire::read(reader)?, Wire::read(reader)?))),
-                2 => Told::Request(Err(Wire::read(reader)?)),
+                1 => Told::Request(Ok(Wire::read(reader)?), Wire::read(reader)?),
+                2 => Told::Request(Err(Wire::read(reader)?), Receipt::default()),
                 3 => Told::Catalog(Ok(())),
                 4 => Told::Catalog(Err(Wire::read(reader)?)),
+                5 => Told::Request(Err(Wire::read(reader)?), Wire::read(reader)?),
                 _ => return Err(DecodeError::new("what is told")),
             })
         })

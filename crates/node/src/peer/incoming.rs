@@ -190,7 +190,7 @@ fn take(
             let chain = ChainId(reader.varint_u32()?);
             let (number, patience) = (reader.varint()?, reader.varint()?);
             let asked = Asked::decode(reader.rest())?;
-            let reply = Reply::new(number, common.outgoing(node));
+            let reply = Reply::new(number, common.outgoing(node), common.version());
             let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
             common.inbox.serve(chain, asked, patience, reply);
         }

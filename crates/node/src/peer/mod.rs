@@ -83,17 +83,23 @@ pub enum Unheard {
 pub struct Reply {
     number: u64,
     outgoing: Option<Arc<Outgoing>>,
+    /// What the asker reads, at least.
+    version: Version,
 }
 
 impl Reply {
-    fn new(number: u64, outgoing: Option<Arc<Outgoing>>) -> Self {
-        Reply { number, outgoing }
+    fn new(number: u64, outgoing: Option<Arc<Outgoing>>, version: Version) -> Self {
+        Reply {
+            number,
+            outgoing,
+            version,
+        }
     }
 
     /// Sends the answer. It may be lost: then its asker hears that the connection was.
     pub fn send(self, told: &Told) {
         if let Some(outgoing) = self.outgoing {
-            outgoing.send(Letter::Answer(self.number, told.encode()));
+            outgoing.send(Letter::Answer(self.number, told.encode(self.version)));
         }
     }
 }
@@ -124,11 +130,16 @@ impl Common {
         Me {
             versions: Versions {
                 min: Version::OLDEST.0.into(),
-                max: self.version.load(Ordering::Relaxed).into(),
+                max: self.version().0.into(),
             },
             cluster: self.cluster,
             identity: self.identity,
         }
+    }
+
+    /// The cluster's version: what may be said.
+    fn version(&self) -> Version {
+        Version(self.version.load(Ordering::Relaxed))
     }
 
     fn is_closed(&self) -> bool {
