@@ -6,6 +6,8 @@
 //!   that clients of one service come to equal windows.
 //! - **Silence.** The longer no request is refused, measured in refusals that should have come, the
 //!   faster the window grows: up to one and a sixteenth of itself in a round trip.
+//! - **Memory.** Where the window has long been less than half of what it once settled at, capacity
+//!   was lost that may come back: the share of refused requests is larger, so that it is found soon.
 //! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
 //!   was *sent*, so a burst of refusals cuts about once in a round trip.
 //! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
@@ -17,6 +19,7 @@
 //! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate, of
 //! at least one request in `PROBE`.
 
+use std::f64::consts::LN_2;
 use std::time::Duration;
 
 use crate::controller::Flight;
@@ -61,6 +64,19 @@ const WINDOW_MAX: f64 = 100_000.0;
 /// The longest time between two requests, where there are any. Bound: above 0. Half a second: a
 /// service that refuses everything gets two requests a second, and is found soon when it returns.
 const PROBE: f64 = 0.5;
+/// Answers in the average of the window that is called settled, in windows. Bound: 16 upwards. So
+/// many that what clients take from each other at random is no loss of capacity.
+const SETTLED_WINDOWS: f64 = 64.0;
+/// Round trips after which half of a remembered window is forgotten. Bound: 100 upwards. A minute
+/// or two: capacity that stays away longer is not looked for at a higher price.
+const MEMORY: f64 = 2_000.0;
+/// Capacity was lost where the settled window, and so many requests, is less than this part of what
+/// is remembered. Bound: 0 to 1. Chance moves small windows by that much.
+const LOST: f64 = 0.5;
+const LOST_REQUESTS: f64 = 2.0;
+/// The share of refused requests over what it is otherwise, until lost capacity is back or
+/// forgotten. Bound: 1 to 2. Silence tells so much sooner.
+const SOUGHT: f64 = 1.75;
 /// The share of timeouts that are taken for chance. Bound: 0 to 0.1.
 const CHANCE: f64 = 0.02;
 /// Silence before the first refusal: growth at full speed.
@@ -69,6 +85,10 @@ const UNKNOWN: f64 = 100.0;
 #[derive(Debug)]
 pub(crate) struct Adaptive {
     window: f64,
+    /// Its slow average.
+    settled: f64,
+    /// The most that this was, less what is forgotten.
+    remembered: f64,
     /// Up to here the window doubles in a round trip.
     threshold: f64,
     /// Mean latency of answers, in seconds; zero before the first.
@@ -89,6 +109,8 @@ impl Adaptive {
     pub(crate) fn new() -> Adaptive {
         Adaptive {
             window: 1.0,
+            settled: 0.0,
+            remembered: 0.0,
             threshold: 1.0,
             latency: 0.0,
             answers: 0.0,
@@ -125,6 +147,7 @@ impl Adaptive {
         self.delay.add(latency, self.window);
         self.lenience = (self.lenience + CHANCE).min(2.0);
         self.is_accepting = true;
+        self.remember();
 
         let ratio = self.delay.ratio();
         let bound = 1.0 + QUEUE_SHARE + QUEUE_REQUESTS / self.window;
@@ -162,11 +185,12 @@ impl Adaptive {
 
     /// After an accepted request that used the window; `room` is 1 far from a queue and 0 at one.
     fn grow(&mut self, room: f64) {
-        self.silence += self.share() * room;
+        let share = self.share();
+        self.silence += share * room;
         let step = if self.window < self.threshold {
             1.0
         } else {
-            let rest = self.cut() * self.share();
+            let rest = self.cut() * share;
             let full = (RISE + 1.0 / self.window).min(self.window);
             // Where refusals are known late, growth waits for them.
             let slow = (self.latency / self.refusal.max(1e-9)).min(1.0);
@@ -180,8 +204,21 @@ impl Adaptive {
         self.window = window.max(probing);
     }
 
+    /// After an answer: what the window settles at, and once settled at.
+    fn remember(&mut self) {
+        let answers = (SETTLED_WINDOWS * self.window).max(SETTLED_WINDOWS);
+        self.settled += (self.window - self.settled) / answers;
+        let forgotten = LN_2 / (MEMORY * self.window.max(1.0));
+        self.remembered = (self.remembered * (1.0 - forgotten)).max(self.settled);
+    }
+
     fn share(&self) -> f64 {
-        SHARE / (self.window + SHARE_OFFSET).powf(SHARE_POWER)
+        let is_lost = self.settled + LOST_REQUESTS < LOST * self.remembered;
+        let sought = match is_lost && self.window < self.remembered {
+            true => SOUGHT,
+            false => 1.0,
+        };
+        sought * SHARE / (self.window + SHARE_OFFSET).powf(SHARE_POWER)
     }
 
     fn cut(&self) -> f64 {
