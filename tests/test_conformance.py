@@ -9,6 +9,7 @@ import sys
 import time
 
 import boto3
+import pytest
 
 import server as servers
 
@@ -80,6 +81,18 @@ def moto(folder):
         yield url
 
 
+@contextlib.contextmanager
+def gofakes3(folder):
+    """A running gofakes3; its address."""
+    assert shutil.which("go"), "go is missing: install it, as .ci/run does"
+    program = folder / "gofakes3"
+    subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "gofakes3", check=True, timeout=600)
+    port = free_port()
+    command = [program, f"127.0.0.1:{port}"]
+    with running("gofakes3", command, folder / "gofakes3.log", port) as url:
+        yield url
+
+
 def test_fader_keeps_what_is_promised_of_domains(server, tmp_path):
     said = judge("simpledb", server.url, tmp_path)
     assert said.count("kept    ") == 19 and "19 promises, 0 excused" in said
@@ -92,8 +105,9 @@ def test_elasticmq_keeps_what_is_promised_of_queues(tmp_path):
         assert said.count("kept    ") == 16 and "17 promises, 1 excused" in said
 
 
-def test_moto_keeps_what_is_promised_of_objects(tmp_path):
-    with moto(tmp_path) as url:
+@pytest.mark.parametrize("service", [moto, gofakes3])
+def test_others_keep_what_is_promised_of_objects(service, tmp_path):
+    with service(tmp_path) as url:
         keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
         s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
         s3.create_bucket(Bucket="systems")
