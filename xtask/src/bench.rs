@@ -21,6 +21,15 @@ pub(crate) struct Options {
     /// How often each side of a comparison is run, interleaved.
     #[arg(long)]
     runs: Option<u32>,
+    /// Of `phases`: how many items; the seed's 10,000 unless told.
+    #[arg(long)]
+    items: Option<u32>,
+    /// Of `phases`: what each server takes, as `fader serve --limit` has it; the seed's unless told.
+    #[arg(long)]
+    limit: Option<String>,
+    /// Of `phases`: which runs, by name and with commas between them; all unless told.
+    #[arg(long)]
+    only: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,7 +54,8 @@ enum Name {
     Scaling,
     /// A cluster of three processes against three etcd servers.
     Etcd,
-    /// The seed's five phases in real time, at one address and at three; half an hour.
+    /// The seed's five phases in real time, at one address and at three; half an hour, and
+    /// less with fewer items or a higher limit.
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
@@ -71,7 +81,7 @@ pub(crate) fn build() -> Result<()> {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     build()?;
     if let Name::Phases = options.name {
-        return phases(options.quick);
+        return phases(options);
     }
     let name = options
         .name
@@ -133,7 +143,7 @@ pub(crate) fn small_clusters() -> Result<Vec<bool>> {
 /// Where logs and plots of the five phases are left.
 const PHASES: &str = "target/phases";
 
-fn phases(is_quick: bool) -> Result<bool> {
+fn phases(options: &Options) -> Result<bool> {
     python::prepare()?;
     match std::fs::remove_dir_all(PHASES) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
@@ -141,8 +151,17 @@ fn phases(is_quick: bool) -> Result<bool> {
     }
     let mut run = python::program("python");
     run.args(["tests/five_phases.py", PHASES]);
-    if is_quick {
+    if options.quick {
         run.arg("--quick");
+    }
+    if let Some(items) = options.items {
+        run.arg("--items").arg(items.to_string());
+    }
+    if let Some(limit) = &options.limit {
+        run.arg("--limit").arg(limit);
+    }
+    if let Some(only) = &options.only {
+        run.arg("--only").arg(only);
     }
     command::succeeds(&mut run)
 }
