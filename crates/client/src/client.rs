@@ -2,23 +2,27 @@
 //!
 //! Invariants:
 //! - C1 a call whose outcome is in doubt is sent again only if it may happen twice: what reads, and
-//!   writes without a condition, or with a name.
+//!   writes without a condition, or with a name that the service is known to keep.
 //! - C2 a reply is never longer than the settings allow, a call never longer than its timeout.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use fader_services::level::Receipt;
+use fader_chain::RequestId;
+use fader_services::level::{Receipt, header, show_name};
 use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::credentials::Credentials;
 use crate::demand::{Demand, receipt};
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane, Limits, Pace, Plan};
+use crate::names::{Named, Names};
 use crate::pool::{Pool, Reply};
 use crate::sign::{self, Headers, SignatureVersion, Signer};
 use crate::transport::Endpoint;
@@ -68,7 +72,24 @@ pub struct Client {
     host: Arc<str>,
     signer: Option<Signer>,
     limits: Limits,
+    names: Names,
+    /// Whether the service keeps names, once that is known.
+    keeps_names: OnceCell<bool>,
 }
+
+/// What is sent, apart from who sends it.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    action: &'a str,
+    parameters: &'a [(String, String)],
+    /// Of a write that must not happen twice.
+    name: Option<&'a RequestId>,
+}
+
+/// Between two looks for what became of a write: at first, and at most. A member that is started
+/// again, or another head, is there within a second or two.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A successful reply.
 #[derive(Clone, Debug)]
@@ -140,6 +161,8 @@ impl Client {
             host: host.into(),
             signer,
             limits,
+            names: Names::default(),
+            keeps_names: OnceCell::new(),
         })
     }
 
@@ -177,25 +200,128 @@ impl Client {
     }
 
     async fn send(&self, action: &str, parameters: &[(String, String)]) -> Result<Reply, Error> {
-        let request = self.request(action, parameters)?;
+        let deadline = Instant::now() + self.limits.timeout;
+        let named = self.needs_name(action, parameters);
+        let named = named.then(|| self.names.take());
+        let call = Call {
+            action,
+            parameters,
+            name: named.as_ref().map(Named::name),
+        };
+        let sent = self.attempt(&call, false, self.limits).await;
+        match &call.name {
+            Some(_) if is_in_doubt(&sent) => self.resolve(&call, sent, deadline).await,
+            _ => sent,
+        }
+    }
+
+    /// Sends a call; `is_named`: whether the service is known to keep the call's name.
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+        is_named: bool,
+        limits: Limits,
+    ) -> Result<Reply, Error> {
+        let action = call.action;
+        let request = self.request(call)?;
         let plan = Plan {
             lane: Lane {
                 host: Arc::clone(&self.host),
                 class: class(action),
             },
             is_write: !is_read(action),
-            is_repeatable: is_repeatable(action, parameters),
-            limits: self.limits,
+            is_repeatable: is_named || is_repeatable(action, call.parameters),
+            limits,
         };
         let sent = self.http.call(&self.pool, plan, request).await;
+        let tells = |name| {
+            sent.as_ref()
+                .is_ok_and(|reply| reply.headers.contains_key(name))
+        };
+        if call.name.is_some() && (tells(header::STAMP) || tells(header::VERSION)) {
+            // Who tells of a write does so because it was asked under a name. Who was first, told.
+            let _ = self.keeps_names.set(true);
+        }
         sent.map_err(|error| error.within(action))
     }
 
-    fn request(
+    /// Whether a call gets a name: a write on a condition that has none yet, and is not sent bare.
+    fn needs_name(&self, action: &str, parameters: &[(String, String)]) -> bool {
+        let asks = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));
+        let is_asking = asks("Fader-Request") || asks("Fader-Session");
+        let is_conditional = !is_read(action) && asks("Expected.");
+        is_conditional && !is_asking && self.limits.pace == Pace::Window
+    }
+
+    /// Sends a write in doubt again under its name, as long as there is time, if the service is found
+    /// to keep names; if not, it stays in doubt.
+    async fn resolve(
         &self,
-        action: &str,
-        parameters: &[(String, String)],
-    ) -> Result<Request<Full<Bytes>>, Error> {
+        call: &Call<'_>,
+        doubt: Result<Reply, Error>,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        let mut pause = PAUSE;
+        loop {
+            let left = Limits {
+                timeout: deadline.saturating_duration_since(Instant::now()),
+                ..self.limits
+            };
+            if left.timeout.is_zero() {
+                return doubt;
+            }
+            match self.keeps_names(left).await {
+                Ok(true) => {
+                    let sent = self.attempt(call, true, left).await;
+                    if sent.as_ref().is_ok_and(is_settled) {
+                        return sent;
+                    }
+                }
+                // Nor is an unknown service waited for that gives no answer at all.
+                Ok(false) | Err(_) => return doubt,
+            }
+            self.http.pause(deadline.min(Instant::now() + pause)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Asks whether the service keeps names: whether it is Fader, which alone answers a new session
+    /// with a token. Headers that a service does not know do no harm.
+    async fn keeps_names(&self, limits: Limits) -> Result<bool, Error> {
+        let ask = || async {
+            let call = Call {
+                action: "ListDomains",
+                parameters: &[("MaxNumberOfDomains".to_owned(), "1".to_owned())],
+                name: None,
+            };
+            let mut request = self.request(&call)?;
+            let session = HeaderName::from_static(header::SESSION);
+            let headers = request.headers_mut();
+            headers.insert(session, HeaderValue::from_static(""));
+            let plan = Plan {
+                lane: Lane {
+                    host: Arc::clone(&self.host),
+                    class: class(call.action),
+                },
+                is_write: false,
+                is_repeatable: true,
+                limits,
+            };
+            let reply = self.http.call(&self.pool, plan, request).await?;
+            match reply.headers.contains_key(header::SESSION) {
+                is_fader if is_fader || is_settled(&reply) => Ok(is_fader),
+                _ => Err(Error::new(ErrorKind::Unavailable, call.action)),
+            }
+        };
+        self.keeps_names.get_or_try_init(ask).await.copied()
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Error> {
+        let Call {
+            action,
+            parameters,
+            name,
+        } = call;
         let mut form: Vec<(&str, &str)> = parameters
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -217,6 +343,9 @@ impl Client {
         for (name, value) in headers.0 {
             request = request.header(name, value);
         }
+        if let Some(name) = name {
+            request = request.header(header::REQUEST, show_name(name));
+        }
         request.body(Full::new(Bytes::from(body))).map_err(|error| {
             Error::caused(
                 ErrorKind::Invalid,
@@ -225,6 +354,19 @@ impl Client {
             )
         })
     }
+}
+
+/// Whether a write may have taken effect, or may yet.
+fn is_in_doubt(sent: &Result<Reply, Error>) -> bool {
+    match sent {
+        Ok(reply) => matches!(reply.status.as_u16(), 408 | 500..),
+        Err(error) => error.kind == ErrorKind::Ambiguous,
+    }
+}
+
+/// Whether a reply is about what was asked, and not about who asks, or when.
+fn is_settled(reply: &Reply) -> bool {
+    !matches!(reply.status.as_u16(), 401 | 403 | 408 | 429 | 500..)
 }
 
 /// Seconds since 1970 by the system's clock.
@@ -264,7 +406,7 @@ fn class(action: &str) -> &'static str {
 /// Whether an action may be sent again when nobody knows whether it took effect.
 ///
 /// Puts and deletes without a condition come to the same done twice; on a condition only those with
-/// a name, under which they happen once. A deletion of a domain may not: meanwhile there may be a
+/// a name from the caller, who knows that the service keeps it. A deletion of a domain may not: meanwhile there may be a
 /// new one. What belongs to a session is sent once: its answer, be it a refusal, moves the session.
 fn is_repeatable(action: &str, parameters: &[(String, String)]) -> bool {
     let has = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));

@@ -16,7 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::Future;
 use std::hash::BuildHasher;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
@@ -30,8 +30,7 @@ use hyper::Request;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
-use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::{Error, ErrorKind};
 use crate::pool::{Pool, Reply};
@@ -159,38 +158,36 @@ impl Http {
     ) -> Result<Reply, Error> {
         let pool = Arc::clone(pool);
         let may_linger = plan.may_linger();
-        let send = move |time| {
-            let (pool, request) = (Arc::clone(&pool), request.clone());
-            async move {
-                let is_sent = AtomicBool::new(false);
-                let exchange = pool.exchange(request, &is_sent);
-                let result = tokio::time::timeout(time, exchange).await;
-                ended(result, time, &is_sent, |reply| told(reply, may_linger))
-            }
-        };
-        self.send(plan, send).await
+        let attempt = move |term| exchange(Arc::clone(&pool), request.clone(), term, may_linger);
+        self.send(plan, attempt).await
     }
 
-    /// Makes attempts, each in its turn, where requests run. An attempt is given its time, and says
+    /// Makes attempts, each in its turn, where requests run. An attempt is given its term, and says
     /// what came of it and how it ended.
     pub(crate) async fn send<T, F>(
         &self,
         plan: Plan,
-        attempt: impl FnMut(Duration) -> F + Send + 'static,
+        attempt: impl FnMut(Term) -> F + Send + 'static,
     ) -> Result<T, Error>
     where
         T: Send + 'static,
         F: Future<Output = (Result<T, Error>, Verdict)> + Send + 'static,
     {
-        let work = perform(self.turnstile.clone(), plan, attempt);
-        self.run(work).await
+        // Futures are large: each is made where it is polled, and never moved.
+        let Some(thread) = &self.thread else {
+            return perform(&self.turnstile, plan, attempt).await;
+        };
+        let turnstile = self.turnstile.clone();
+        let work = async move { perform(&turnstile, plan, attempt).await };
+        Running(thread.runtime.spawn(work)).await
     }
 
-    /// Runs a future where requests run. Dropping what this gives ends it.
-    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+    /// Waits, where requests run: callers need no runtime of their own.
+    pub(crate) async fn pause(&self, until: Instant) {
+        let wait = async move { sleep_until(until).await };
         match &self.thread {
-            None => work.await,
-            Some(thread) => Running(thread.runtime.spawn(work)).await,
+            None => wait.await,
+            Some(thread) => Running(thread.runtime.spawn(wait)).await,
         }
     }
 }
@@ -234,9 +231,9 @@ impl Plan {
 }
 
 async fn perform<T, F>(
-    turnstile: Turnstile<Lane>,
+    turnstile: &Turnstile<Lane>,
     plan: Plan,
-    mut attempt: impl FnMut(Duration) -> F,
+    mut attempt: impl FnMut(Term) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = (Result<T, Error>, Verdict)>,
@@ -247,9 +244,10 @@ where
         is_repeatable,
         limits,
     } = plan;
-    let deadline = Instant::now() + limits.timeout;
+    let now = Instant::now();
+    let deadline = now + limits.timeout;
     if limits.pace == Pace::Bare {
-        let (reply, verdict) = attempt(limits.timeout).await;
+        let (reply, verdict) = attempt(Term::from(now, limits.timeout)).await;
         let is_silence = matches!(verdict, Verdict::Late | Verdict::Failed);
         return reply.map_err(|error| judged(error, is_write && is_silence));
     }
@@ -259,8 +257,9 @@ where
         deadline: Some(deadline),
     };
     let send = || {
-        let left = deadline.saturating_duration_since(Instant::now());
-        attempt(limits.attempt_timeout.min(left))
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        attempt(Term::from(now, limits.attempt_timeout.min(left)))
     };
     let ended = turnstile.run(ask, send).await;
     match ended.last {
@@ -270,28 +269,55 @@ where
     }
 }
 
-/// How an attempt ended that was given so much time.
-pub(crate) fn ended<T>(
-    result: Result<Result<T, Error>, Elapsed>,
-    time: Duration,
-    is_sent: &AtomicBool,
-    told: impl FnOnce(&T) -> Verdict,
-) -> (Result<T, Error>, Verdict) {
-    let (result, silence) = match result {
-        Ok(result) => (result, Verdict::Failed),
-        Err(_) => {
-            let context = format!("no answer within {time:?}");
-            let error = Error::new(ErrorKind::Unavailable, context);
-            (Err(error), Verdict::Late)
-        }
-    };
-    let verdict = match &result {
-        Ok(reply) => told(reply),
-        Err(error) if error.kind != ErrorKind::Unavailable => Verdict::Done,
-        Err(_) if !is_sent.load(Ordering::Relaxed) => Verdict::Unsent,
-        Err(_) => silence,
-    };
-    (result, verdict)
+/// The time that one attempt may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    span: Duration,
+    end: Instant,
+}
+
+impl Term {
+    fn from(now: Instant, span: Duration) -> Term {
+        let end = now + span;
+        Term { span, end }
+    }
+
+    /// Awaits an attempt, and says how it ended.
+    pub(crate) async fn limit<T>(
+        self,
+        attempt: Pin<&mut impl Future<Output = Result<T, Error>>>,
+        is_sent: &AtomicBool,
+        told: impl FnOnce(&T) -> Verdict,
+    ) -> (Result<T, Error>, Verdict) {
+        let (result, silence) = match timeout_at(self.end, attempt).await {
+            Ok(result) => (result, Verdict::Failed),
+            Err(_) => {
+                let context = format!("no answer within {:?}", self.span);
+                let error = Error::new(ErrorKind::Unavailable, context);
+                (Err(error), Verdict::Late)
+            }
+        };
+        let verdict = match &result {
+            Ok(reply) => told(reply),
+            Err(error) if error.kind != ErrorKind::Unavailable => Verdict::Done,
+            Err(_) if !is_sent.load(Ordering::Relaxed) => Verdict::Unsent,
+            Err(_) => silence,
+        };
+        (result, verdict)
+    }
+}
+
+/// One attempt, to the last octet of its reply.
+async fn exchange(
+    pool: Arc<Pool<Full<Bytes>>>,
+    request: Request<Full<Bytes>>,
+    term: Term,
+    may_linger: bool,
+) -> (Result<Reply, Error>, Verdict) {
+    let is_sent = AtomicBool::new(false);
+    let exchange = pin!(pool.exchange(request, &is_sent));
+    term.limit(exchange, &is_sent, |reply| told(reply, may_linger))
+        .await
 }
 
 /// What a reply means for the window, and for whether its request may be sent again.

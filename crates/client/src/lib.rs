@@ -15,6 +15,7 @@ mod demand;
 mod domains;
 mod error;
 mod http;
+mod names;
 mod origin;
 mod pool;
 mod s3;

@@ -109,7 +109,8 @@ where
         loop {
             let (mut sender, is_fresh) = match self.take_idle() {
                 Some(sender) => (sender, false),
-                None => (self.connect().await?, true),
+                // Boxed: it is large, and seldom.
+                None => (Box::pin(self.connect()).await?, true),
             };
             if sender.ready().await.is_err() && !is_fresh {
                 continue;

@@ -20,6 +20,8 @@ const PUT_OK: &str = "<PutAttributesResponse><ResponseMetadata><RequestId>r1</Re
 
 const GET_OK: &str = "<GetAttributesResponse><GetAttributesResult/></GetAttributesResponse>";
 
+const LIST_OK: &str = "<ListDomainsResponse><ListDomainsResult/></ListDomainsResponse>";
+
 /// What a server of the test does with each request, one after the other.
 #[derive(Clone, Copy)]
 enum Act {
@@ -324,6 +326,55 @@ async fn a_write_with_a_name_is_sent_again_under_it() {
     let name = "Fader-Request=00000000000000000000000000c0ffee%2F7";
     assert!(requests.iter().all(|request| request.contains(name)));
     assert_eq!(requests.len(), 2);
+}
+
+/// A write's name in a request's head.
+fn name(request: &str) -> &str {
+    let mut lines = request.lines();
+    let name = lines.find_map(|line| line.strip_prefix("x-fader-request: "));
+    name.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_write_on_a_condition_is_asked_for_under_its_name() {
+    let fader = Act::Tell(200, "x-fader-session: AAAA\r\n", LIST_OK);
+    for silence in [Act::Close, Act::Answer(503, ""), Act::Answer(500, "")] {
+        let done = Act::Answer(200, PUT_OK);
+        let acts = [silence, fader, silence, done, silence, done];
+        let (client, server) = start(&acts, Settings::default()).await;
+        assert!(put(&client).await.is_ok());
+        // What is known of the service is not asked again.
+        assert!(put(&client).await.is_ok());
+        let requests = server.await.unwrap();
+        let names: Vec<&str> = requests.iter().map(|request| name(request)).collect();
+        assert_eq!((names[0], names[0]), (names[2], names[3]));
+        assert!(requests[1].contains("ListDomains") && names[1].is_empty());
+        assert_eq!(names[4], names[5]);
+        assert!(!names[0].is_empty() && names[0] != names[4]);
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_keeps_no_names_is_not_asked_for_a_write() {
+    let acts = [Act::Close, Act::Answer(200, LIST_OK), Act::Close];
+    let (client, server) = start(&acts, Settings::default()).await;
+    for _ in 0..2 {
+        assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
+    }
+    assert_eq!(server.await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn who_refuses_to_look_has_not_told() {
+    // The key was taken away meanwhile: that says nothing of the write.
+    let fader = Act::Tell(200, "x-fader-session: AAAA\r\n", LIST_OK);
+    let acts = [Act::Close, fader, Act::Answer(403, ""), Act::Hang];
+    let settings = Settings {
+        timeout: Duration::from_millis(500),
+        ..Settings::default()
+    };
+    let (client, _server) = start(&acts, settings).await;
+    assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::client::Settings;
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane, Limits, Plan, ended};
+use crate::http::{Http, Lane, Limits, Plan, Term};
 use crate::pool::{Coming, Pool};
 use crate::transport::Endpoint;
 
@@ -97,13 +97,13 @@ impl Wire {
         let request = self.in_origin_form(request)?;
         let may_linger = plan.may_linger();
         let (pool, patience) = (Arc::clone(&self.pool), self.limits.attempt_timeout);
-        let attempt = move |time| {
+        let attempt = move |term: Term| {
             let (pool, request) = (Arc::clone(&pool), request.clone());
             async move {
                 let is_sent = AtomicBool::new(false);
-                let open = open(&pool, request, &is_sent, patience);
-                let result = tokio::time::timeout(time, open).await;
-                ended(result, time, &is_sent, |reply| told(reply, may_linger))
+                let open = pin!(open(&pool, request, &is_sent, patience));
+                term.limit(open, &is_sent, |reply| told(reply, may_linger))
+                    .await
             }
         };
         self.http.send(plan, attempt).await
