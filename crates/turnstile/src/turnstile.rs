@@ -6,7 +6,6 @@
 //! - U2 while the state is locked no waker is called and nothing is spawned: both may drop a task,
 //!   and with it a place.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
@@ -53,8 +52,7 @@ struct Shared<Lane> {
 
 struct State<Lane> {
     windows: Windows<Lane>,
-    places: BTreeMap<RequestId, Slot>,
-    next: u64,
+    places: Places,
     timer: Timer,
     effects: Vec<Effect>,
 }
@@ -63,6 +61,42 @@ struct State<Lane> {
 enum Slot {
     Waiting(Option<Waker>),
     Called(Result<u32, Failure>),
+    /// No place's; the next one that is free, if any.
+    Free(Option<usize>),
+}
+
+/// The slots of all places, found by their ids: those of unfinished requests differ.
+struct Places {
+    slots: Vec<Slot>,
+    free: Option<usize>,
+}
+
+impl Places {
+    fn take(&mut self) -> RequestId {
+        let at = match self.free {
+            Some(at) => {
+                if let Slot::Free(next) = self.slots[at] {
+                    self.free = next;
+                }
+                self.slots[at] = Slot::Waiting(None);
+                at
+            }
+            None => {
+                self.slots.push(Slot::Waiting(None));
+                self.slots.len() - 1
+            }
+        };
+        RequestId(at as u64)
+    }
+
+    fn give_back(&mut self, id: RequestId) {
+        self.slots[id.0 as usize] = Slot::Free(self.free);
+        self.free = Some(id.0 as usize);
+    }
+
+    fn slot(&mut self, id: RequestId) -> &mut Slot {
+        &mut self.slots[id.0 as usize]
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -98,8 +132,10 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     pub fn new(settings: Settings) -> Self {
         let state = State {
             windows: Windows::new(settings),
-            places: BTreeMap::new(),
-            next: 0,
+            places: Places {
+                slots: Vec::new(),
+                free: None,
+            },
             timer: Timer::None,
             effects: Vec::new(),
         };
@@ -120,9 +156,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
             deadline,
         } = ask;
         let mut state = self.lock();
-        state.next += 1;
-        let id = RequestId(state.next);
-        state.places.insert(id, Slot::Waiting(None));
+        let id = state.places.take();
         let request = Request {
             id,
             deadline: deadline.map(|deadline| self.time(deadline)),
@@ -147,8 +181,9 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     /// Steps a lane and calls those whose turn it brings.
     fn step(&self, mut state: MutexGuard<'_, State<Lane>>, lane: &Lane, input: Input) {
         let mut called = Vec::new();
-        state.step(self.time(Instant::now()), lane, input, &mut called);
-        let alarm = state.arm(&mut called);
+        // The timer looks in time at all other lanes already (U1).
+        let wake = state.step(self.time(Instant::now()), lane, input, &mut called);
+        let alarm = state.arm(wake, &mut called);
         drop(state);
         self.sound(alarm);
         called.into_iter().for_each(Waker::wake);
@@ -175,15 +210,16 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     /// Looks whether the turn has come; `None` where it has not, and the waker is kept.
     fn poll_turn(&self, id: RequestId, context: &mut Context<'_>) -> Poll<Result<u32, Failure>> {
         let mut state = self.lock();
-        let slot = state.places.get_mut(&id).expect("a place has a slot");
-        match slot {
+        match state.places.slot(id) {
             Slot::Called(turn) => return Poll::Ready(*turn),
             Slot::Waiting(Some(waker)) if waker.will_wake(context.waker()) => {}
             Slot::Waiting(waker) => *waker = Some(context.waker().clone()),
+            Slot::Free(_) => unreachable!("a place has a slot until it is over"),
         }
         if matches!(state.timer, Timer::None) {
             // Outside of any runtime there is nothing to start a timer with.
-            let alarm = state.arm(&mut Vec::new());
+            let wake = state.windows.wake_at().map(|(at, _)| at);
+            let alarm = state.arm(wake, &mut Vec::new());
             drop(state);
             self.sound(alarm);
         }
@@ -192,25 +228,32 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
 }
 
 impl<Lane: Ord + Clone> State<Lane> {
-    fn step(&mut self, now: Time, lane: &Lane, input: Input, called: &mut Vec<Waker>) {
-        self.windows.step(now, lane, input, &mut self.effects);
+    /// Steps a lane; when it is to be stepped next.
+    fn step(
+        &mut self,
+        now: Time,
+        lane: &Lane,
+        input: Input,
+        called: &mut Vec<Waker>,
+    ) -> Option<Time> {
+        let wake = self.windows.step(now, lane, input, &mut self.effects);
         for effect in self.effects.drain(..) {
             let (id, turn) = match effect {
                 Effect::Send { id, attempt } => (id, Ok(attempt)),
                 Effect::Fail { id, why } => (id, Err(why)),
             };
-            if let Some(slot) = self.places.get_mut(&id) {
-                match mem::replace(slot, Slot::Called(turn)) {
-                    Slot::Waiting(waker) => called.extend(waker),
-                    Slot::Called(_) => {}
-                }
+            let slot = self.places.slot(id);
+            if let Slot::Waiting(waker) = slot {
+                called.extend(waker.take());
             }
+            *slot = Slot::Called(turn);
         }
+        wake
     }
 
-    /// Sees to it that a timer looks when the windows ask (U1).
-    fn arm(&mut self, called: &mut Vec<Waker>) -> Alarm {
-        let Some(at) = self.windows.wake_at().map(|(at, _)| at) else {
+    /// Sees to it that a timer looks at that time (U1).
+    fn arm(&mut self, wake: Option<Time>, called: &mut Vec<Waker>) -> Alarm {
+        let Some(at) = wake else {
             return Alarm::None;
         };
         match &mut self.timer {
@@ -233,7 +276,7 @@ impl<Lane: Ord + Clone> State<Lane> {
     }
 
     fn wake_all(&mut self, called: &mut Vec<Waker>) {
-        for slot in self.places.values_mut() {
+        for slot in &mut self.places.slots {
             if let Slot::Waiting(waker) = slot {
                 called.extend(waker.take());
             }
@@ -252,7 +295,7 @@ impl<Lane: Ord + Clone + Send + 'static> Place<Lane> {
         let turn = poll_fn(|context| turnstile.poll_turn(id, context)).await;
         if turn.is_err() {
             self.is_over = true;
-            self.turnstile.lock().places.remove(&self.id);
+            self.turnstile.lock().places.give_back(self.id);
         }
         turn
     }
@@ -262,9 +305,9 @@ impl<Lane: Ord + Clone + Send + 'static> Place<Lane> {
         let mut state = self.turnstile.lock();
         if outcome == Outcome::Ok {
             self.is_over = true;
-            state.places.remove(&self.id);
+            state.places.give_back(self.id);
         } else {
-            state.places.insert(self.id, Slot::Waiting(None));
+            *state.places.slot(self.id) = Slot::Waiting(None);
         }
         let id = self.id;
         let report = Input::Report { id, outcome };
@@ -276,7 +319,7 @@ impl<Lane: Ord + Clone + Send + 'static> Drop for Place<Lane> {
     fn drop(&mut self) {
         if !self.is_over {
             let mut state = self.turnstile.lock();
-            state.places.remove(&self.id);
+            state.places.give_back(self.id);
             self.turnstile
                 .step(state, &self.lane, Input::Cancel(self.id));
         }

@@ -26,21 +26,29 @@ impl<Lane: Ord + Clone> Windows<Lane> {
         }
     }
 
-    /// Steps the window of a lane.
-    pub fn step(&mut self, now: Time, lane: &Lane, input: Input, effects: &mut Vec<Effect>) {
-        if !self.lanes.contains_key(lane) {
-            self.forget();
-            let settings = Settings {
-                seed: self.settings.seed.wrapping_add(self.lanes.len() as u64),
-                ..self.settings
-            };
-            let window = Window::new(settings);
-            self.lanes.insert(lane.clone(), (window, now));
-        }
+    /// Steps the window of a lane, and says when that lane is to be stepped next.
+    pub fn step(
+        &mut self,
+        now: Time,
+        lane: &Lane,
+        input: Input,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Time> {
         if let Some((window, used)) = self.lanes.get_mut(lane) {
             *used = now;
             window.step(now, input, effects);
+            return window.wake_at();
         }
+        self.forget();
+        let settings = Settings {
+            seed: self.settings.seed.wrapping_add(self.lanes.len() as u64),
+            ..self.settings
+        };
+        let mut window = Window::new(settings);
+        window.step(now, input, effects);
+        let wake = window.wake_at();
+        self.lanes.insert(lane.clone(), (window, now));
+        wake
     }
 
     /// The lane to be stepped next if nothing else happens, and when.
