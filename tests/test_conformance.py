@@ -86,7 +86,8 @@ def gofakes3(folder):
     """A running gofakes3; its address."""
     assert shutil.which("go"), "go is missing: install it, as .ci/run does"
     program = folder / "gofakes3"
-    subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "gofakes3", check=True, timeout=600)
+    build = ["go", "build", "-o", program, "."]
+    subprocess.run(build, cwd=HERE / "gofakes3", check=True, timeout=600)
     port = free_port()
     command = [program, f"127.0.0.1:{port}"]
     with running("gofakes3", command, folder / "gofakes3.log", port) as url:

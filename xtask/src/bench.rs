@@ -24,7 +24,8 @@ pub(crate) struct Options {
     /// Of `phases`: how many items; the seed's 10,000 unless told.
     #[arg(long)]
     items: Option<u32>,
-    /// Of `phases`: what each server takes, as `fader serve --limit` has it; the seed's unless told.
+    /// Of `phases`: what each server takes, as `fader serve --limit` has it; the seed's unless
+    /// told.
     #[arg(long)]
     limit: Option<String>,
     /// Of `phases`: which runs, by name and with commas between them; all unless told.

@@ -253,8 +253,8 @@ impl Client {
         is_conditional && !is_asking && self.limits.pace == Pace::Window
     }
 
-    /// Sends a write in doubt again under its name, as long as there is time, if the service is found
-    /// to keep names; if not, it stays in doubt.
+    /// Sends a write in doubt again under its name, as long as there is time, if the service is
+    /// found to keep names; if not, it stays in doubt.
     async fn resolve(
         &self,
         call: &Call<'_>,
@@ -406,8 +406,9 @@ fn class(action: &str) -> &'static str {
 /// Whether an action may be sent again when nobody knows whether it took effect.
 ///
 /// Puts and deletes without a condition come to the same done twice; on a condition only those with
-/// a name from the caller, who knows that the service keeps it. A deletion of a domain may not: meanwhile there may be a
-/// new one. What belongs to a session is sent once: its answer, be it a refusal, moves the session.
+/// a name from the caller, who knows that the service keeps it. A deletion of a domain may not:
+/// meanwhile there may be a new one. What belongs to a session is sent once: its answer, be it a
+/// refusal, moves the session.
 fn is_repeatable(action: &str, parameters: &[(String, String)]) -> bool {
     let has = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));
     let is_safe = match action {

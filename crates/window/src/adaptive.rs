@@ -7,7 +7,8 @@
 //! - **Silence.** The longer no request is refused, measured in refusals that should have come, the
 //!   faster the window grows: up to one and a sixteenth of itself in a round trip.
 //! - **Memory.** Where the window has long been less than half of what it once settled at, capacity
-//!   was lost that may come back: the share of refused requests is larger, so that it is found soon.
+//!   was lost that may come back: the share of refused requests is larger, so that it is found
+//!   soon.
 //! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
 //!   was *sent*, so a burst of refusals cuts about once in a round trip.
 //! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
