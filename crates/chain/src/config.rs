@@ -129,6 +129,12 @@ impl Configuration {
         self.seats.len()
     }
 
+    /// How many members it has once those who are away have come back.
+    pub fn whole_size(&self) -> usize {
+        let has_no_seat = |away: &&Away| self.seat(away.node).is_none();
+        self.size() + self.away.iter().filter(has_no_seat).count()
+    }
+
     /// Whether this life had a seat and has none any more, if it ever heard of it or not: it gets
     /// no other (SL-4), and ends (I24).
     pub(crate) fn has_left(&self, node: NodeId, incarnation: Incarnation) -> bool {

@@ -20,7 +20,7 @@ use fader_services::{CollectionId, Mode, Pace, Unhurried, ViewError};
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
-use crate::member::check_level;
+use crate::quorum::{Members, TOO_FEW, check_level};
 use crate::settings::Placing;
 use crate::sweep::Sweep;
 use crate::work::{Stage, Work, kept_result};
@@ -31,10 +31,7 @@ type Decision = fader_services::Decision<Result<Answered, Error>>;
 pub(crate) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NameUsed(_) => another_request(),
-        Refusal::Quorum => Error::new(
-            Code::InvalidParameterValue,
-            "r and w must be between 1 and the number of members there are now.",
-        ),
+        Refusal::Quorum => unavailable(TOO_FEW),
         Refusal::Overloaded => unavailable("too many writes are under way"),
         Refusal::TooOld(_) => unavailable("the request's name is too old to be told from a retry"),
         Refusal::NotHead | Refusal::NotServing | Refusal::NotDrained | Refusal::Denied => {
@@ -82,8 +79,7 @@ pub(crate) struct Desk {
     works: RefCell<BTreeMap<Token, Box<Work>>>,
     next_token: u64,
     sweep: RefCell<Sweep>,
-    /// How many members the chain has.
-    size: usize,
+    members: Members,
     placing: Placing,
 }
 
@@ -103,14 +99,14 @@ impl Desk {
             works: RefCell::default(),
             next_token: 0,
             sweep: RefCell::new(Sweep::new()),
-            size: 1,
+            members: Members::ONE,
             placing,
         }
     }
 
     /// The chain has so many members now.
-    pub(crate) fn on_size(&mut self, size: usize) {
-        self.size = size;
+    pub(crate) fn on_members(&mut self, members: Members) {
+        self.members = members;
     }
 
     /// Requests that wait for other members, and that nobody waits for any more.
@@ -204,7 +200,7 @@ impl Desk {
         asked: (&Request, &Demand),
         run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let around = (self.size, &self.limits, &Unhurried as &dyn Pace);
+        let around = (self.members, &self.limits, &Unhurried as &dyn Pace);
         in_context(view, account, asked, around, run)
     }
 
@@ -396,16 +392,16 @@ pub(crate) fn domain_of(
 }
 
 /// Runs `run` with what `account`'s request is about on `view`, at the level that it is permitted:
-/// in a chain of `size` members, within these limits, at this pace.
+/// in a chain of so many members, within these limits, at this pace.
 pub(crate) fn in_context<T>(
     view: &dyn View,
     account: &AccountId,
     (request, demand): (&Request, &Demand),
-    (size, limits, pace): (usize, &Limits, &dyn Pace),
+    (members, limits, pace): (Members, &Limits, &dyn Pace),
     run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let entry = domain_of(view, account, request, demand)?;
-    let level = check_level(entry.as_ref(), demand, request, size)?;
+    let level = check_level(entry.as_ref(), demand, request, members)?;
     let context = Context {
         account,
         collection: entry.as_ref().map(|entry| entry.collection),

@@ -24,6 +24,7 @@ mod log;
 mod member;
 mod node;
 pub mod peer;
+mod quorum;
 mod reading;
 mod recovery;
 mod routing;

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use fader_chain::{Behind, DiskId, EntryId, Identity, Incarnation, Layered, Progress, Replica};
-use fader_services::catalog::{AccountId, DomainEntry};
+use fader_services::catalog::AccountId;
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
 use fader_services::{Pace, View};
@@ -25,6 +25,7 @@ use crate::gate::Gate;
 use crate::keys::KeyCache;
 use crate::lock::FolderLock;
 use crate::log::{Log, LogStats};
+use crate::quorum::{Members, check_level, check_quorum};
 use crate::recovery::{self, Recovered};
 use crate::seal::{self, SealError};
 use crate::settings::{Durability, Settings};
@@ -46,7 +47,9 @@ pub(crate) struct Shared {
     is_damaged: AtomicBool,
     queue_depth: AtomicU64,
     /// How many members the chain has.
-    size: AtomicUsize,
+    /// [`Members`].
+    members: AtomicUsize,
+    members_whole: AtomicUsize,
     /// How many operations of its overlay are not settled.
     unsettled: AtomicUsize,
     counters: Mutex<Counters>,
@@ -97,12 +100,16 @@ impl Shared {
     }
 
     /// The chain has so many members now.
-    pub(crate) fn on_size(&self, size: usize) {
-        self.size.store(size, Ordering::Relaxed);
+    pub(crate) fn on_members(&self, members: Members) {
+        self.members.store(members.now, Ordering::Relaxed);
+        self.members_whole.store(members.whole, Ordering::Relaxed);
     }
 
-    fn size(&self) -> usize {
-        self.size.load(Ordering::Relaxed)
+    fn members(&self) -> Members {
+        Members {
+            now: self.members.load(Ordering::Relaxed),
+            whole: self.members_whole.load(Ordering::Relaxed),
+        }
     }
 
     /// So many operations are not settled; of those that were, a snapshot taken from now on tells.
@@ -261,7 +268,8 @@ impl Folder {
             health: RwLock::new(Health::Serving),
             is_damaged: AtomicBool::new(false),
             queue_depth: AtomicU64::new(0),
-            size: AtomicUsize::new(1),
+            members: AtomicUsize::new(Members::ONE.now),
+            members_whole: AtomicUsize::new(Members::ONE.whole),
             unsettled: AtomicUsize::new(0),
             counters: Mutex::default(),
             behind: Mutex::default(),
@@ -360,7 +368,7 @@ impl Member {
         let Some(entry) = domain_of(&*self.snapshot(), account, request, demand)? else {
             return Ok(None);
         };
-        let level = check_level(Some(&entry), demand, request, self.shared.size())?;
+        let level = check_level(Some(&entry), demand, request, self.shared.members())?;
         Ok(Quorum::of(level))
     }
 
@@ -377,7 +385,7 @@ impl Member {
         };
         let (level, bound) =
             simpledb::permits(Some(entry.mode), entry.preference, demand, request)?;
-        simpledb::permits_quorum(level, self.shared.size())?;
+        check_quorum(level, self.shared.members())?;
         Ok(match (level, bound) {
             (Level::Barrier, _) => Some(fader_chain::Level::Barrier),
             (Level::Eventual { .. }, Some(Bound::Versions(versions))) => {
@@ -460,7 +468,7 @@ impl Member {
             end: Instant::now() + self.settings.page_time,
         };
         let around = (
-            self.shared.size(),
+            self.shared.members(),
             &self.settings.limits,
             &pace as &dyn Pace,
         );
@@ -509,20 +517,6 @@ impl Member {
             tracing::error!("the chain thread ended by a broken invariant");
         }
     }
-}
-
-/// The level that a request runs at on a chain of `size` members; refuses what cannot be had.
-pub(crate) fn check_level(
-    entry: Option<&DomainEntry>,
-    demand: &Demand,
-    request: &Request,
-    size: usize,
-) -> Result<Level, Error> {
-    let mode = entry.map(|entry| entry.mode);
-    let preference = entry.and_then(|entry| entry.preference);
-    let (level, _) = simpledb::permits(mode, preference, demand, request)?;
-    simpledb::permits_quorum(level, size)?;
-    Ok(level)
 }
 
 /// A life's name.

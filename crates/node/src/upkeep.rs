@@ -9,6 +9,7 @@ use crate::chain_thread::{ChainThread, Notice};
 use crate::engine::EngineError;
 use crate::log::LogError;
 use crate::member::random_incarnation;
+use crate::quorum::Members;
 use crate::settings::Durability;
 use crate::status::Health;
 use crate::work::Work;
@@ -76,8 +77,12 @@ impl ChainThread {
             .is_some_and(|adopted| adopted.syncing() == Some(me.node));
         self.step(Input::Configuration(configuration));
         if let Some(adopted) = self.replica.configuration() {
-            self.desk.on_size(adopted.size());
-            self.shared.on_size(adopted.size());
+            let members = Members {
+                now: adopted.size(),
+                whole: adopted.whole_size(),
+            };
+            self.desk.on_members(members);
+            self.shared.on_members(members);
         }
         if is_out {
             self.notify(match was_joining {

@@ -323,6 +323,55 @@ async fn what_two_members_hold_is_not_lost_with_one() {
     node.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_that_is_away_may_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three(&folder, Wiring::Star);
+    node.ready().await.unwrap();
+    create_domain(&node, "carts", Mode::Mixed).await;
+    write(&node, put("carts", "i", "1"), eventual(1, 3))
+        .await
+        .unwrap();
+    let cluster = node.cluster().unwrap();
+    for (left, victim) in [(2, "n2"), (1, "n3")] {
+        cluster.kill(victim).unwrap();
+        let is_out = || cluster.status().0.is_some_and(|it| it.size() == left);
+        let out = async {
+            while !is_out() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let patience = std::time::Duration::from_secs(60);
+        let out = tokio::time::timeout(patience, out).await;
+        assert!(out.is_ok(), "{:?}", cluster.status());
+    }
+    node.ready().await.unwrap();
+    // As many as the chain has when they are back, and one more.
+    for (w, code) in [
+        (2, Code::ServiceUnavailable),
+        (3, Code::ServiceUnavailable),
+        (4, Code::InvalidParameterValue),
+    ] {
+        let refused = write(&node, put("carts", "i", "2"), eventual(1, w)).await;
+        assert_eq!(refused.unwrap_err().code, code, "w={w}");
+        let request = Request::GetAttributes {
+            domain: "carts".to_owned(),
+            item: "i".to_owned(),
+            names: Vec::new(),
+            consistent: false,
+        };
+        let (refused, _) = node.simpledb(&account(), request, eventual(w, 1)).await;
+        assert_eq!(refused.unwrap_err().code, code, "r={w}");
+    }
+    cluster.restart("n2").unwrap();
+    cluster.restart("n3").unwrap();
+    whole(&node).await;
+    write(&node, put("carts", "i", "2"), eventual(1, 3))
+        .await
+        .unwrap();
+    node.close().await;
+}
+
 fn bounded(bound: Bound) -> Demand {
     Demand {
         bound: Some(bound),
