@@ -128,11 +128,13 @@ impl Shared {
     }
 
     pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
+        let eventual = replica.eventual_counts();
+        self.on_unsettled(eventual.held);
         let mut counters = self.counters.lock();
         counters.epoch = replica.epoch();
         counters.commit_index = replica.commit().index;
         counters.tally = replica.tally();
-        counters.eventual = replica.eventual_counts();
+        counters.eventual = eventual;
         counters.log_entries = log.entries;
         counters.log_bytes = log.bytes;
         counters.log_syncs = log.syncs;

@@ -492,10 +492,7 @@ impl Node {
     /// Counters since the start: of several chains their sums, with the system chain's epoch; of
     /// several members of one the head's.
     pub fn counters(&self) -> Counters {
-        let chains = self.chains();
-        let mut chains = chains.into_iter().map(|(_, counters)| counters);
-        let first = chains.next().unwrap_or_default();
-        chains.fold(first, Counters::add)
+        Counters::of_node(&self.chains())
     }
 
     /// The counters of each chain that has a member here.

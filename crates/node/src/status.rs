@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fader_chain::{EventualCounts, Tally};
+use fader_chain::{ChainId, EventualCounts, Tally};
 use fader_services::Mode;
 
 /// What recovery did, for the log and the operator.
@@ -98,8 +98,15 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Those of a node by those of its chains: their sums, with the first chain's epoch.
+    pub fn of_node(chains: &[(ChainId, Counters)]) -> Counters {
+        let mut chains = chains.iter().map(|(_, counters)| *counters);
+        let first = chains.next().unwrap_or_default();
+        chains.fold(first, Counters::add)
+    }
+
     /// Those of two chains: what adds up, of both; else the first one's.
-    pub(crate) fn add(self, other: Counters) -> Counters {
+    fn add(self, other: Counters) -> Counters {
         Counters {
             log_entries: self.log_entries + other.log_entries,
             log_bytes: self.log_bytes + other.log_bytes,

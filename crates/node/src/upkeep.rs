@@ -255,8 +255,6 @@ impl ChainThread {
 
     pub(super) fn publish(&self) {
         self.shared
-            .on_unsettled(self.replica.eventual_counts().held);
-        self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
     }
 }

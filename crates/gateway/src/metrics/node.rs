@@ -231,12 +231,13 @@ impl fmt::Debug for NodeCollector {
 
 impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let counters = self.0.counters();
+        let chains = self.0.chains();
+        let counters = Counters::of_node(&chains);
         for (name, help, kind, read) in NODE {
             let encoder = encoder.encode_descriptor(name, help, None, kind)?;
             encode_value(kind, read(&counters), encoder)?;
         }
-        let chains = self.0.chains().into_iter();
+        let chains = chains.into_iter();
         let chains = chains.map(|(chain, it)| (ChainLabel { chain: chain.0 }, it));
         encode_family(&CHAIN, &chains.collect::<Vec<_>>(), &mut encoder)?;
         let behind = self.0.behind().into_iter().map(|(chain, member, it)| {
