@@ -119,6 +119,18 @@ class Processes(servers.Members):
         lines = done.stdout.splitlines()
         return lines[: len(self.names) + 1], lines[len(self.names) + 1 :]
 
+    def why(self, *of, member=None):
+        """What chains wait for, as ZooKeeper knows it, or a member."""
+        asked = ["--data", member.data] if member else ["--zookeeper", self.zookeeper.hosts]
+        return servers.fader("cluster", "why", *of, *asked, home=self.folder).stdout
+
+    def await_why(self, words, *of, member=None):
+        end = time.monotonic() + START_SECONDS_MAX
+        while words not in (why := self.why(*of, member=member)):
+            assert time.monotonic() < end, f"{why}\n{self.log()}"
+            time.sleep(0.1)
+        return why
+
     def roles(self):
         """The epoch of the system chain, and each member's place in it."""
         (first, *nodes), _ = self.status()
@@ -150,6 +162,10 @@ class Processes(servers.Members):
 
     def await_whole(self):
         return self.await_roles(self.are_whole)
+
+    def version(self):
+        (first, *_), _ = self.status()
+        return int(first.rsplit(" ", 1)[1])
 
     def start(self, name):
         self.members[name] = self.new_member(name)

@@ -48,7 +48,7 @@ class Server:
 
     def __init__(
         self, folder, *flags, data=None, root=True, wait=True,
-        listen="127.0.0.1:0", before=(), more=None,
+        listen="127.0.0.1:0", before=(), more=None, binary=BINARY,
     ):
         self.folder = pathlib.Path(folder)
         self.data = pathlib.Path(data or self.folder / "data")
@@ -58,7 +58,7 @@ class Server:
             more.update(FADER_ROOT_ACCESS_KEY=ACCESS_KEY, FADER_ROOT_SECRET_KEY=SECRET_KEY)
         with open(self.errors, "ab") as errors:
             self.process = subprocess.Popen(
-                [*before, BINARY, self.VERB, "--listen", listen, "--data", self.data, *flags],
+                [*before, binary, self.VERB, "--listen", listen, "--data", self.data, *flags],
                 env=environment(self.folder, **more),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -177,10 +177,10 @@ def client(url, access_key=ACCESS_KEY, secret_key=SECRET_KEY, verify=None, **con
     )
 
 
-def fader(*arguments, home, text=None, check=True, **more):
+def fader(*arguments, home, text=None, check=True, binary=BINARY, **more):
     """Runs a `fader` command to its end."""
     result = subprocess.run(
-        [BINARY, *arguments],
+        [binary, *arguments],
         env=environment(home, **more),
         input=text,
         capture_output=True,

@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             bench.arg("--moto").arg(python::path("moto_server"));
         }
         Name::OneNode => {
-            if let Some(binary) = foundation::build()? {
+            if let Some(binary) = foundation::FOUNDATION.build()? {
                 bench.arg("--foundation").arg(binary);
             }
         }

@@ -13,10 +13,12 @@ mod bench;
 mod ci;
 mod command;
 mod crash;
+mod earlier;
 mod nemesis;
 mod python;
 mod simulate;
 mod tidy;
+mod upgrade;
 
 /// Automation of the Fader repository.
 #[derive(Parser)]
@@ -52,6 +54,11 @@ enum Task {
     ///
     /// In namespaces of its own; where none can be made it says so and does nothing.
     Nemesis(nemesis::Options),
+    /// Replaces the members of a cluster of the version before this one by members of this one,
+    /// under load, and back.
+    ///
+    /// Builds that version's binary from the history of this clone.
+    Upgrade,
     /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
@@ -82,6 +89,7 @@ fn main() -> ExitCode {
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
             Task::Nemesis(options) => nemesis::run(&options),
+            Task::Upgrade => upgrade::run(),
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),

@@ -1,0 +1,192 @@
+"""Members of a cluster are replaced by those of another version, one after the other, under load.
+
+The older ones are this binary, held to version 2; and, where `FADER_EARLIER_BIN` names it, the
+binary of that version itself (`cargo xtask upgrade`)."""
+
+import contextlib
+import os
+import pathlib
+import threading
+import time
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+import server as servers
+from processes import Member, Processes, at_any
+from sdb_calls import asking, put, select
+
+EARLIER = os.environ.get("FADER_EARLIER_BIN")
+# What a client tries again: nothing was promised.
+RETRYABLE = {"ServiceUnavailable", "InternalError"}
+
+
+class Upgrading(Processes):
+    """A cluster whose members begin as older ones."""
+
+    def __init__(self, folder, is_real):
+        self.is_real = is_real
+        self.is_new = set()
+        super().__init__(folder)
+
+    def init(self, *flags):
+        if self.is_real:
+            return super().init(*flags, binary=pathlib.Path(EARLIER))
+        return super().init(*flags, "--version", "2")
+
+    def new_member(self, name, wait=True):
+        if name in self.is_new:
+            return Member(self, name, wait=wait)
+        return self.new_old_member(name, wait)
+
+    def new_old_member(self, name, wait):
+        if self.is_real:
+            return Member(self, name, wait=wait, binary=pathlib.Path(EARLIER))
+        return Member(self, name, wait=wait, more={"FADER_SPEAKS": "2"})
+
+    def replace(self, name, is_new):
+        """The member ends in order and another version of it begins on its folder."""
+        assert self.members[name].stop() == 0, self.log()
+        (self.is_new.add if is_new else self.is_new.discard)(name)
+        self.start(name)
+        self.await_all()
+
+    def await_all(self):
+        self.await_whole()
+        self.await_chains(self.are_whole)
+
+
+class Load:
+    """A writer of strong and one of eventual writes, which note what was acknowledged, and that no
+    answer was one that a client would not try again."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.acknowledged = {"strong": {}, "mixed": {}}
+        self.wrong = []
+        self.changed = threading.Condition()
+        self.is_ending = False
+        self.writers = [
+            threading.Thread(target=self.write, args=("strong", {})),
+            threading.Thread(target=self.write, args=("mixed", {
+                "x-fader-consistency": "eventual; w=2"})),
+        ]
+
+    def write(self, domain, headers):
+        serial = 0
+        while not self.is_ending:
+            for client in self.cluster.clients(read_timeout=10):
+                asking(client, headers)
+                for _ in range(10):
+                    serial += 1
+                    item, value = f"item-{serial}", str(serial)
+                    self.note(domain, item, value, lambda: put(client, domain, item, n=value))
+
+    def note(self, domain, item, value, call):
+        try:
+            call()
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in RETRYABLE:
+                self.wrong.append(error.response)
+            return
+        except BotoCoreError:
+            # The member ends, or has: another one is asked next.
+            time.sleep(0.01)
+            return
+        with self.changed:
+            self.acknowledged[domain][item] = value
+            self.changed.notify_all()
+
+    def await_more(self, count=20):
+        for domain, acknowledged in self.acknowledged.items():
+            with self.changed:
+                goal = len(acknowledged) + count
+                is_reached = lambda: goal <= len(acknowledged)
+                assert self.changed.wait_for(is_reached, timeout=120), domain
+
+    def __enter__(self):
+        clients = self.cluster.clients()
+        at_any(clients, lambda sdb: sdb.create_domain(DomainName="strong"))
+        mixed = [asking(sdb, {"x-fader-collection-mode": "mixed"}) for sdb in clients]
+        at_any(mixed, lambda sdb: sdb.create_domain(DomainName="mixed"))
+        for writer in self.writers:
+            writer.start()
+        self.await_more()
+        return self
+
+    def __exit__(self, *_):
+        self.is_ending = True
+        for writer in self.writers:
+            writer.join()
+
+    def check(self):
+        """All that was acknowledged is there, at each member, and nothing else was answered."""
+        assert self.wrong == []
+        for client in self.cluster.clients():
+            for domain, acknowledged in self.acknowledged.items():
+                found = select(client, f"select * from {domain} limit 2500")
+                wanted = {item: {"n": [n]} for item, n in acknowledged.items()}
+                missing = {item for item in wanted if found.get(item) != wanted[item]}
+                assert not missing, domain
+
+
+@pytest.fixture(params=["held", "real"])
+def cluster(request, tmp_path):
+    is_real = request.param == "real"
+    if is_real and not EARLIER:
+        pytest.skip("FADER_EARLIER_BIN names no binary: cargo xtask upgrade builds it")
+    with Upgrading(tmp_path, is_real) as running:
+        running.await_all()
+        yield running
+
+
+def test_each_member_is_replaced_under_load(cluster):
+    assert cluster.version() == 2
+    with Load(cluster) as load:
+        for name in ["n1", "n2"]:
+            cluster.replace(name, is_new=True)
+            load.await_more()
+            assert cluster.version() == 2
+        cluster.replace("n3", is_new=True)
+        while cluster.version() != 3:
+            load.await_more(count=1)
+        cluster.await_all()
+        load.await_more()
+        # A member that dies and comes back finds version 3 in its log, and in the others'.
+        cluster.kill("n1")
+        cluster.await_roles(lambda roles: roles["n1"] == "out" and "head" in roles.values())
+        load.await_more()
+        cluster.start("n1")
+        cluster.await_all()
+        load.await_more()
+    load.check()
+    # There is no way back now, and who tries is told.
+    assert cluster.members["n2"].stop() == 0
+    with contextlib.closing(cluster.new_old_member("n2", wait=False).process.stdout):
+        end = time.monotonic() + servers.START_SECONDS_MAX
+        told = ["of another version of Fader", "the cluster is of version 3, but this process"]
+        while not any(words in cluster.members["n2"].log() for words in told):
+            assert time.monotonic() < end, cluster.log()
+            time.sleep(0.05)
+
+
+def test_a_member_goes_back_before_the_version_rises(cluster):
+    with Load(cluster) as load:
+        for name in ["n1", "n2"]:
+            cluster.replace(name, is_new=True)
+            load.await_more()
+        for name in ["n2", "n1"]:
+            cluster.replace(name, is_new=False)
+            load.await_more()
+        assert cluster.version() == 2
+        # What the newer ones wrote while they were there does not count for those that are.
+        cluster.replace("n3", is_new=True)
+        load.await_more()
+        assert cluster.version() == 2
+        for name in ["n1", "n2"]:
+            cluster.replace(name, is_new=True)
+        while cluster.version() != 3:
+            load.await_more(count=1)
+        cluster.await_all()
+        load.await_more()
+    load.check()
