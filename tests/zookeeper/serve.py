@@ -1,4 +1,5 @@
-"""Runs a ZooKeeper server: `serve.py FOLDER [PORT [ADDRESS]]`, on loopback by default;
+"""Runs a ZooKeeper server: `serve.py FOLDER [PORT [ADDRESS]]`, on loopback by default; or
+`serve.py CONFIGURATION`, a file of ZooKeeper's;
 `--fetch` gets what that needs and no more. Says where it listens, and ends
 with its standard input. Maven gets it, once."""
 
@@ -42,12 +43,14 @@ def main():
     if sys.argv[1] == "--fetch":
         return
     folder = pathlib.Path(sys.argv[1])
+    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+            f"{JARS}/*", str(HERE / "Server.java"), str(folder)]
+    if folder.is_file():
+        os.execvp("java", java)
     folder.mkdir(parents=True, exist_ok=True)
     port = sys.argv[2] if 2 < len(sys.argv) else "0"
     address = sys.argv[3] if 3 < len(sys.argv) else "127.0.0.1"
-    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
-            f"{JARS}/*", str(HERE / "Server.java"), str(folder), port, address]
-    os.execvp("java", java)
+    os.execvp("java", [*java, port, address])
 
 
 if __name__ == "__main__":

@@ -137,6 +137,12 @@ impl Reports {
             .is_some_and(|reported| reported.is_adopted)
     }
 
+    /// Whether `node` has said in `epoch` that it holds everything (JN-6).
+    pub(crate) fn is_synced(&self, node: NodeId, epoch: u64) -> bool {
+        self.of(node, epoch)
+            .is_some_and(|reported| reported.is_synced)
+    }
+
     fn of(&self, node: NodeId, epoch: u64) -> Option<&Reported> {
         self.0.get(&node).filter(|reported| reported.epoch == epoch)
     }

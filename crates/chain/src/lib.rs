@@ -26,6 +26,7 @@ mod session;
 mod stamp;
 mod version;
 mod view;
+mod waiting;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
@@ -53,3 +54,4 @@ pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};
 pub use version::Version;
 pub use view::{Direction, Layered, Mutations, Scan, View, ViewError};
+pub use waiting::{Filling, Wait, waits};

@@ -110,6 +110,22 @@ pub struct DomainMode {
     pub silent: Vec<String>,
 }
 
+/// Which chains are asked what they wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyOf<'a> {
+    /// All that the server takes part in.
+    All,
+    /// That of this number.
+    Chain(u32),
+    /// That which has this domain of this account.
+    Domain(&'a str, &'a str),
+}
+
+#[derive(Deserialize)]
+struct Whys {
+    chains: Vec<String>,
+}
+
 #[derive(Deserialize)]
 struct Keys {
     keys: Vec<Key>,
@@ -189,6 +205,20 @@ impl Control {
     /// How the members of a cluster do.
     pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
         parse(&self.call("GET", "/cluster", None).await?)
+    }
+
+    /// What the chains of a cluster wait for, a text for each: all, or that of `of`.
+    pub async fn why(&self, of: WhyOf<'_>) -> Result<Vec<String>, Error> {
+        let path = match of {
+            WhyOf::All => "/cluster/why".to_owned(),
+            WhyOf::Chain(number) => format!("/cluster/why/{number}"),
+            WhyOf::Domain(account, domain) => {
+                let path = domain_path(account, domain)?;
+                path.replacen("/domains", "/cluster/why", 1)
+            }
+        };
+        let whys: Whys = parse(&self.call("GET", &path, None).await?)?;
+        Ok(whys.chains)
     }
 
     /// Ends a member at once.

@@ -27,7 +27,7 @@ mod xml;
 
 pub use client::{Client, Response, Settings};
 pub use clock::SystemClock;
-pub use control::{ClusterStatus, Control, DomainMode, Key, MemberStatus, NewKey};
+pub use control::{ClusterStatus, Control, DomainMode, Key, MemberStatus, NewKey, WhyOf};
 pub use credentials::Credentials;
 pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};

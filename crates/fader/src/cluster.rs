@@ -127,7 +127,8 @@ fn in_words(standing: &DomainMode) -> String {
     words.join(", ")
 }
 
-fn control(data: Option<&Path>) -> Result<Control> {
+/// The control socket of a server that runs: in `data`, or where one may be.
+pub(crate) fn control(data: Option<&Path>) -> Result<Control> {
     let runs = |folder: &Path| UnixStream::connect(folder.join(SOCKET)).is_ok();
     let folder = match data {
         Some(folder) => Some(folder).filter(|folder| runs(folder)),

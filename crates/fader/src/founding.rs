@@ -11,9 +11,9 @@ use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings}
 use fader_node::peer::ClusterKey;
 use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster, places};
 
-use crate::config::membership::{ROOT, spoken, zookeeper};
+use crate::config::membership::{Proofs, ROOT, spoken, zookeeper};
 use crate::dev::WiringName;
-use crate::output;
+use crate::{output, restoring};
 
 const EXAMPLES: &str = "\
 The key's file is written if it is not there: copy it to every member's machine, and keep it as you
@@ -27,12 +27,20 @@ Examples:
   fader serve --node n1 --peer-listen 10.0.0.1:4570 --zookeeper zk1,zk2,zk3 \\
       --cluster-key cluster.key --listen 10.0.0.1:4566 --data /var/lib/fader";
 
+const RESTORING: &str = "\
+For a chain whose members that served last are all lost: whatever they acknowledged beyond what the
+chosen member has is lost for ever. `fader cluster why` says which disks would bring it all back.
+
+Examples:
+  fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3         says what would be lost
+  fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3 --yes   goes on with it";
+
 /// Where a cluster is kept.
 #[derive(Args)]
-struct Place {
+pub(crate) struct Place {
     /// Servers of ZooKeeper.
     #[arg(long, env = "FADER_ZOOKEEPER", value_name = "HOST:PORT,…")]
-    zookeeper: String,
+    zookeeper: Option<String>,
 
     /// Where in ZooKeeper.
     #[arg(long, env = "FADER_ZOOKEEPER_PATH", value_name = "PATH", default_value = ROOT)]
@@ -41,6 +49,18 @@ struct Place {
     /// File with user:password for ZooKeeper.
     #[arg(long, env = "FADER_ZOOKEEPER_CREDENTIALS", value_name = "FILE")]
     zookeeper_credentials: Option<PathBuf>,
+
+    /// TLS to ZooKeeper: file with the certificates of the authorities of its servers (PEM).
+    #[arg(long, env = "FADER_ZOOKEEPER_TLS", value_name = "FILE")]
+    zookeeper_tls: Option<PathBuf>,
+
+    /// Certificate chain to show to ZooKeeper (PEM).
+    #[arg(long, env = "FADER_ZOOKEEPER_CERTIFICATE", value_name = "FILE")]
+    zookeeper_certificate: Option<PathBuf>,
+
+    /// Private key of that certificate (PEM).
+    #[arg(long, env = "FADER_ZOOKEEPER_KEY", value_name = "FILE")]
+    zookeeper_key: Option<PathBuf>,
 }
 
 /// What a cluster is made with.
@@ -96,6 +116,25 @@ pub(crate) struct InitOptions {
     version: Option<Version>,
 }
 
+/// Which chain goes on with what.
+#[derive(Args)]
+#[command(after_help = RESTORING)]
+pub(crate) struct RestoreOptions {
+    /// The number of the chain; 0 is the system chain.
+    chain: u32,
+
+    /// The node whose member the chain goes on with; its process must run.
+    #[arg(long, value_name = "NODE")]
+    member: String,
+
+    /// Goes on, whatever is lost.
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
 /// Which cluster.
 #[derive(Args)]
 pub(crate) struct StatusOptions {
@@ -112,9 +151,23 @@ const LEASE_MIN: Duration = Duration::from_millis(500);
 const LEASE_MAX: Duration = Duration::from_secs(60);
 
 impl Place {
-    fn settings(&self) -> Result<ZooKeeperSettings> {
-        let credentials = self.zookeeper_credentials.as_deref();
-        zookeeper(&self.zookeeper, &self.zookeeper_path, credentials)
+    /// Whether servers are named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.zookeeper.is_some()
+    }
+
+    /// # Errors
+    /// When no servers are named, or the credentials cannot be read.
+    pub(crate) fn settings(&self) -> Result<ZooKeeperSettings> {
+        let proofs = Proofs {
+            credentials: self.zookeeper_credentials.as_deref(),
+            authorities: self.zookeeper_tls.as_deref(),
+            certificate: self.zookeeper_certificate.as_deref(),
+            key: self.zookeeper_key.as_deref(),
+        };
+        let hosts = self.zookeeper.as_deref();
+        let hosts = hosts.context("no server of ZooKeeper is named: --zookeeper")?;
+        zookeeper(hosts, &self.zookeeper_path, &proofs)
     }
 }
 
@@ -170,6 +223,18 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
 fn node(text: &str) -> (String, String) {
     let (name, zone) = text.split_once('=').unwrap_or((text, ""));
     (name.to_owned(), zone.to_owned())
+}
+
+/// Has a chain go on with what one member has.
+pub(crate) fn restore(options: &RestoreOptions) -> Result<ExitCode> {
+    let place = options.place.settings()?;
+    let (chain, member) = (ChainId(options.chain), &options.member);
+    restoring::consent(member, options.yes)?;
+    let epoch = ZooKeeperCoordinator::restore(&place, chain, member)?;
+    output::print(&format!(
+        "{chain} goes on with what {member} has, in epoch {epoch}\n"
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says how a cluster stands.

@@ -22,6 +22,7 @@ mod output;
 mod restoring;
 mod sdb;
 mod serve;
+mod why;
 
 const EXAMPLES: &str = "\
 Start here:
@@ -70,6 +71,10 @@ enum ClusterCommand {
     Mode(cluster::ModeOptions),
     /// Makes a cluster in ZooKeeper, once, and its key.
     Init(Box<founding::InitOptions>),
+    /// Says what a chain waits for, and for whom.
+    Why(why::WhyOptions),
+    /// Has a chain go on with what one member has, when all who have more are lost.
+    Restore(founding::RestoreOptions),
     /// Prints who decides, who serves, who joins, and where members listen for each other.
     Status(founding::StatusOptions),
 }
@@ -113,6 +118,8 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
         Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
         Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
+        Command::Cluster(ClusterCommand::Restore(options)) => founding::restore(&options),
+        Command::Cluster(ClusterCommand::Why(options)) => runtime.block_on(why::why(&options)),
         Command::Cluster(ClusterCommand::Mode(options)) => {
             runtime.block_on(cluster::change_mode(&options))
         }

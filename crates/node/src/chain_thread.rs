@@ -469,6 +469,7 @@ impl ChainThread {
         self.flush();
         if self.company.is_some() {
             self.shared.on_behind(self.replica.behind(clock::now()));
+            self.shared.on_waits(self.replica.waits(clock::now()));
         }
     }
 

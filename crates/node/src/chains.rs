@@ -75,7 +75,7 @@ impl Chains {
         })
     }
 
-    fn with_numbers(&self) -> impl Iterator<Item = (ChainId, &Arc<Cluster>)> {
+    pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, &Arc<Cluster>)> {
         let numbers = (0..).map(ChainId);
         numbers.zip(&self.all)
     }

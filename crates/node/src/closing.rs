@@ -37,6 +37,11 @@ impl Waitings {
         *self.0.lock() = waitings;
     }
 
+    /// What each closing domain waits for.
+    pub(crate) fn all(&self) -> Vec<Waiting> {
+        self.0.lock().clone()
+    }
+
     /// What this domain waits for, if it is closing. The mode is the catalog's word; what is known
     /// here may be of a change that was taken back a moment ago.
     pub(crate) fn of(&self, account: &AccountId, name: &str, mode: Mode) -> Option<Waiting> {

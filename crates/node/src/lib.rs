@@ -35,12 +35,15 @@ mod showing;
 mod status;
 mod sweep;
 mod upkeep;
+mod why;
+mod words;
 mod work;
 
 pub use cluster::{
     Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings,
     new_cluster, places,
 };
+pub use coordinator::Standing;
 pub use fader_chain::controller::is_of;
 pub use fader_chain::placement::{Places, Wish};
 pub use fader_chain::{ChainId, Configuration, Role, Version, Wiring};
@@ -49,3 +52,4 @@ pub use peer::PeerCounters;
 pub use seal::{OpenKey, Secret};
 pub use settings::{Durability, Placing, Settings};
 pub use status::{Counters, DomainMode, Health, OpenError, Recovery};
+pub use why::Why;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, DiskId, EntryId, Identity, Incarnation, Layered, Progress, Replica};
+use fader_chain::{
+    Behind, DiskId, EntryId, Identity, Incarnation, Layered, Progress, Replica, Wait,
+};
 use fader_services::catalog::AccountId;
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
@@ -55,6 +57,8 @@ pub(crate) struct Shared {
     counters: Mutex<Counters>,
     /// How far the others are behind, if it is the head.
     behind: Mutex<Vec<Behind>>,
+    /// What it waits for, and when it said so.
+    waits: Mutex<(Vec<Wait>, Option<Instant>)>,
     pub(crate) waitings: Waitings,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -145,6 +149,18 @@ impl Shared {
     /// So far the others are behind.
     pub(crate) fn on_behind(&self, behind: Vec<Behind>) {
         *self.behind.lock() = behind;
+    }
+
+    /// This is waited for now.
+    pub(crate) fn on_waits(&self, waits: Vec<Wait>) {
+        *self.waits.lock() = (waits, Some(Instant::now()));
+    }
+
+    /// What is waited for, and how long ago the member's thread said so; nothing before the first
+    /// time.
+    pub(crate) fn waits(&self) -> (Vec<Wait>, Option<Duration>) {
+        let (waits, said_at) = &*self.waits.lock();
+        (waits.clone(), said_at.map(|at| at.elapsed()))
     }
 }
 
@@ -275,6 +291,7 @@ impl Folder {
             unsettled: AtomicUsize::new(0),
             counters: Mutex::default(),
             behind: Mutex::default(),
+            waits: Mutex::default(),
             waitings: Waitings::default(),
             _lock: lock,
         });

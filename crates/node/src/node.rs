@@ -247,12 +247,17 @@ impl Node {
         }
     }
 
-    /// The chains, if there are several.
-    pub(crate) fn several(&self) -> Option<&Chains> {
+    /// The chains, if they have several members.
+    pub(crate) fn in_company(&self) -> Option<&Chains> {
         match &self.inner.doors {
-            Doors::Many(chains) => Some(chains).filter(|chains| 1 < chains.all.len()),
+            Doors::Many(chains) => Some(chains),
             Doors::One(..) => None,
         }
+    }
+
+    /// The chains, if there are several.
+    pub(crate) fn several(&self) -> Option<&Chains> {
+        self.in_company().filter(|chains| 1 < chains.all.len())
     }
 
     /// The same, on a chain: here, or where it can be done.

@@ -3,8 +3,9 @@
 
 use std::ops::Add;
 
-use super::{EventualCounts, Now, Replica};
+use super::{EventualCounts, Now, Phase, Replica};
 use crate::config::NodeId;
+use crate::waiting::{Filling, Wait};
 
 /// What has happened at this member beside eventual operations, in this life. Reads that
 /// [`Replica::answers_now`] answers at once are their caller's to count: they are clean.
@@ -19,6 +20,8 @@ pub struct Tally {
     pub queries_answered: u64,
     /// How often this member, as the commit point, said that somebody's state differs (DG-1).
     pub differences: u64,
+    /// Bytes that this member has compared and taken since it is filled, or was the last time.
+    pub fill_bytes: u64,
 }
 
 impl Add for Tally {
@@ -30,6 +33,7 @@ impl Add for Tally {
             queries_asked: self.queries_asked + other.queries_asked,
             queries_answered: self.queries_answered + other.queries_answered,
             differences: self.differences + other.differences,
+            fill_bytes: self.fill_bytes + other.fill_bytes,
         }
     }
 }
@@ -68,6 +72,38 @@ impl Replica {
     /// What has happened here beside eventual operations.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// What this member waits for, and as the head for whose confirmations, if they take more than
+    /// the time of a try (I20).
+    pub fn waits(&self, now: Now) -> Vec<Wait> {
+        let me = self.me.node;
+        let adopted = match (self.phase, &self.configuration) {
+            (Phase::Halted, _) => return vec![Wait::Failure(me)],
+            (Phase::New | Phase::Adopting(_), _) => return vec![Wait::Disk(me)],
+            (Phase::Greeting | Phase::Ready, Some(adopted)) => adopted,
+            _ => return vec![Wait::Seat(me)],
+        };
+        let mut waits = Vec::new();
+        if self.lease_until <= now.monotonic {
+            waits.push(Wait::Lease(me));
+        }
+        if let (Phase::Greeting, Some(by)) = (self.phase, adopted.source(me)) {
+            waits.push(Wait::Greeting(me, by));
+            return waits;
+        }
+        if self.joining.is_open() {
+            let filling = Filling {
+                by: adopted.source(me),
+                bytes: self.tally.fill_bytes,
+                bytes_per_second: self.tuning.fill_bytes_per_second,
+            };
+            waits.push(Wait::Fill(me, filling));
+        }
+        let is_late = |it: &Behind| it.entries != 0 && self.tuning.retry_ms <= it.millis;
+        let late = self.behind(now).into_iter().filter(is_late);
+        waits.extend(late.map(|it| Wait::Confirmation(it.node, it.entries, it.millis)));
+        waits
     }
 
     /// How far each other member is behind, as the head knows it; nothing at any other member.

@@ -184,6 +184,7 @@ impl Replica {
         (self.persisted, self.commit, self.applying) = (top, top, top);
         self.joining.gap = Some(Gap::default());
         self.joining.is_wrong = false;
+        self.tally.fill_bytes = 0;
     }
 
     fn fill(&mut self, fill: Fill, step: &mut Step<'_>) {
@@ -213,6 +214,7 @@ impl Replica {
         let looked_at = ranges.len() * ranges::RANGE_BYTES_MAX;
         let per_second = self.tuning.fill_bytes_per_second;
         gap.rate.spend(looked_at, per_second, step.now.monotonic);
+        self.tally.fill_bytes += looked_at as u64;
         let above = self.log.base();
         let ask = Message::FillAsk {
             above,
@@ -244,6 +246,7 @@ impl Replica {
         let taken = rows.map(|(key, value)| key.len() + value.len()).sum();
         let per_second = self.tuning.fill_bytes_per_second;
         gap.rate.spend(taken, per_second, step.now.monotonic);
+        self.tally.fill_bytes += taken as u64;
         (gap.cursor, gap.asked_at) = (end, None);
         gap.is_ending = gap.cursor == keys::END[..];
         let is_ending = gap.is_ending;

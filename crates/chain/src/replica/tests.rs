@@ -29,6 +29,7 @@ scripts! {
     a_member_behind_a_change_of_mode_does_not_stamp
     what_is_abandoned_is_gone
     a_quorum_read_shows_the_newest_commit
+    a_member_says_what_it_waits_for
     marks_are_kept_until_all_have_applied_what_was_settled
     members_are_asked_after_the_closing_entry_is_committed
     a_settled_write_is_acknowledged_when_w_members_have_it

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, bail};
-use fader_node::coordinator::ZooKeeperSettings;
+use fader_node::coordinator::{Tls, ZooKeeperSettings};
 use fader_node::{Secret, Version};
 
 use super::{Choice, Setting, Values, is_world_readable};
@@ -13,6 +13,9 @@ use super::{Choice, Setting, Values, is_world_readable};
 pub(crate) const ROOT: &str = "/fader";
 /// The port of a ZooKeeper server that is named without one.
 const PORT: &str = "2181";
+/// MiB that are compared and taken in a second, and the most that can be said.
+const FILL_MB: u64 = 32;
+const FILL_MB_MAX: u64 = 16 << 10;
 /// Bytes of a file of credentials.
 const CREDENTIALS_MAX: u64 = 1024;
 
@@ -23,9 +26,43 @@ pub(crate) struct Membership {
     pub(crate) peer_listen: Setting<Option<SocketAddr>>,
     pub(crate) zookeeper: Setting<Option<String>>,
     pub(crate) zookeeper_path: Setting<String>,
-    pub(crate) zookeeper_credentials: Setting<Option<PathBuf>>,
+    pub(crate) zookeeper_files: Files,
     pub(crate) cluster_key: Setting<Option<PathBuf>>,
     pub(crate) speaks: Setting<u32>,
+    pub(crate) fill_mb: Setting<u64>,
+}
+
+/// By which files ZooKeeper and this process know each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    credentials: Setting<Option<PathBuf>>,
+    authorities: Setting<Option<PathBuf>>,
+    certificate: Setting<Option<PathBuf>>,
+    key: Setting<Option<PathBuf>>,
+}
+
+impl Files {
+    fn choose(choice: &Choice<'_>, given: &Values, filed: &Values) -> Self {
+        let pick = |id, of: fn(&Values) -> &Option<PathBuf>| {
+            let said = |values| of(values).clone().map(Some);
+            choice.pick(id, said(given), said(filed), None)
+        };
+        Files {
+            credentials: pick("zookeeper_credentials", |it| &it.zookeeper_credentials),
+            authorities: pick("zookeeper_tls", |it| &it.zookeeper_tls),
+            certificate: pick("zookeeper_certificate", |it| &it.zookeeper_certificate),
+            key: pick("zookeeper_key", |it| &it.zookeeper_key),
+        }
+    }
+
+    fn proofs(&self) -> Proofs<'_> {
+        Proofs {
+            credentials: self.credentials.value.as_deref(),
+            authorities: self.authorities.value.as_deref(),
+            certificate: self.certificate.value.as_deref(),
+            key: self.key.value.as_deref(),
+        }
+    }
 }
 
 /// The same, where it is said.
@@ -35,6 +72,8 @@ pub(crate) struct Member {
     pub(crate) zookeeper: ZooKeeperSettings,
     pub(crate) key: PathBuf,
     pub(crate) speaks: Version,
+    /// Bytes in a second.
+    pub(crate) fill_rate: u64,
 }
 
 impl Membership {
@@ -67,12 +106,7 @@ impl Membership {
                 filed.zookeeper_path.clone(),
                 ROOT.to_owned(),
             ),
-            zookeeper_credentials: optional(
-                choice,
-                "zookeeper_credentials",
-                given.zookeeper_credentials.as_ref(),
-                filed.zookeeper_credentials.as_ref(),
-            ),
+            zookeeper_files: Files::choose(choice, given, filed),
             cluster_key: optional(
                 choice,
                 "cluster_key",
@@ -80,6 +114,7 @@ impl Membership {
                 filed.cluster_key.as_ref(),
             ),
             speaks: choice.pick("speaks", given.speaks, filed.speaks, Version::NEWEST.0),
+            fill_mb: choice.pick("fill_mb", given.fill_mb, filed.fill_mb, FILL_MB),
         }
     }
 
@@ -103,6 +138,9 @@ impl Membership {
                 ),
             };
         };
+        if !(1..=FILL_MB_MAX).contains(&self.fill_mb.value) {
+            bail!("fill-mb is 1 to {FILL_MB_MAX}");
+        }
         if listen.ip().is_unspecified() {
             bail!(
                 "peer-listen is the address that other members call: one of this machine's, not \
@@ -115,19 +153,22 @@ impl Membership {
             zookeeper: zookeeper(
                 hosts,
                 &self.zookeeper_path.value,
-                self.zookeeper_credentials.value.as_deref(),
+                &self.zookeeper_files.proofs(),
             )?,
             key: key.clone(),
+            fill_rate: self.fill_mb.value << 20,
             speaks: spoken(&self.speaks.value.to_string()).map_err(Error::msg)?,
         }))
     }
 
     /// Every setting with its value.
-    pub(super) fn rows(&self) -> [(&'static str, String, &super::Origin); 7] {
+    pub(super) fn rows<'a>(&'a self) -> [(&'static str, String, &'a super::Origin); 11] {
         fn text<T: ToString>(value: Option<&T>) -> String {
             value.map_or("-".to_owned(), T::to_string)
         }
         let path = |path: &Option<PathBuf>| text(path.as_ref().map(|path| path.display()).as_ref());
+        let file = |name, it: &'a Setting<Option<PathBuf>>| (name, path(&it.value), &it.origin);
+        let files = &self.zookeeper_files;
         [
             ("node", text(self.node.value.as_ref()), &self.node.origin),
             (
@@ -145,30 +186,39 @@ impl Membership {
                 self.zookeeper_path.value.clone(),
                 &self.zookeeper_path.origin,
             ),
-            (
-                "zookeeper-credentials",
-                path(&self.zookeeper_credentials.value),
-                &self.zookeeper_credentials.origin,
-            ),
-            (
-                "cluster-key",
-                path(&self.cluster_key.value),
-                &self.cluster_key.origin,
-            ),
+            file("zookeeper-credentials", &files.credentials),
+            file("zookeeper-tls", &files.authorities),
+            file("zookeeper-certificate", &files.certificate),
+            file("zookeeper-key", &files.key),
+            file("cluster-key", &self.cluster_key),
             ("speaks", self.speaks.value.to_string(), &self.speaks.origin),
+            (
+                "fill-mb",
+                self.fill_mb.value.to_string(),
+                &self.fill_mb.origin,
+            ),
         ]
     }
 }
 
-/// Where a cluster is kept: `host:port,…`, a place, and a file of `user:password`.
+/// Those files, as they are named.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Proofs<'a> {
+    /// `user:password`.
+    pub(crate) credentials: Option<&'a Path>,
+    /// Certificates of the servers' authorities; with them the way is TLS.
+    pub(crate) authorities: Option<&'a Path>,
+    /// What is shown to servers that ask for a certificate.
+    pub(crate) certificate: Option<&'a Path>,
+    /// The key of that.
+    pub(crate) key: Option<&'a Path>,
+}
+
+/// Where a cluster is kept: `host:port,…`, a place, and how it is known.
 ///
 /// # Errors
-/// When the credentials are none, or others can read them.
-pub(crate) fn zookeeper(
-    hosts: &str,
-    root: &str,
-    credentials: Option<&Path>,
-) -> Result<ZooKeeperSettings> {
+/// When the credentials are none, or others can read them; when certificates cannot be used.
+pub(crate) fn zookeeper(hosts: &str, root: &str, proofs: &Proofs<'_>) -> Result<ZooKeeperSettings> {
     let hosts = hosts
         .split(',')
         .map(str::trim)
@@ -184,8 +234,39 @@ pub(crate) fn zookeeper(
     Ok(ZooKeeperSettings {
         hosts,
         root: root.to_owned(),
-        credentials: credentials.map(read_credentials).transpose()?,
+        credentials: proofs.credentials.map(read_credentials).transpose()?,
+        tls: tls(proofs)?,
     })
+}
+
+fn tls(proofs: &Proofs<'_>) -> Result<Option<Tls>> {
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let own = match (proofs.certificate, proofs.key) {
+        (Some(certificate), Some(path)) => {
+            let name = path.display();
+            if is_world_readable(path) {
+                bail!("every user of this machine can read the key in {name}: chmod 600");
+            }
+            let key = std::fs::read_to_string(path);
+            let key = key.with_context(|| format!("cannot read {name}"))?;
+            Some((read(certificate)?, Secret::new(key)))
+        }
+        (None, None) => None,
+        _ => bail!("zookeeper-certificate and zookeeper-key go together: set both or neither"),
+    };
+    let Some(authorities) = proofs.authorities else {
+        return match own {
+            None => Ok(None),
+            Some(_) => bail!("zookeeper-certificate needs zookeeper-tls: else TLS is not spoken"),
+        };
+    };
+    let own = own
+        .as_ref()
+        .map(|(chain, key)| (&chain[..], key.reveal().as_bytes()));
+    let tls = Tls::new(&read(authorities)?, own);
+    tls.map(Some).context("TLS to ZooKeeper cannot be set up")
 }
 
 /// A version that this binary speaks.

@@ -141,6 +141,18 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_ZOOKEEPER_CREDENTIALS", value_name = "FILE")]
     zookeeper_credentials: Option<PathBuf>,
 
+    /// TLS to ZooKeeper: file with the certificates of the authorities of its servers (PEM).
+    #[arg(long, env = "FADER_ZOOKEEPER_TLS", value_name = "FILE")]
+    zookeeper_tls: Option<PathBuf>,
+
+    /// Certificate chain that this member shows to ZooKeeper (PEM); needs --zookeeper-key.
+    #[arg(long, env = "FADER_ZOOKEEPER_CERTIFICATE", value_name = "FILE")]
+    zookeeper_certificate: Option<PathBuf>,
+
+    /// Private key of that certificate (PEM).
+    #[arg(long, env = "FADER_ZOOKEEPER_KEY", value_name = "FILE")]
+    zookeeper_key: Option<PathBuf>,
+
     /// File with the cluster's key, by which members know each other.
     #[arg(long, env = "FADER_CLUSTER_KEY", value_name = "FILE")]
     cluster_key: Option<PathBuf>,
@@ -149,6 +161,11 @@ pub(crate) struct Values {
     /// could, the cluster's does not rise, and members can go back to that. [default: 3]
     #[arg(long, env = "FADER_SPEAKS", value_name = "VERSION")]
     speaks: Option<u32>,
+
+    /// What a member of a chain compares and takes in a second while it is filled, in MiB: the
+    /// rest is for clients. [default: 32]
+    #[arg(long, env = "FADER_FILL_MB", value_name = "MIB")]
+    fill_mb: Option<u64>,
 
     #[arg(skip)]
     root: RootValues,

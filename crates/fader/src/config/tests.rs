@@ -134,3 +134,24 @@ fn a_file_with_a_secret_that_all_can_read_warns() {
     let warnings = config(Some(file), &[]).unwrap().warnings;
     assert!(warnings[0].contains("chmod 600"), "{warnings:?}");
 }
+
+#[test]
+fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
+    let member = [
+        "--node=n1",
+        "--peer-listen=127.0.0.1:4570",
+        "--zookeeper=zk1",
+        "--cluster-key=key",
+    ];
+    let with = |more: &[&'static str]| [&member, more].concat();
+    let chosen = config(Some("speaks = 2"), &with(&["--fill-mb", "8"])).unwrap();
+    let chosen = chosen.membership.member().unwrap().unwrap();
+    assert_eq!((chosen.speaks.0, chosen.fill_rate), (2, 8 << 20));
+    for (flags, why) in [
+        (["--speaks", "4"], "speaks versions 2 to 3"),
+        (["--speaks", "1"], "speaks versions 2 to 3"),
+        (["--fill-mb", "0"], "fill-mb is 1 to"),
+    ] {
+        assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");
+    }
+}

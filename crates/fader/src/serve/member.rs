@@ -25,7 +25,10 @@ pub(super) fn opener(
             key,
             zookeeper: member.zookeeper,
             speaks: member.speaks,
-            member: settings,
+            member: Settings {
+                fill_bytes_per_second: member.fill_rate,
+                ..settings
+            },
         };
         Node::join(settings, runtime, |chain, event| match chain {
             ChainId::SYSTEM => info!("{}", dev::in_words(&event)),

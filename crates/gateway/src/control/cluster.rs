@@ -1,6 +1,10 @@
-//! A cluster in one process, for people who want to see what one does.
+//! A cluster in one process, for people who want to see what one does; and what the chains of any
+//! cluster wait for.
 //!
 //! ```text
+//! GET  /cluster/why            {"chains":["chain 0 (epoch 3, …) waits for nothing\n"]}
+//! GET  /cluster/why/3          of chain 3 only
+//! GET  /cluster/why/ACCOUNT/NAME  of the chain that has this domain
 //! GET  /cluster            {"epoch","wiring","lossy","lossy_epoch",
 //!                          "members":[{"name","state","role","side","epoch","commit_index"}]}
 //! POST /cluster/kill       {"name":"n2"}
@@ -14,11 +18,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_node::{Cluster, ClusterError, Node, Wiring};
+use fader_node::{ChainId, Cluster, ClusterError, Node, Wiring};
+use fader_services::catalog::AccountId;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::{Failure, bad, failure};
 
 /// Carries out one request.
 pub(super) async fn answer(
@@ -27,6 +32,9 @@ pub(super) async fn answer(
     verb: &[&str],
     body: &Bytes,
 ) -> Result<Value, Failure> {
+    if let (&Method::GET, ["why", of @ ..]) = (method, verb) {
+        return why(node, of);
+    }
     let Some(cluster) = node.cluster() else {
         let reason = "this node is alone: `fader dev` starts a cluster";
         return Err((StatusCode::NOT_FOUND, reason.to_owned()));
@@ -47,6 +55,33 @@ pub(super) async fn answer(
         Ok(Err(error)) => Err((StatusCode::CONFLICT, error.to_string())),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
+}
+
+/// What chains wait for: all, one by its number, or that of a domain.
+fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
+    let only = match of {
+        [] => None,
+        [number] => {
+            let number = number.parse().map(ChainId);
+            Some(number.map_err(|_| bad("a chain is a number".to_owned()))?)
+        }
+        [account, domain] => {
+            let account = AccountId((*account).to_owned());
+            let chain = node.chain_with(&account, domain);
+            Some(chain.map_err(|refusal| failure(&refusal))?)
+        }
+        _ => return Err(bad("why a chain, or a domain".to_owned())),
+    };
+    let why = node.why(only);
+    if why.is_empty() {
+        let reason = match only {
+            Some(chain) => format!("there is no {chain}"),
+            None => "this node is alone: it waits for nobody".to_owned(),
+        };
+        return Err((StatusCode::NOT_FOUND, reason));
+    }
+    let chains: Vec<String> = why.iter().map(ToString::to_string).collect();
+    Ok(json!({ "chains": chains }))
 }
 
 enum Order {

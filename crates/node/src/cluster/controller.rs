@@ -112,15 +112,7 @@ fn control(cluster: &Cluster, raised: &mut Instant) {
     let Ok(newest) = coordinator.configuration() else {
         return;
     };
-    let facts = Facts {
-        sessions: coordinator.sessions(),
-        reports: coordinator.reports(),
-        size: cluster.settings.size,
-        wiring: cluster.settings.wiring,
-        shift: None,
-        raise_floor: FLOOR <= raised.elapsed(),
-        version: coordinator.version(),
-    };
+    let facts = facts(cluster, FLOOR <= raised.elapsed());
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),
         None => {
@@ -138,6 +130,20 @@ fn control(cluster: &Cluster, raised: &mut Instant) {
         && let Err(error) = coordinator.publish(expected, wanted)
     {
         tracing::warn!(%error, "a configuration was perhaps not published");
+    }
+}
+
+/// What is known, to be read after the configuration.
+pub(super) fn facts(cluster: &Cluster, raise_floor: bool) -> Facts {
+    let coordinator = &*cluster.coordinator;
+    Facts {
+        sessions: coordinator.sessions(),
+        reports: coordinator.reports(),
+        size: cluster.settings.size,
+        wiring: cluster.settings.wiring,
+        shift: None,
+        raise_floor,
+        version: coordinator.version(),
     }
 }
 

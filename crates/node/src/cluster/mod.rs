@@ -33,7 +33,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{Configuration, Identity, NodeId, Progress, Role, Wiring};
+use fader_chain::controller::Facts;
+use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Role, Wiring};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -377,6 +378,32 @@ impl Cluster {
             Some(process) => process.first_members(),
             None => (sessions.len() == self.settings.size).then(|| sessions.to_vec()),
         }
+    }
+
+    /// What a controller knows, and the members that are not heard of.
+    pub(crate) fn facts(&self) -> (Facts, Vec<NodeId>) {
+        (controller::facts(self, false), self.coordinator.silent())
+    }
+
+    /// Whether the coordinator could be asked the last time.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.coordinator.is_reachable()
+    }
+
+    /// S: how long a member that is not heard of counts as alive.
+    pub(crate) fn session(&self) -> Duration {
+        self.coordinator.session()
+    }
+
+    /// The name of the node that has this disk, if that can be asked.
+    pub(crate) fn name_of(&self, disk: DiskId) -> Option<String> {
+        self.process.as_ref()?.name_of(disk)
+    }
+
+    /// The names of those that the chain is to begin with, and that are not there.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let process = self.process.as_ref();
+        process.map_or_else(Vec::new, Process::missing)
     }
 
     /// Whether it has, or had, a member here.

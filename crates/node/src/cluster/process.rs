@@ -219,6 +219,22 @@ impl Process {
         self.places().iter().map(of).collect()
     }
 
+    /// The name of the node that has this disk, if that can be asked.
+    pub(super) fn name_of(&self, disk: DiskId) -> Option<String> {
+        self.home.coordinator.name_of(disk)
+    }
+
+    /// The nodes that are to have a member of the chain, and are not there with one.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let present = self.home.coordinator.present();
+        let is_there = |name: &String| {
+            let mut lives = present.iter().filter(|it| it.name == *name);
+            lives.any(|it| it.member(self.chain).is_some())
+        };
+        let missing = self.places().iter().filter(|name| !is_there(name));
+        missing.cloned().collect()
+    }
+
     pub(super) fn name(&self, node: NodeId) -> String {
         let names = self.home.names.lock();
         names

@@ -1,9 +1,10 @@
 //! An operator's order to go on with what one member has, when nobody is left who has everything
 //! (AL-4; docs/protocol/reconfiguration.md, section 7).
 
-use fader_chain::controller::{NotRestored, restore};
+use fader_chain::controller::restore;
 
 use super::{Cluster, ClusterError, Event};
+use crate::words;
 
 impl Cluster {
     /// Has the chain go on with this member alone, with what it has: what others acknowledged
@@ -20,7 +21,7 @@ impl Cluster {
         let (sessions, reports) = (self.coordinator.sessions(), self.coordinator.reports());
         let next = match restore(&newest, node, &sessions, &reports) {
             Ok(next) => next,
-            Err(why) => return refused(self.in_words(name, why)),
+            Err(why) => return refused(words::not_restored(why, name, |node| self.name(node))),
         };
         match self.coordinator.publish(newest.epoch, next) {
             Ok(true) => {
@@ -30,24 +31,6 @@ impl Cluster {
             }
             Ok(false) => refused("the chain has just changed: look again".to_owned()),
             Err(error) => refused(error.to_string()),
-        }
-    }
-
-    fn in_words(&self, name: &str, why: NotRestored) -> String {
-        match why {
-            NotRestored::Serves(node) => format!(
-                "nothing has to be lost: {} serves, or its session is not over yet",
-                self.name(node)
-            ),
-            NotRestored::Returns(node) => format!(
-                "nothing has to be lost: {} has everything, and the chain begins again with it",
-                self.name(node)
-            ),
-            NotRestored::Absent => format!("{name} does not run: start it first"),
-            NotRestored::Unfilled => format!(
-                "{name} was being filled from another member, and what it has is no state: choose \
-                 another one"
-            ),
         }
     }
 }

@@ -41,6 +41,8 @@ const FORMAT: u32 = 2;
 const CRC_SIZE: usize = 4;
 /// How far disks have come is written this often in the time of a session, and when a life ends.
 const WRITES: u32 = 10;
+/// A member is silent that was not heard of in this part of a session.
+const SILENT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DiskEntry {
@@ -302,6 +304,17 @@ impl Coordinator for LocalCoordinator {
 
     fn reports(&self) -> Reports {
         self.state.lock().reports.clone()
+    }
+
+    fn silent(&self) -> Vec<NodeId> {
+        let state = self.state.lock();
+        let sessions = state.sessions.iter();
+        let silent = sessions.filter(|(_, pinged)| self.session / SILENT <= pinged.elapsed());
+        silent.map(|(life, _)| life.node).collect()
+    }
+
+    fn is_reachable(&self) -> bool {
+        true
     }
 
     fn wait(&self, time: Duration) {

@@ -20,7 +20,8 @@ use fader_chain::{
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
-    ChainCoordinator, ClusterRecord, Present, Standing, ZooKeeperCoordinator, ZooKeeperSettings,
+    ChainCoordinator, ClusterRecord, Present, Standing, Tls, TlsError, ZooKeeperCoordinator,
+    ZooKeeperSettings,
 };
 
 /// S: how long after its last ping a session is over (FN-2), where nothing else is said.
@@ -131,6 +132,12 @@ pub trait Coordinator: Send + Sync {
 
     /// What members reported.
     fn reports(&self) -> Reports;
+
+    /// The members whose sessions are not over, but whose pings have not come for a part of one.
+    fn silent(&self) -> Vec<NodeId>;
+
+    /// Whether it could be asked the last time.
+    fn is_reachable(&self) -> bool;
 
     /// Waits until something may have changed, or until the time is over (C4).
     fn wait(&self, time: Duration);

@@ -72,6 +72,7 @@ pub(crate) fn place(server: SocketAddr) -> ZooKeeperSettings {
         hosts: vec![server.to_string()],
         root: format!("/suite/c{number}"),
         credentials: None,
+        tls: None,
     }
 }
 

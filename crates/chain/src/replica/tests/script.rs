@@ -144,6 +144,7 @@ impl Script {
             }
             "state" => self.state(),
             "counts" => self.counts(),
+            "waits" => self.waits(),
             "settle" => self.settle(words)?,
             "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
@@ -474,6 +475,14 @@ impl Script {
                 eventual.settled_ms,
                 behind.collect::<String>(),
             ));
+        }
+    }
+
+    fn waits(&mut self) {
+        for (node, member) in self.0.members.iter().filter(|(_, it)| it.is_up) {
+            let waits = member.replica.waits(self.0.now);
+            let event = format!("n{node} waits for {waits:?}");
+            self.0.events.push(event);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::zookeeper;
+use super::{Proofs, zookeeper};
 
 #[test]
 fn servers_have_a_port() {
@@ -15,9 +15,14 @@ fn servers_have_a_port() {
         ("[::1]:5", vec!["[::1]:5"]),
         ("[::1]", vec!["[::1]:2181"]),
     ] {
-        assert_eq!(zookeeper(hosts, "/fader", None).unwrap().hosts, read);
+        assert_eq!(
+            zookeeper(hosts, "/fader", &Proofs::default())
+                .unwrap()
+                .hosts,
+            read
+        );
     }
-    assert!(zookeeper(" ,", "/fader", None).is_err());
+    assert!(zookeeper(" ,", "/fader", &Proofs::default()).is_err());
 }
 
 #[test]
@@ -28,7 +33,11 @@ fn credentials_are_their_owners() {
         std::fs::write(&path, text).unwrap();
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&path, permissions).unwrap();
-        zookeeper("zk1", "/fader", Some(&path))
+        let proofs = Proofs {
+            credentials: Some(&path),
+            ..Proofs::default()
+        };
+        zookeeper("zk1", "/fader", &proofs)
     };
     let settings = read("fader:a b:c\n", 0o600).unwrap();
     assert_eq!(settings.credentials.unwrap().reveal(), "fader:a b:c");
@@ -41,4 +50,30 @@ fn credentials_are_their_owners() {
         let error = read(text, mode).unwrap_err().to_string();
         assert!(error.contains(why) && !error.contains("secret"), "{error}");
     }
+}
+
+#[test]
+fn tls_is_whole_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, "nothing of use").unwrap();
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+    let refused = |authorities, certificate, key| {
+        let file = |is_there| Some(&*path).filter(|_| is_there);
+        let proofs = Proofs {
+            credentials: None,
+            authorities: file(authorities),
+            certificate: file(certificate),
+            key: file(key),
+        };
+        let settings = zookeeper("zk1", "/fader", &proofs);
+        settings.map_or_else(|error| format!("{error:#}"), |_| String::new())
+    };
+    mode(0o600).unwrap();
+    assert!(refused(true, false, false).contains("certificate of an authority"));
+    assert!(refused(true, true, false).contains("go together"));
+    assert!(refused(false, true, true).contains("needs zookeeper-tls"));
+    assert_eq!(refused(false, false, false), "");
+    mode(0o644).unwrap();
+    assert!(refused(true, true, true).contains("chmod 600"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fader_chain::controller::Reports;
 use fader_chain::{
-    ChainId, Configuration, DiskId, Identity, Incarnation, Progress, Report, Version,
+    ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
 
 use super::connection::{ANY, Changed};
@@ -133,6 +133,18 @@ impl Coordinator for ChainCoordinator {
             }
         });
         reports
+    }
+
+    fn silent(&self) -> Vec<NodeId> {
+        let view = self.all.shared.view();
+        let silent = view.sessions.iter().filter(|it| it.is_silent);
+        let lives = silent.flat_map(|it| &it.record.lives);
+        let lives = lives.filter(|life| life.chain == self.chain);
+        lives.map(|life| life.identity.node).collect()
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.all.is_reachable()
     }
 
     fn wait(&self, time: Duration) {

@@ -15,6 +15,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::stream::{Stream, Tls};
 use super::wire::{AUTH_XID, FRAME_MAX, In, Malformed, Op, Out, WATCH_XID, code};
 use crate::seal::Secret;
 
@@ -33,6 +34,8 @@ pub(super) struct Place {
     pub(super) hosts: Vec<String>,
     /// `user:password`, with which znodes are made ours.
     pub(super) credentials: Option<Secret>,
+    /// How servers are known, if the way to them is TLS.
+    pub(super) tls: Option<Tls>,
     /// How long a request may take.
     pub(super) patience: Duration,
 }
@@ -96,7 +99,7 @@ pub(super) enum Changed {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     patience: Duration,
     inbox: Vec<u8>,
     xid: i32,
@@ -118,6 +121,9 @@ impl Connection {
         let stream = stream.ok_or_else(|| Failure::Lost(format!("{host} has no address")))??;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(place.patience))?;
+        // With TLS the first write waits for the handshake.
+        stream.set_read_timeout(Some(place.patience))?;
+        let stream = Stream::new(stream, host, place.tls.as_ref())?;
         let mut connection = Connection {
             stream,
             patience: place.patience,
@@ -210,7 +216,7 @@ impl Connection {
             if left.is_zero() {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
-            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_read_timeout(left)?;
             let mut bytes = [0; 4096];
             match self.stream.read(&mut bytes)? {
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

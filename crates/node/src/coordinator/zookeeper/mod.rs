@@ -23,23 +23,22 @@
 //! - Z9 the version rises when no process of the cluster is missing and all speak more; sessions of
 //!   processes that do not speak it are none.
 //! - Z5 sessions are read after the configuration: those of its members who live are among them.
-//!
-//! Deliberately absent: TLS to ZooKeeper.
 
 mod chain;
 mod connection;
 mod disks;
 mod lives;
 mod record;
+mod standing;
+mod stream;
 mod watcher;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Progress, Version};
+use fader_chain::{ChainId, DiskId, Identity, Incarnation, Progress, Version};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
@@ -48,11 +47,13 @@ use crate::member::random_incarnation;
 use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
 use lives::Lives;
-use record::{Content, NAME_MAX, NextNode, SessionRecord};
-use watcher::{Session, Shared, Trouble, Watcher, spoken, unspoken};
+use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
+use watcher::{Session, Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
 pub use record::ClusterRecord;
+pub use standing::Standing;
+pub use stream::{Tls, TlsError};
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -68,6 +69,8 @@ pub struct ZooKeeperSettings {
     pub root: String,
     /// `user:password`, if the cluster's znodes are to be open to nobody else.
     pub credentials: Option<Secret>,
+    /// How servers are known, if the way to them is TLS.
+    pub tls: Option<Tls>,
 }
 
 /// A node with a session.
@@ -83,17 +86,20 @@ pub struct Present {
     pub members: Vec<(ChainId, Identity)>,
     /// The greatest version that it speaks.
     pub speaks: Version,
+    /// Whether it was not heard of for longer than it should be.
+    pub is_silent: bool,
 }
 
 impl Present {
     fn of(session: &Session) -> Self {
-        let Session { record, speaks } = session;
+        let record = &session.record;
         let members = record.lives.iter();
         Present {
             identity: record.identity,
             name: record.name.clone(),
             address: record.address.clone(),
-            speaks: *speaks,
+            speaks: session.speaks,
+            is_silent: session.is_silent,
             members: members.map(|life| (life.chain, life.identity)).collect(),
         }
     }
@@ -103,17 +109,6 @@ impl Present {
         let mut members = self.members.iter().rev();
         members.find_map(|(of, life)| (*of == chain).then_some(*life))
     }
-}
-
-/// How a cluster stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// What it was made with.
-    pub cluster: ClusterRecord,
-    /// The newest configuration of each chain that had a first.
-    pub configurations: BTreeMap<ChainId, Configuration>,
-    /// The nodes whose sessions nobody has ended yet.
-    pub present: Vec<Present>,
 }
 
 /// The coordinator of a cluster, of which each chain's is a part ([`ZooKeeperCoordinator::chain`]).
@@ -210,40 +205,6 @@ impl ZooKeeperCoordinator {
         view.sessions.iter().map(Present::of).collect()
     }
 
-    /// How a cluster stands, for whoever is no member of it.
-    ///
-    /// # Errors
-    /// [`CoordinatorError`]: `Refused` when there is no cluster.
-    pub fn look(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        let root = &settings.root;
-        let cluster = cluster_at(root, &mut asker)?;
-        let mut configurations = BTreeMap::new();
-        for chain in cluster.chains() {
-            let path = format!("{root}/chains/{}", chain.0);
-            if let Some(znode) = asker.get(&path, false)? {
-                configurations.insert(chain, read(&path, &znode)?);
-            }
-        }
-        let folder = format!("{root}/sessions");
-        let mut present = Vec::new();
-        if asker.get(&folder, false)?.is_some() {
-            for name in asker.children(&folder, false)? {
-                let path = format!("{folder}/{name}");
-                if let Some(znode) = asker.get(&path, false)? {
-                    let speaks = spoken(&name);
-                    let record = read(&path, &znode)?;
-                    present.push(Present::of(&Session { record, speaks }));
-                }
-            }
-        }
-        Ok(Standing {
-            cluster,
-            configurations,
-            present,
-        })
-    }
-
     /// The cluster's version: what may be written to disks, to the coordinator and to others.
     pub fn version(&self) -> Version {
         self.shared.view().cluster.version
@@ -283,6 +244,14 @@ impl ZooKeeperCoordinator {
         }
         self.shared.on_changed(cluster);
         Ok(Some(wanted))
+    }
+
+    /// The name of the node whose disk this is, if that can be asked.
+    pub fn name_of(&self, disk: DiskId) -> Option<String> {
+        let path = self.shared.disk(disk);
+        let znode = self.asker.lock().get(&path, false).ok()??;
+        let known: DiskRecord = read(&path, &znode).ok()?;
+        Some(known.name)
     }
 
     /// Whether the coordinator answered when it was asked last.
@@ -464,6 +433,7 @@ fn place(settings: &ZooKeeperSettings, patience: Duration) -> Place {
     Place {
         hosts: settings.hosts.clone(),
         credentials: settings.credentials.clone(),
+        tls: settings.tls.clone(),
         patience,
     }
 }

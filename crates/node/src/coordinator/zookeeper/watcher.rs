@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use super::TRIES;
 use super::connection::{Asker, Changed, Failure};
 use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
+use super::standing::SILENT;
 
 /// How often everything is read, if no watch fires.
 const LOOK: Duration = Duration::from_millis(100);
@@ -43,6 +44,8 @@ pub(super) struct Session {
     pub(super) record: SessionRecord,
     /// The greatest version that it speaks.
     pub(super) speaks: Version,
+    /// Whether it was not heard of for longer than it should be.
+    pub(super) is_silent: bool,
 }
 
 /// What the watcher and the coordinator's handle share.
@@ -329,19 +332,25 @@ impl Watcher {
             if since.0 != znode.version {
                 *since = seen;
             }
-            let is_silent = session <= since.1.elapsed();
+            let silence = since.1.elapsed();
+            let (is_over, is_silent) = (session <= silence, session / SILENT <= silence);
             let record = decode(&path, &znode.data);
             if let Ok(record) = &record
-                && is_silent
+                && is_over
             {
                 self.note_end(record)?;
             }
             // One that was pinged meanwhile has another version, and lives.
-            if is_silent && self.asker.delete(&path, znode.version)? != Changed::Stale {
+            if is_over && self.asker.delete(&path, znode.version)? != Changed::Stale {
                 continue;
             }
             let record = record?;
-            sessions.push((znode.created, Session { record, speaks }));
+            let session = Session {
+                record,
+                speaks,
+                is_silent,
+            };
+            sessions.push((znode.created, session));
         }
         sessions.sort_by_key(|(created, _)| *created);
         Ok(sessions.into_iter().map(|(_, session)| session).collect())

@@ -1,0 +1,86 @@
+//! `fader cluster why`: what a chain waits for, and for whom.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use fader_client::WhyOf;
+use fader_node::coordinator::ZooKeeperCoordinator;
+use fader_node::{ChainId, Standing};
+
+use crate::cluster::control;
+use crate::founding::Place;
+use crate::keys::FIRST_ACCOUNT;
+use crate::output;
+
+const EXAMPLES: &str = "\
+A running server is asked with --data (or ./fader-data): it knows what ZooKeeper says and what its
+own members wait for, and, of the chains whose heads it has, whose confirmations. With --zookeeper
+ZooKeeper is asked, from any machine and though no server runs.
+
+Examples:
+  fader cluster why --data /var/lib/fader              all chains
+  fader cluster why 3 --data /var/lib/fader            chain 3
+  fader cluster why carts --data /var/lib/fader        the chain that has the domain carts
+  fader cluster why --zookeeper zk1,zk2,zk3            what ZooKeeper knows of all chains";
+
+/// Which chain, and who is asked.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WhyOptions {
+    /// The number of a chain, or a domain; all chains without.
+    #[arg(value_name = "CHAIN|DOMAIN")]
+    of: Option<String>,
+
+    /// Folder of a server's data. [default: ./fader-data or ./fader-dev, where a server runs]
+    #[arg(
+        long,
+        env = "FADER_DATA",
+        value_name = "FOLDER",
+        conflicts_with = "zookeeper"
+    )]
+    data: Option<PathBuf>,
+
+    /// Whose domain: twelve digits.
+    #[arg(long, default_value = FIRST_ACCOUNT)]
+    account: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Says what chains wait for.
+pub(crate) async fn why(options: &WhyOptions) -> Result<ExitCode> {
+    let of = options.of.as_deref();
+    let number = of.and_then(|of| of.parse().ok());
+    let text = match options.place.is_named() && options.data.is_none() {
+        true => {
+            let only = match (of, number) {
+                (Some(domain), None) => bail!(
+                    "only a server knows where the domain {domain} is: name its folder with --data"
+                ),
+                (_, number) => number.map(ChainId),
+            };
+            let place = options.place.settings()?;
+            let looking = move || ZooKeeperCoordinator::look_closely(&place);
+            let standing: Standing = tokio::task::spawn_blocking(looking).await??;
+            let why = standing.why(only);
+            if why.is_empty() {
+                bail!("there is no such chain");
+            }
+            why.iter().map(ToString::to_string).collect()
+        }
+        false => {
+            let of = match (of, number) {
+                (None, _) => WhyOf::All,
+                (Some(_), Some(number)) => WhyOf::Chain(number),
+                (Some(domain), None) => WhyOf::Domain(&options.account, domain),
+            };
+            let server = control(options.data.as_deref())?;
+            server.why(of).await?.concat()
+        }
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,224 @@
+//! How a cluster stands, for whoever is no member of it, and the one order that such a one can
+//! give.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fader_chain::controller::{Facts, NotRestored, Reports, restore};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
+
+use super::connection::{Asker, Changed};
+use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
+use super::watcher::{Session, spoken};
+use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use crate::coordinator::CoordinatorError;
+use crate::words;
+
+/// A process is silent that was not heard of in this part of a session, in which it pings twice.
+pub(super) const SILENT: u32 = 4;
+
+/// How a cluster stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it was made with.
+    pub cluster: ClusterRecord,
+    /// The newest configuration of each chain that had a first.
+    pub configurations: BTreeMap<ChainId, Configuration>,
+    /// The nodes whose sessions nobody has ended yet.
+    pub present: Vec<Present>,
+    /// What members reported, by chain.
+    reports: BTreeMap<ChainId, Reports>,
+    /// The names of the nodes that the members' disks belong to.
+    names: BTreeMap<NodeId, String>,
+}
+
+impl Standing {
+    /// The name of the node that has this member.
+    pub fn name(&self, node: NodeId) -> String {
+        let name = self.names.get(&node).cloned();
+        name.unwrap_or_else(|| node.to_string())
+    }
+
+    /// What is known of a chain that is to have `size` members.
+    pub fn facts(&self, chain: ChainId, size: usize) -> Facts {
+        let lives = self.present.iter().filter_map(|it| it.member(chain));
+        Facts {
+            sessions: lives.collect(),
+            reports: self.reports.get(&chain).cloned().unwrap_or_default(),
+            size,
+            wiring: self.cluster.wiring,
+            shift: None,
+            raise_floor: false,
+            version: self.cluster.version,
+        }
+    }
+
+    /// The members of a chain whose processes are silent.
+    pub fn silent(&self, chain: ChainId) -> Vec<NodeId> {
+        let silent = self.present.iter().filter(|it| it.is_silent);
+        let members = silent.filter_map(|it| it.member(chain));
+        members.map(|life| life.node).collect()
+    }
+}
+
+/// What a look found, with the versions of what processes said: each ping is one.
+struct Look {
+    standing: Standing,
+    pings: BTreeMap<Identity, i32>,
+}
+
+impl ZooKeeperCoordinator {
+    /// How a cluster stands, for whoever is no member of it.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` when there is no cluster.
+    pub fn look(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        Ok(look(&settings.root, &mut asker)?.standing)
+    }
+
+    /// The same, and whose pings do not come: it takes a part of a session.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` when there is no cluster.
+    pub fn look_closely(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let before = look(&settings.root, &mut asker)?;
+        std::thread::sleep(before.standing.cluster.session / SILENT);
+        let Look {
+            mut standing,
+            pings,
+        } = look(&settings.root, &mut asker)?;
+        for it in &mut standing.present {
+            let id = &it.identity;
+            it.is_silent = before.pings.contains_key(id) && before.pings.get(id) == pings.get(id);
+        }
+        Ok(standing)
+    }
+
+    /// Has a chain go on with what the member of one node has, though others had more (AL-4).
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` with the reason when nothing has to be lost, or the member
+    /// cannot go on.
+    pub fn restore(
+        settings: &ZooKeeperSettings,
+        chain: ChainId,
+        name: &str,
+    ) -> Result<u64, CoordinatorError> {
+        let refused = |why: String| Err(CoordinatorError::Refused(why));
+        let root = &settings.root;
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let Standing { cluster, .. } = look(root, &mut asker)?.standing;
+        if !cluster.chains().contains(&chain) {
+            return refused(format!("the cluster has no {chain}"));
+        }
+        if !cluster.members.iter().any(|member| member == name) {
+            let names = cluster.members.join(", ");
+            return refused(format!(
+                "{name} is no node of the cluster, which has {names}"
+            ));
+        }
+        let path = format!("{root}/chains/{}", chain.0);
+        let Some(znode) = asker.get(&path, false)? else {
+            return refused(format!(
+                "{chain} has not begun: nothing is there to be lost"
+            ));
+        };
+        let newest: Configuration = read(&path, &znode)?;
+        // Sessions are read after the configuration (Z5).
+        let standing = look(root, &mut asker)?.standing;
+        let facts = standing.facts(chain, newest.size());
+        let of = standing.present.iter().find(|it| it.name == name);
+        let Some(life) = of.and_then(|it| it.member(chain)) else {
+            let absent = NotRestored::Absent;
+            return refused(words::not_restored(absent, name, |node| {
+                standing.name(node)
+            }));
+        };
+        let next = restore(&newest, life.node, &facts.sessions, &facts.reports);
+        let next = next.map_err(|why| {
+            let why = words::not_restored(why, name, |node| standing.name(node));
+            CoordinatorError::Refused(why)
+        })?;
+        match asker.set(&path, &next.encode(), znode.version)? {
+            Changed::Done => Ok(next.epoch),
+            _ => refused("the chain has just changed: look again".to_owned()),
+        }
+    }
+}
+
+fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
+    let cluster = cluster_at(root, asker)?;
+    let mut configurations = BTreeMap::new();
+    for chain in cluster.chains() {
+        let path = format!("{root}/chains/{}", chain.0);
+        if let Some(znode) = asker.get(&path, false)? {
+            configurations.insert(chain, read(&path, &znode)?);
+        }
+    }
+    let (sessions, pings) = sessions(root, asker)?;
+    let mut reports: BTreeMap<ChainId, Reports> = BTreeMap::new();
+    for life in sessions.iter().flat_map(|it| &it.record.lives) {
+        let of = reports.entry(life.chain).or_default();
+        let said = life.reports.iter();
+        said.for_each(|report| of.note(life.identity.node, *report));
+    }
+    let names = names(root, asker, &configurations)?;
+    let standing = Standing {
+        names,
+        present: sessions.iter().map(Present::of).collect(),
+        cluster,
+        configurations,
+        reports,
+    };
+    Ok(Look { standing, pings })
+}
+
+type Sessions = (Vec<Session>, BTreeMap<Identity, i32>);
+
+fn sessions(root: &str, asker: &mut Asker) -> Result<Sessions, CoordinatorError> {
+    let folder = format!("{root}/sessions");
+    let (mut sessions, mut pings) = (Vec::new(), BTreeMap::new());
+    if asker.get(&folder, false)?.is_none() {
+        return Ok((sessions, pings));
+    }
+    for name in asker.children(&folder, false)? {
+        let path = format!("{folder}/{name}");
+        if let Some(znode) = asker.get(&path, false)? {
+            let record: SessionRecord = read(&path, &znode)?;
+            pings.insert(record.identity, znode.version);
+            sessions.push(Session {
+                record,
+                speaks: spoken(&name),
+                is_silent: false,
+            });
+        }
+    }
+    Ok((sessions, pings))
+}
+
+/// The names of the nodes of all members that a configuration speaks of.
+fn names(
+    root: &str,
+    asker: &mut Asker,
+    configurations: &BTreeMap<ChainId, Configuration>,
+) -> Result<BTreeMap<NodeId, String>, CoordinatorError> {
+    let mut disks: Vec<DiskId> = Vec::new();
+    for newest in configurations.values() {
+        disks.extend(newest.seats.iter().map(|seat| seat.disk));
+        disks.extend(newest.last_serving.iter().map(|(_, disk)| *disk));
+        disks.extend(newest.away.iter().map(|away| away.disk));
+    }
+    disks.sort_unstable();
+    disks.dedup();
+    let mut names = BTreeMap::new();
+    for disk in disks {
+        let path = format!("{root}/disks/{:032x}", disk.0);
+        if let Some(znode) = asker.get(&path, false)? {
+            let known: DiskRecord = read(&path, &znode)?;
+            names.insert(known.node, known.name);
+        }
+    }
+    Ok(names)
+}

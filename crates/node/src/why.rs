@@ -1,0 +1,207 @@
+//! What the chains of a process wait for (I20): of each what the coordinator knows, and what its
+//! member here knows of itself and, if it is the head, of others.
+
+use std::time::Duration;
+
+use fader_chain::{ChainId, Configuration, NodeId, Role, Wait, waits};
+use fader_services::catalog::{self, AccountId, Refusal};
+
+use crate::cluster::{Cluster, places};
+use crate::coordinator::Standing;
+use crate::desk::catalog_unavailable;
+use crate::node::Node;
+use crate::words;
+
+/// After this time a member's thread that says nothing has something to wait for itself.
+const THREAD: Duration = Duration::from_secs(1);
+
+/// What a chain waits for, a sentence for each thing, and whether it serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// Which chain.
+    pub chain: ChainId,
+    /// How its members stand, and where more is known.
+    pub standing: String,
+    /// What it waits for; nothing if there is nothing.
+    pub waits: Vec<String>,
+}
+
+impl Why {
+    fn new(chain: ChainId, standing: String, mut waits: Vec<String>) -> Self {
+        let mut said = Vec::new();
+        waits.retain(|wait| {
+            let is_new = !said.contains(wait);
+            said.push(wait.clone());
+            is_new
+        });
+        Why {
+            chain,
+            standing,
+            waits,
+        }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Why {
+            chain, standing, ..
+        } = self;
+        if self.waits.is_empty() {
+            return writeln!(f, "{chain} ({standing}) {}", words::NOTHING);
+        }
+        writeln!(f, "{chain} ({standing}) waits")?;
+        self.waits
+            .iter()
+            .try_for_each(|wait| writeln!(f, "  {wait}"))
+    }
+}
+
+impl Node {
+    /// What the chains of this process wait for; of one chain only, if one is named.
+    pub fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+        let chains = self.in_company().into_iter();
+        let chains = chains.flat_map(|chains| chains.with_numbers());
+        let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
+        wanted.map(|(chain, of)| of.why(chain)).collect()
+    }
+
+    /// The chain that has a domain, as this process knows it.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
+    pub fn chain_with(&self, account: &AccountId, domain: &str) -> Result<ChainId, Refusal> {
+        let Some(chains) = self.several() else {
+            let mode = self.mode(account, domain)?;
+            let known = mode.ok_or_else(|| Refusal::NoSuchDomain(domain.to_owned()));
+            return known.map(|_| ChainId::SYSTEM);
+        };
+        let catalog = chains.catalog();
+        let catalog = catalog.map_err(|error| catalog_unavailable(&error.message))?;
+        let placed = catalog::placed(&*catalog, account, domain)?;
+        let placed = placed.ok_or_else(|| Refusal::NoSuchDomain(domain.to_owned()))?;
+        Ok(placed.chain)
+    }
+}
+
+impl Cluster {
+    fn why(&self, chain: ChainId) -> Why {
+        let newest = self.configuration();
+        let mut why = Vec::new();
+        if !self.is_reachable() {
+            why.push(
+                "for ZooKeeper to answer this process: nobody is removed and nobody joins \
+                 meanwhile, and what follows is what was known before"
+                    .to_owned(),
+            );
+        }
+        match &newest {
+            Some(newest) => why.extend(self.known(newest)),
+            None => why.push(words::first_members(self.missing().into_iter())),
+        }
+        why.extend(self.own_waits());
+        let standing = newest.map_or("not begun".to_owned(), |newest| self.standing(&newest));
+        Why::new(chain, standing, why)
+    }
+
+    /// What the coordinator's facts say.
+    fn known(&self, newest: &Configuration) -> Vec<String> {
+        let (facts, silent) = self.facts();
+        let waits = waits(newest, &facts, &silent);
+        waits.iter().map(|it| self.in_words(it)).collect()
+    }
+
+    /// What the members here say.
+    fn own_waits(&self) -> Vec<String> {
+        let mut why = Vec::new();
+        for member in self.members() {
+            let shared = member.shared();
+            let (waits, age) = shared.waits();
+            why.extend(waits.iter().map(|it| self.in_words(it)));
+            if let Some(age) = age.filter(|age| THREAD <= *age) {
+                why.push(format!(
+                    "for its own member here, which has done nothing for {} s: its disk may be \
+                     slow",
+                    age.as_secs()
+                ));
+            }
+            let names = |nodes: &[NodeId]| nodes.iter().map(|node| self.name(*node)).collect();
+            for it in shared.waitings.all() {
+                let closing = &it.closing;
+                why.extend(words::closing(
+                    &closing.name,
+                    names(&it.away),
+                    names(&it.silent),
+                ));
+            }
+        }
+        why
+    }
+
+    fn in_words(&self, wait: &Wait) -> String {
+        let session = self.session();
+        match wait {
+            Wait::Restart(disks) => {
+                let names = |node| {
+                    let mut disks = disks.iter().filter(|(of, _)| *of == node);
+                    let known = disks.find_map(|(_, disk)| self.name_of(*disk));
+                    known.unwrap_or_else(|| self.name(node))
+                };
+                words::wait(wait, session, names)
+            }
+            _ => words::wait(wait, session, |node| self.name(node)),
+        }
+    }
+
+    fn standing(&self, newest: &Configuration) -> String {
+        let text = standing(newest, |node| self.name(node));
+        match self.member(newest.head()) {
+            Some(_) => text,
+            None => format!("{text}; it knows best what it waits for"),
+        }
+    }
+}
+
+/// The epoch, the head and how many there are.
+fn standing(newest: &Configuration, name: impl Fn(NodeId) -> String) -> String {
+    let of = |role| newest.seats.iter().filter(|seat| seat.role == role).count();
+    let joining = match of(Role::Syncing) {
+        0 => "",
+        _ => ", one joins",
+    };
+    format!(
+        "epoch {}, {} serving{joining}, head {}",
+        newest.epoch,
+        of(Role::Serving),
+        name(newest.head())
+    )
+}
+
+impl Standing {
+    /// What the cluster's chains wait for, as the coordinator knows it; of one chain only, if one
+    /// is named.
+    pub fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+        let chains = places(&self.cluster).into_iter();
+        let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
+        let why = wanted.map(|(chain, names)| {
+            let Some(newest) = self.configurations.get(&chain) else {
+                let is_there = |name: &&String| {
+                    let mut present = self.present.iter();
+                    present.any(|it| it.name == **name && it.member(chain).is_some())
+                };
+                let missing = names.iter().filter(|name| !is_there(name)).cloned();
+                let why = words::first_members(missing);
+                return Why::new(chain, "not begun".to_owned(), vec![why]);
+            };
+            let facts = self.facts(chain, names.len());
+            let waits = waits(newest, &facts, &self.silent(chain));
+            let session = self.cluster.session;
+            let words = waits
+                .iter()
+                .map(|it| words::wait(it, session, |node| self.name(node)));
+            let standing = standing(newest, |node| self.name(node));
+            Why::new(chain, standing, words.collect())
+        });
+        why.collect()
+    }
+}

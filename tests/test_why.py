@@ -1,0 +1,109 @@
+"""`fader cluster why` names what a chain waits for, and for whom; and `restore` ends one wait."""
+
+import shutil
+
+import pytest
+
+import server as servers
+from processes import Processes, at_any
+from sdb_calls import asking, get, put, refused
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with Processes(tmp_path, flags=["--chains", "1"]) as running:
+        running.await_whole()
+        running.await_chains(running.are_whole)
+        yield running
+
+
+def test_a_chain_says_what_it_waits_for(cluster):
+    n1, n3 = cluster.members["n1"], cluster.members["n3"]
+    assert cluster.await_why("chain 0", "0").endswith(") waits for nothing\n")
+    cluster.await_why("waits for nothing", "1", member=n1)
+    mixed = asking(n1.client(), {"x-fader-collection-mode": "mixed"})
+    mixed.create_domain(DomainName="carts")
+    cluster.await_why("chain 1", "carts", member=n1)
+    assert "no chain 7" in error(cluster, "7", "--data", n1.data)
+    assert "such chain" in error(cluster, "7", "--zookeeper", cluster.zookeeper.hosts)
+    assert "socks" in error(cluster, "socks", "--data", n1.data)
+    # One that is stopped is waited for, and then missed.
+    n3.stop_for_now()
+    cluster.await_why("for n3 to be heard of again", "1")
+    cluster.await_why("for more members: there are 2 of 3", "1")
+    n3.go_on()
+    cluster.await_why("waits for nothing", "1")
+    # One that is away when a domain closes may hold writes of it.
+    cluster.kill("n3")
+    cluster.await_roles(lambda roles: roles["n3"] == "out")
+    cluster.await_why("for more members: there are 2 of 3", "1")
+    head = cluster.members[next(
+        name for name, role in cluster.chains()["chain 1"].items() if role == "head"
+    )]
+    assert "waits for n3 to come back" in head.mode("carts", "strong")
+    cluster.await_why("domain carts is closing, for n3 to come back", "carts", member=head)
+    cluster.start("n3")
+    cluster.await_why("waits for nothing", "1", member=head)
+    # Without ZooKeeper nobody is removed, and leases end.
+    cluster.zookeeper.kill()
+    cluster.await_why("for ZooKeeper to answer this process", "1", member=head)
+    cluster.await_why("its lease is over", "1", member=head)
+    cluster.zookeeper.start()
+    cluster.await_why("waits for nothing", "1", member=head)
+
+
+def error(cluster, *words):
+    done = servers.fader("cluster", "why", *words, home=cluster.folder, check=False)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_a_chain_that_is_down_names_its_disks_and_is_restored(cluster):
+    clients = cluster.clients()
+    at_any(clients, lambda sdb: sdb.create_domain(DomainName="domain"))
+    put(clients[0], "domain", "item", n="1")
+    # n3 is behind what is acknowledged when the others are lost.
+    assert cluster.members["n3"].stop() == 0
+    for chain in ["0", "1"]:
+        cluster.await_why("for more members: there are 2 of 3", chain)
+    at_any(cluster.clients()[:2], lambda sdb: put(sdb, "domain", "item", n="2"))
+    for name in ["n1", "n2"]:
+        cluster.kill(name)
+    cluster.members["n3"] = cluster.new_member("n3", wait=False)
+    for chain in ["0", "1"]:
+        why = cluster.await_why("all members that served are down", chain)
+        assert "begins again with everything: " in why
+        assert {"n1", "n2"} & set(why.replace(",", " ").replace(".", " ").split())
+    for name in ["n1", "n2"]:
+        shutil.rmtree(cluster.folder / name / "data")
+    restore = lambda *words: servers.fader(
+        "cluster", "restore", *words, "--zookeeper", cluster.zookeeper.hosts,
+        home=cluster.folder, check=False,
+    )
+    told = restore("1", "--member", "n3")
+    assert told.returncode != 0 and "would be lost for ever" in told.stderr
+    told = restore("1", "--member", "n1", "--yes")
+    assert told.returncode != 0 and "does not run" in told.stderr
+    told = restore("1", "--member", "n9", "--yes")
+    assert told.returncode != 0 and "no node of the cluster" in told.stderr
+    told = restore("7", "--member", "n3", "--yes")
+    assert told.returncode != 0 and "no chain 7" in told.stderr
+    for chain in ["0", "1"]:
+        told = restore(chain, "--member", "n3", "--yes")
+        assert told.returncode == 0, told.stderr
+        assert f"chain {chain} goes on with what n3 has" in told.stdout
+    cluster.members["n3"].await_listening()
+    n3 = cluster.members["n3"].client()
+    # What n3 has is there, and what was acknowledged without it is not.
+    assert at_any([n3], lambda sdb: get(sdb, "domain", "item")) == {"n": ["1"]}
+    at_any([n3], lambda sdb: put(sdb, "domain", "item", n="3"))
+    told = restore("1", "--member", "n3", "--yes")
+    assert told.returncode != 0 and "nothing has to be lost: n3 serves" in told.stderr
+    for name in ["n1", "n2"]:
+        cluster.start(name)
+    cluster.await_whole()
+    cluster.await_chains(cluster.are_whole)
+    for client in cluster.clients():
+        assert sorted(get(client, "domain", "item")["n"]) == ["1", "3"]
+    with refused("NoSuchDomain", 400):
+        get(n3, "other", "item")
