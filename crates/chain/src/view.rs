@@ -32,6 +32,26 @@ pub trait View {
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_>;
 }
 
+/// Everything in memory.
+impl View for BTreeMap<Bytes, Bytes> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        Ok(self.get(key).cloned())
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        if end <= start {
+            return Box::new(std::iter::empty());
+        }
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        let pairs = self.range::<[u8], _>(range);
+        let pairs = pairs.map(|(key, value)| Ok((key.clone(), value.clone())));
+        match direction {
+            Direction::Forward => Box::new(pairs),
+            Direction::Backward => Box::new(pairs.rev()),
+        }
+    }
+}
+
 /// The store failed to read; the request fails as a whole and the cause is the node's to report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

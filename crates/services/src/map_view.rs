@@ -1,7 +1,6 @@
 //! A view of an ordered map in memory: the second implementation of the seam, without a disk.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Under, apply};
@@ -42,22 +41,11 @@ impl MapView {
 
 impl View for MapView {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        Ok(self.pairs.get(key).cloned())
+        View::get(&self.pairs, key)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        if end <= start {
-            return Box::new(std::iter::empty());
-        }
-        let range = (Bound::Included(start), Bound::Excluded(end));
-        let pairs = self
-            .pairs
-            .range::<[u8], _>(range)
-            .map(|(key, value)| Ok((key.clone(), value.clone())));
-        match direction {
-            Direction::Forward => Box::new(pairs),
-            Direction::Backward => Box::new(pairs.rev()),
-        }
+        self.pairs.scan(start, end, direction)
     }
 }
 

@@ -95,6 +95,10 @@ enum ThemeName {
     Fills,
     /// Heads change.
     Heads,
+    /// The floor rises as often as it can.
+    Floors,
+    /// Copies of disks are put back.
+    Copies,
 }
 
 /// What many runs came to.
@@ -129,6 +133,8 @@ impl Options {
                 ThemeName::Names => Theme::Names,
                 ThemeName::Fills => Theme::Fills,
                 ThemeName::Heads => Theme::Heads,
+                ThemeName::Floors => Theme::Floors,
+                ThemeName::Copies => Theme::Copies,
             }),
         }
     }

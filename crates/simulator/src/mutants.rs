@@ -97,10 +97,6 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::LeaveAdopted], Seed(957)),
     (&[Guard::ClockBound], Scenario("star-restart")),
     (&[Guard::FillDoneLast], Seed(46)),
-    (
-        &[Guard::FillSameEpoch],
-        Script("done_is_said_of_the_greeting_of_its_epoch"),
-    ),
     (&[Guard::FillPersisted], About(Theme::Fills, 2)),
     (&[Guard::FillDefers], Seed(100)),
     (&[Guard::JoinBringsResults], Seed(32)),

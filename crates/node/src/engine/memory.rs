@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
-use fader_services::{Direction, Scan, View, ViewError};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -119,7 +118,7 @@ impl Engine for MemoryEngine {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Arc::new(MemorySnapshot(self.state.lock().newest.map.clone()))
+        self.state.lock().newest.map.clone()
     }
 
     fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError> {
@@ -193,27 +192,4 @@ impl Engine for MemoryEngine {
     }
 
     fn close(&self) {}
-}
-
-struct MemorySnapshot(Arc<Map>);
-
-impl View for MemorySnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        Ok(self.0.get(key).cloned())
-    }
-
-    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        if end <= start {
-            return Box::new(std::iter::empty());
-        }
-        let range = self.0.range::<[u8], _>((
-            std::ops::Bound::Included(start),
-            std::ops::Bound::Excluded(end),
-        ));
-        let pairs = range.map(|(key, value)| Ok((key.clone(), value.clone())));
-        match direction {
-            Direction::Forward => Box::new(pairs),
-            Direction::Backward => Box::new(pairs.rev()),
-        }
-    }
 }

@@ -273,21 +273,10 @@ fn hash(key: &Bytes, value: &Bytes) -> u64 {
 
 impl View for State {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        Ok(self.pairs.get(key).cloned())
+        View::get(&self.pairs, key)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        if end <= start {
-            return Box::new(std::iter::empty());
-        }
-        let range = self.pairs.range::<[u8], _>((
-            std::ops::Bound::Included(start),
-            std::ops::Bound::Excluded(end),
-        ));
-        let pairs = range.map(|(key, value)| Ok((key.clone(), value.clone())));
-        match direction {
-            Direction::Forward => Box::new(pairs),
-            Direction::Backward => Box::new(pairs.rev()),
-        }
+        self.pairs.scan(start, end, direction)
     }
 }

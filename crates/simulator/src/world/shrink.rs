@@ -54,7 +54,11 @@ impl Search<'_> {
                 },
             );
         }
-        let simpler: [fn(&mut Plan); 6] = [
+        let simpler: [fn(&mut Plan); 9] = [
+            // Faults and orders name machines round a circle: those of the last become others'.
+            |plan| plan.members = plan.members.saturating_sub(1).max(1),
+            |plan| plan.controllers = 0,
+            |plan| plan.calm_loss = 0,
             |plan| plan.weather.stray = 0,
             |plan| plan.weather.twice = 0,
             |plan| plan.weather.loss = 0,
@@ -120,5 +124,7 @@ fn same(one: &Plan, other: &Plan) -> bool {
         && one.wishes == other.wishes
         && work(one) == work(other)
         && one.weather == other.weather
+        && (one.members, one.controllers) == (other.members, other.controllers)
+        && one.calm_loss == other.calm_loss
         && (one.sync_max, one.flush_max) == (other.sync_max, other.flush_max)
 }

@@ -58,6 +58,26 @@ fn nothing_is_wrong_with_seeds_that_failed() {
     assert_eq!(found.failure, None);
 }
 
+/// What fails with one member is shown with one: here disks that nobody can wait for.
+#[test]
+fn a_failing_plan_is_made_smaller_down_to_one_member() {
+    let choice = Choice {
+        mode: Some(Mode::Liveness),
+        members: Some(5),
+        ..CHOICE
+    };
+    let mut plan = Plan::new(1, &choice);
+    plan.sync_max = 1_000_000_000;
+    let guards = Guards::default();
+    let failure = run(&plan, &guards, false).failure.unwrap();
+    let (smaller, failure) = shrink(&plan, &failure, &guards, 400);
+    assert_eq!(failure.guarantee, "I20");
+    assert_eq!(smaller.members, 1);
+    assert_eq!((smaller.faults.len(), smaller.controllers), (0, 0));
+    let orders: usize = smaller.clients.iter().map(Vec::len).sum();
+    assert_eq!(orders, 0);
+}
+
 /// One-way delay between members, in microseconds of virtual time.
 const D: u64 = 10_000;
 

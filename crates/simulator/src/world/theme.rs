@@ -32,11 +32,15 @@ pub enum Theme {
     Fills,
     /// Heads that change.
     Heads,
+    /// The floor rises as often as it can, while engines lag and members are filled.
+    Floors,
+    /// Copies of disks are put back, and all go down.
+    Copies,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Theme; 7] = [
+    pub const ALL: [Theme; 9] = [
         Theme::Returns,
         Theme::Quorums,
         Theme::Closings,
@@ -44,14 +48,18 @@ impl Theme {
         Theme::Names,
         Theme::Fills,
         Theme::Heads,
+        Theme::Floors,
+        Theme::Copies,
     ];
+    /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
+    const DRAWN: usize = 7;
 }
 
 /// The theme of a seed, if it has one.
 pub(super) fn drawn(seed: u64, choice: &Choice) -> Option<Theme> {
     let mut random = Random::new(seed ^ 0x7468_656d_6573);
     let is_free = choice.mixed.is_none() && choice.modes.is_none();
-    let theme = *random.pick(&Theme::ALL);
+    let theme = *random.pick(&Theme::ALL[..Theme::DRAWN]);
     (is_free && random.chance(300)).then_some(theme)
 }
 
@@ -71,6 +79,8 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
     plan.clients = clients(plan, theme, random);
     plan.faults = match theme {
         Theme::Returns | Theme::Closings => returns(plan, theme, random),
+        Theme::Floors => floors(plan, random),
+        Theme::Copies => copies(plan, random),
         _ => shower(plan, theme, random),
     };
     plan.faults.sort_by_key(|(at, _)| *at);
@@ -279,6 +289,70 @@ fn returns(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<(Micros, Fault
             faults.push((then.min(plan.calm_at), any(theme, members, random)));
         }
         at += random.between(300_000, 1_300_000);
+    }
+    faults
+}
+
+/// The floor rises all the time. Somebody holds operations of which the head does not hear for a
+/// while; in some runs members die and are filled.
+fn floors(plan: &mut Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
+    let members = plan.members as usize;
+    plan.work_max = *random.pick(&[200_000, 400_000, 800_000]);
+    plan.work_rest = *random.pick(&[100, 20_000, 100_000]);
+    let has_deaths = random.chance(600);
+    let pace = random.between(10_000, 60_000);
+    let mut faults = Vec::new();
+    for at in (100_000..plan.calm_at).step_by(usize::try_from(pace).unwrap_or(usize::MAX)) {
+        faults.push((at, Fault::Collect));
+    }
+    let mut at = random.between(100_000, 300_000);
+    while at < plan.calm_at {
+        let machine = random.below(members);
+        let long = random.between(50_000, 400_000);
+        for other in (0..members).filter(|other| *other != machine) {
+            let muted: &[Kind] = match random.chance(500) {
+                true => &[Kind::Offers, Kind::Promotions],
+                false => &[Kind::Promotions],
+            };
+            for kind in muted {
+                faults.push((at, Fault::Mute(machine, other, *kind, long)));
+            }
+        }
+        if has_deaths && random.chance(400) {
+            let down = random.between(50_000, 700_000);
+            let dies = match random.chance(600) {
+                true => random.below(members),
+                false => machine,
+            };
+            let then = at + random.skewed(0, 200_000);
+            faults.push((then.min(plan.calm_at), Fault::Crash(dies, down)));
+        }
+        at += random.between(50_000, 500_000);
+    }
+    faults
+}
+
+/// Again and again a disk is copied, work goes on, and all go down: one with its copy is the first
+/// that is back.
+fn copies(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
+    let members = plan.members as usize;
+    let mut faults = Vec::new();
+    let mut at = random.between(150_000, 500_000);
+    while at < plan.calm_at {
+        let machine = random.below(members);
+        faults.push((at, Fault::Copy(machine)));
+        let back_at = at + random.between(40_000, 500_000);
+        if plan.calm_at < back_at {
+            break;
+        }
+        faults.push((
+            back_at,
+            Fault::PutBack(machine, random.between(1_000, 20_000)),
+        ));
+        if random.chance(700) {
+            faults.push((back_at, Fault::CrashAll(random.between(50_000, 900_000))));
+        }
+        at = back_at + random.between(300_000, 1_500_000);
     }
     faults
 }

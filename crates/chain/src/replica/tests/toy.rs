@@ -96,18 +96,11 @@ impl Store {
 
 impl View for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        Ok(self.rows.get(key).cloned())
+        View::get(&self.rows, key)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        let range = self
-            .rows
-            .range(Bytes::copy_from_slice(start)..Bytes::copy_from_slice(end));
-        let pairs = range.map(|(key, value)| Ok((key.clone(), value.clone())));
-        match direction {
-            Direction::Forward => Box::new(pairs),
-            Direction::Backward => Box::new(pairs.rev()),
-        }
+        self.rows.scan(start, end, direction)
     }
 }
 

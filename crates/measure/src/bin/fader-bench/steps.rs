@@ -11,9 +11,9 @@ use std::time::Instant;
 use anyhow::Result;
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Configuration, Decided, Direction, DiskId, Durable, Effect, ElementOp,
-    EntryId, Envelope, Host, Identity, Incarnation, Input, Marks, NodeId, Now, Operation, Replica,
-    Role, Scan, Seat, Settled, Token, Tuning, View, ViewError, Wiring,
+    Accepted, Change, Configuration, Decided, DiskId, Durable, Effect, ElementOp, EntryId,
+    Envelope, Host, Identity, Incarnation, Input, Marks, NodeId, Now, Operation, Replica, Role,
+    Seat, Settled, Token, Tuning, View, ViewError, Wiring,
 };
 use fader_measure::ratio_of_medians;
 
@@ -28,24 +28,10 @@ const VALUE_BYTES: usize = 500;
 /// Writes submitted before links move: one at a time, and as a busy head gathers them.
 const BATCHES: [u64; 2] = [1, 32];
 
-/// An engine in memory, and a service that replaces one value.
-#[derive(Default)]
-struct Memory {
-    rows: BTreeMap<Bytes, Bytes>,
-}
+/// An engine in memory.
+type Memory = BTreeMap<Bytes, Bytes>;
 
-impl View for Memory {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        Ok(self.rows.get(key).cloned())
-    }
-
-    fn scan(&self, start: &[u8], end: &[u8], _direction: Direction) -> Scan<'_> {
-        let range = Bytes::copy_from_slice(start)..Bytes::copy_from_slice(end);
-        let pairs = self.rows.range(range);
-        Box::new(pairs.map(|(key, value)| Ok((key.clone(), value.clone()))))
-    }
-}
-
+/// A service that replaces one value.
 struct Service {
     memory: Memory,
     value: Bytes,
@@ -194,10 +180,7 @@ impl World {
                     Effect::Apply { id, mutations } => {
                         for mutation in mutations.iter() {
                             if let Some(value) = &mutation.value {
-                                service
-                                    .memory
-                                    .rows
-                                    .insert(mutation.key.clone(), value.clone());
+                                service.memory.insert(mutation.key.clone(), value.clone());
                             }
                         }
                         applied = Some(id);
