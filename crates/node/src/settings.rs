@@ -28,6 +28,9 @@ pub enum Placing {
     Named,
 }
 
+/// Until everybody has heard that a session is over.
+const SESSION_SEEN: Duration = Duration::from_secs(2);
+
 /// Numbers of a node; every one has a default that works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -48,6 +51,8 @@ pub struct Settings {
     /// Bytes that this member compares and takes in a second while it is filled by another, so
     /// that clients have the rest (BP-4). Not 0.
     pub fill_bytes_per_second: u64,
+    /// How long a member that died counts as one that lives (FN-2).
+    pub session: Duration,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
     /// Where domains are.
@@ -57,8 +62,10 @@ pub struct Settings {
 impl Settings {
     /// What the replica is told of it.
     pub(crate) fn tuning(&self) -> Tuning {
+        let session = self.session + SESSION_SEEN;
         Tuning {
             fill_bytes_per_second: self.fill_bytes_per_second,
+            head_slow_ms: session.as_millis() as u64,
             ..Tuning::default()
         }
     }
@@ -74,6 +81,7 @@ impl Settings {
             segment_bytes: 64 << 20,
             log_retain_bytes: 256 << 20,
             fill_bytes_per_second: 32 << 20,
+            session: Duration::from_secs(2),
             queue_depth_max: 4096,
             placing: Placing::Here,
         }

@@ -7,7 +7,8 @@
 //! slow member. Whoever is behind a slow member of a chain owes too: there the first one counts.
 //!
 //! Invariants:
-//! - SL-2 no member is judged by its own word alone: if more than half are late, the head is.
+//! - SL-2 no member is judged by its own word alone: if more than half are late, the head is; but
+//!   not before those that are gone have left the configuration.
 //!
 //! Deliberately absent: what follows; that is the controller's.
 
@@ -101,10 +102,14 @@ impl Replica {
             return others.find(is_late);
         }
         let late: Vec<NodeId> = others.filter(is_late).collect();
-        match adopted.size() < 2 * late.len() {
-            true => Some(self.me.node),
-            false => late.first().copied(),
+        let is_more_than_half = |count: usize| adopted.size() < 2 * count;
+        if !is_more_than_half(late.len()) {
+            return late.first().copied();
         }
+        let long = self.tuning.head_slow_ms;
+        let is_long = |node: &&NodeId| long < self.lateness(**node, now);
+        let long_late = late.iter().filter(is_long).count();
+        is_more_than_half(long_late).then_some(self.me.node)
     }
 
     /// Up to where `node` has confirmed, at least: what is committed all have, whether this member

@@ -478,6 +478,7 @@ impl Cluster {
         let mut running = slot.running.write();
         let settings = Settings {
             data: slot.folder.clone(),
+            session: self.settings.session,
             ..self.settings.member.clone()
         };
         let opened = Folder::open(settings);

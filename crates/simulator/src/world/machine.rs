@@ -163,6 +163,7 @@ pub(crate) fn tuning() -> Tuning {
         retry_ms: 50,
         slow_ms: 250,
         slow_times: 10,
+        head_slow_ms: 800,
         probation_ms: 400,
         digest_ms: 100,
         max_drift_ms: 500,
