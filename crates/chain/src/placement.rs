@@ -14,8 +14,12 @@
 //! - PL4 who has a member and stays keeps it, but for what evens out the others; nothing is put on
 //!   a node that leaves.
 //! - PL5 the same asked twice gives the same: what came out moves nothing when it goes in.
+//! - PL6 a chain that was moved by hand keeps its nodes, but for those that leave.
 //!
-//! Deliberately absent: how members get from node to node; which collection is on which chain.
+//! Deliberately absent: in which steps members get from node to node (`layout.rs`), and how
+//! (`crate::controller`); which collection is on which chain.
+
+pub mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +34,8 @@ pub struct Site {
     pub zone: String,
     /// Whether it is to give up what it has.
     pub is_leaving: bool,
+    /// Who takes what it gives up, as far as that one is not in the chain already; else anybody.
+    pub successor: Option<String>,
 }
 
 /// How chains are to be placed.
@@ -46,18 +52,29 @@ pub struct Wish {
 /// The nodes of each chain, head first, by name.
 pub type Places = BTreeMap<ChainId, Vec<String>>;
 
-/// Where the members of `chains` are to be, now that they are at `current`.
-pub fn place(sites: &[Site], chains: &[ChainId], wish: &Wish, current: &Places) -> Places {
-    let sites: Vec<&Site> = sites.iter().filter(|site| !site.is_leaving).collect();
+/// Where the members of `chains` are to be, now that they are at `current`. Members of the chains
+/// that are `kept` move for nodes that leave only.
+pub fn place(
+    sites: &[Site],
+    chains: &[ChainId],
+    wish: &Wish,
+    (current, kept): (&Places, &BTreeSet<ChainId>),
+) -> Places {
+    let staying = sites.iter().filter(|site| !site.is_leaving);
     let mut draft = Draft {
-        sites,
+        sites: staying.collect(),
         wish,
+        kept,
         members: BTreeMap::new(),
     };
     for chain in chains {
         let now = current.get(chain).map(Vec::as_slice).unwrap_or_default();
-        let stay = now.iter().filter_map(|name| draft.site(name));
-        let stay = stay.take(wish.copies).collect();
+        let mut stay: Vec<usize> = Vec::new();
+        for name in now {
+            let heir = heir(sites, now, name);
+            stay.extend(draft.site(heir).filter(|site| !stay.contains(site)));
+        }
+        stay.truncate(wish.copies);
         draft.members.insert(*chain, stay);
     }
     for chain in chains {
@@ -74,10 +91,23 @@ pub fn place(sites: &[Site], chains: &[ChainId], wish: &Wish, current: &Places) 
     placed.collect()
 }
 
+/// Who has the place of this node: itself, if it stays; its successor, if that has none yet.
+fn heir<'a>(sites: &'a [Site], members: &[String], name: &'a str) -> &'a str {
+    let site = sites.iter().find(|site| site.name == name);
+    let leaving = site.filter(|site| site.is_leaving);
+    let successor = leaving.and_then(|site| site.successor.as_ref());
+    match successor.filter(|successor| !members.contains(successor)) {
+        Some(successor) => successor,
+        None => name,
+    }
+}
+
 /// Places as far as they are known; nodes are numbers.
 struct Draft<'a> {
     sites: Vec<&'a Site>,
     wish: &'a Wish,
+    /// The chains that nothing is evened out with.
+    kept: &'a BTreeSet<ChainId>,
     members: BTreeMap<ChainId, Vec<usize>>,
 }
 
@@ -167,7 +197,8 @@ impl Draft<'_> {
     fn step(&self) -> Option<(ChainId, usize, usize)> {
         let loads: Vec<usize> = (0..self.sites.len()).map(|site| self.load(site)).collect();
         let mut steps = Vec::new();
-        for (chain, members) in &self.members {
+        let movable = |(chain, _): &(&ChainId, &Vec<usize>)| !self.kept.contains(chain);
+        for (chain, members) in self.members.iter().filter(movable) {
             for from in members {
                 let to = (0..loads.len()).filter(|to| loads[*to] + 2 <= loads[*from]);
                 let to = to.filter(|to| self.may_move(members, *from, *to));

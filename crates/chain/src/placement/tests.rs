@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Places, Site, Wish, place};
+use super::{Places, Site, Wish};
 use crate::config::ChainId;
 
 fn sites(zones: &[usize]) -> Vec<Site> {
@@ -12,6 +12,7 @@ fn sites(zones: &[usize]) -> Vec<Site> {
         name: format!("n{}", number + 1),
         zone: format!("z{zone}"),
         is_leaving: false,
+        successor: None,
     };
     zones.iter().enumerate().map(site).collect()
 }
@@ -26,6 +27,11 @@ fn wish(copies: usize) -> Wish {
         head_zone: None,
         tail_zone: None,
     }
+}
+
+/// Nothing is kept.
+fn place(sites: &[Site], chains: &[ChainId], wish: &Wish, current: &Places) -> Places {
+    super::place(sites, chains, wish, (current, &BTreeSet::new()))
 }
 
 fn load(places: &Places, name: &str) -> usize {

@@ -1,0 +1,430 @@
+//! The nodes of a cluster and the places of its chains, as they are wished now: what an operator's
+//! order makes of them, and the next step towards where all are to be in the end.
+//!
+//! A layout says where members are to be; `crate::controller` gets them there. It changes by one
+//! member at a time, and by the next one when all chains have followed: so a node is filled with
+//! one chain at a time, and a chain has one member more than it should, never fewer.
+//!
+//! Invariants:
+//! - LY1 a chain loses no copy: as many nodes stay as a chain has members, or it is refused.
+//! - LY2 a step changes one place of one chain, and only when every chain is at rest.
+//! - LY3 the system chain has all nodes but those that leave and hold nothing else.
+//! - LY4 where all is as it is to be there is no step (PL5).
+//!
+//! Deliberately absent: how a layout is kept, and who may change it at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Places, Site, Wish, place};
+use crate::config::{ChainId, Configuration, Role};
+use crate::controller::is_of;
+use crate::replica::Identity;
+
+/// Nodes that a cluster can have: the system chain is on all.
+pub const NODES_MAX: usize = 7;
+/// Chains that a cluster can have beside the system chain.
+pub const CHAINS_MAX: u32 = 256;
+
+/// The places of one chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// The names of its nodes, head first as it began.
+    pub nodes: Vec<String>,
+    /// Whether they were chosen by hand: they stay, but for nodes that leave.
+    pub is_kept: bool,
+}
+
+/// Nodes and places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The nodes.
+    pub sites: Vec<Site>,
+    /// The places of each chain, that of the system among them.
+    pub chains: BTreeMap<ChainId, Spread>,
+}
+
+/// What can be ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// A node comes, in this zone; one that leaves stays.
+    Add(String, String),
+    /// A node gives up all that it has.
+    Drain(String),
+    /// A node gives up all that it has, to another one, which may be new: then it is in this zone,
+    /// or in the first one's.
+    Replace(String, String, Option<String>),
+    /// A member of a chain moves from a node to another.
+    Move(ChainId, String, String),
+    /// So many chains more.
+    AddChains(u32),
+    /// A node that leaves, and has nothing any more, is forgotten.
+    Forget(String),
+}
+
+/// Why an order is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotDone {
+    /// There is no such node.
+    #[error("{0} is no node of the cluster")]
+    NoNode(String),
+    /// The node is there already.
+    #[error("{0} is a node of the cluster already")]
+    IsThere(String),
+    /// The node leaves.
+    #[error("{0} is leaving the cluster")]
+    Leaves(String),
+    /// There is no such chain, or it is the system chain.
+    #[error("{0} is no chain whose members can be moved: the system chain is on every node")]
+    NoChain(ChainId),
+    /// The node has no member of the chain.
+    #[error("{0} has no member of {1}")]
+    NotAt(String, ChainId),
+    /// The node has a member of the chain already.
+    #[error("{0} has a member of {1} already")]
+    IsAt(String, ChainId),
+    /// Chains would have fewer members.
+    #[error(
+        "{left} nodes would be left, and chains have {copies} members: add a node first, or \
+         replace this one"
+    )]
+    TooFew {
+        /// Nodes that would stay.
+        left: usize,
+        /// Members of a chain.
+        copies: usize,
+    },
+    /// A chain would be in fewer zones, or its head's or tail's wish would be broken.
+    #[error("{0} would be in fewer zones, or not in the one wished for its head or tail")]
+    Zones(ChainId),
+    /// The node is not empty.
+    #[error("{0} still has members")]
+    NotEmpty(String),
+    /// There are as many as there can be.
+    #[error("a cluster has at most {NODES_MAX} nodes and {CHAINS_MAX} chains")]
+    TooMany,
+    /// The system chain has all domains.
+    #[error("the cluster was made with one chain that has all domains: it takes no others")]
+    OneChain,
+}
+
+impl Layout {
+    /// That of a cluster that begins: with `chains` beside the system chain.
+    pub fn founded(sites: Vec<Site>, chains: u32, wish: &Wish) -> Layout {
+        let data: Vec<ChainId> = (1..=chains).map(ChainId).collect();
+        let none = (&Places::new(), &BTreeSet::new());
+        let mut places = place(&sites, &data, wish, none);
+        let all = sites.iter().map(|site| site.name.clone()).collect();
+        places.insert(ChainId::SYSTEM, all);
+        let spread = |nodes| Spread {
+            nodes,
+            is_kept: false,
+        };
+        let chains = places.into_iter();
+        Layout {
+            sites,
+            chains: chains.map(|(chain, it)| (chain, spread(it))).collect(),
+        }
+    }
+
+    /// The nodes of a chain; none of one that is not there.
+    pub fn nodes(&self, chain: ChainId) -> &[String] {
+        let spread = self.chains.get(&chain);
+        spread.map_or(&[], |spread| &spread.nodes)
+    }
+
+    /// A node.
+    pub fn site(&self, name: &str) -> Option<&Site> {
+        self.sites.iter().find(|site| site.name == name)
+    }
+
+    /// The chains that a node is to have members of.
+    pub fn chains_at(&self, name: &str) -> impl Iterator<Item = ChainId> {
+        let chains = self.chains.iter();
+        let is_there = move |(_, spread): &(_, &Spread)| spread.nodes.iter().any(|it| it == name);
+        chains.filter(is_there).map(|(chain, _)| *chain)
+    }
+
+    /// What an order makes of it.
+    ///
+    /// # Errors
+    /// [`NotDone`].
+    pub fn ordered(&self, order: &Order, wish: &Wish) -> Result<Layout, NotDone> {
+        let mut next = self.clone();
+        match order {
+            Order::Add(name, zone) => next.add(name, zone)?,
+            Order::Drain(name) => next.leave(name, None)?,
+            Order::Replace(old, new, zone) => next.replace(old, new, zone.as_deref())?,
+            Order::Move(chain, from, to) => next.relocate(*chain, from, to, wish)?,
+            Order::AddChains(count) => next.add_chains(*count, wish)?,
+            Order::Forget(name) => next.forget(name)?,
+        }
+        next.check(self, order, wish)?;
+        Ok(next)
+    }
+
+    /// LY1, and PL2 where members go to a node of somebody's choice.
+    fn check(&self, before: &Layout, order: &Order, wish: &Wish) -> Result<(), NotDone> {
+        let (stayed, left) = (before.staying().count(), self.staying().count());
+        let copies = wish.copies.min(stayed);
+        if left < copies || left == 0 {
+            return Err(NotDone::TooFew { left, copies });
+        }
+        if let Order::Replace(..) = order {
+            let goal = self.goal(wish);
+            let loses = |(chain, names): &(&ChainId, &Vec<String>)| {
+                !before.keeps_zones(before.nodes(**chain), names, wish)
+            };
+            if let Some((chain, _)) = goal.iter().find(loses) {
+                return Err(NotDone::Zones(*chain));
+            }
+        }
+        Ok(())
+    }
+
+    fn staying(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|site| !site.is_leaving)
+    }
+
+    fn site_mut(&mut self, name: &str) -> Result<&mut Site, NotDone> {
+        let site = self.sites.iter_mut().find(|site| site.name == name);
+        site.ok_or_else(|| NotDone::NoNode(name.to_owned()))
+    }
+
+    fn add(&mut self, name: &str, zone: &str) -> Result<(), NotDone> {
+        if let Ok(site) = self.site_mut(name) {
+            if !site.is_leaving {
+                return Err(NotDone::IsThere(name.to_owned()));
+            }
+            (site.is_leaving, site.successor) = (false, None);
+        } else if NODES_MAX <= self.sites.len() {
+            return Err(NotDone::TooMany);
+        } else {
+            self.sites.push(Site {
+                name: name.to_owned(),
+                zone: zone.to_owned(),
+                is_leaving: false,
+                successor: None,
+            });
+        }
+        let system = self.chains.entry(ChainId::SYSTEM).or_default();
+        if !system.nodes.iter().any(|it| it == name) {
+            system.nodes.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, name: &str, successor: Option<&str>) -> Result<(), NotDone> {
+        let site = self.site_mut(name)?;
+        site.is_leaving = true;
+        if let Some(successor) = successor {
+            site.successor = Some(successor.to_owned());
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, old: &str, new: &str, zone: Option<&str>) -> Result<(), NotDone> {
+        let own = self.site_mut(old)?.zone.clone();
+        match self.site(new) {
+            Some(site) if site.is_leaving || new == old => {
+                return Err(NotDone::Leaves(new.to_owned()));
+            }
+            Some(_) => {}
+            // The one that leaves makes room, in the end.
+            None if NODES_MAX < self.sites.len() => return Err(NotDone::TooMany),
+            None => {
+                self.sites.push(Site {
+                    name: new.to_owned(),
+                    zone: zone.unwrap_or(&own).to_owned(),
+                    is_leaving: false,
+                    successor: None,
+                });
+                let system = self.chains.entry(ChainId::SYSTEM).or_default();
+                system.nodes.push(new.to_owned());
+            }
+        }
+        self.leave(old, Some(new))
+    }
+
+    fn relocate(
+        &mut self,
+        chain: ChainId,
+        from: &str,
+        to: &str,
+        wish: &Wish,
+    ) -> Result<(), NotDone> {
+        if chain == ChainId::SYSTEM || !self.chains.contains_key(&chain) {
+            return Err(NotDone::NoChain(chain));
+        }
+        self.site_mut(from)?;
+        if self.site_mut(to)?.is_leaving {
+            return Err(NotDone::Leaves(to.to_owned()));
+        }
+        let before = self.nodes(chain).to_vec();
+        if before.iter().any(|name| name == to) {
+            return Err(NotDone::IsAt(to.to_owned(), chain));
+        }
+        let Some(at) = before.iter().position(|name| name == from) else {
+            return Err(NotDone::NotAt(from.to_owned(), chain));
+        };
+        let mut after = before.clone();
+        to.clone_into(&mut after[at]);
+        if !self.keeps_zones(&before, &after, wish) {
+            return Err(NotDone::Zones(chain));
+        }
+        let spread = Spread {
+            nodes: after,
+            is_kept: true,
+        };
+        self.chains.insert(chain, spread);
+        Ok(())
+    }
+
+    /// Whether `after` is in as many zones as `before`, and in those that are wished as well.
+    fn keeps_zones(&self, before: &[String], after: &[String], wish: &Wish) -> bool {
+        let zone = |name: &String| self.site(name).map(|site| &*site.zone);
+        let zones =
+            |names: &[String]| -> BTreeSet<&str> { names.iter().filter_map(zone).collect() };
+        let (was, is) = (zones(before), zones(after));
+        let wished = [&wish.head_zone, &wish.tail_zone];
+        let mut wished = wished.into_iter().flatten();
+        was.len() <= is.len() && wished.all(|zone| !was.contains(&**zone) || is.contains(&**zone))
+    }
+
+    /// The new ones are put where they fit; others stay.
+    fn add_chains(&mut self, count: u32, wish: &Wish) -> Result<(), NotDone> {
+        let last = self.chains.keys().last().map_or(0, |chain| chain.0);
+        if last == 0 {
+            return Err(NotDone::OneChain);
+        }
+        let Some(end) = last.checked_add(count).filter(|end| *end <= CHAINS_MAX) else {
+            return Err(NotDone::TooMany);
+        };
+        let before = self.data();
+        let kept = before.keys().copied().collect();
+        let chains: Vec<ChainId> = (1..=end).map(ChainId).collect();
+        let goal = place(&self.sites, &chains, wish, (&before, &kept));
+        for (chain, nodes) in goal {
+            if !before.contains_key(&chain) {
+                let is_kept = false;
+                self.chains.insert(chain, Spread { nodes, is_kept });
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, name: &str) -> Result<(), NotDone> {
+        if !self.site_mut(name)?.is_leaving || self.chains_at(name).next().is_some() {
+            return Err(NotDone::NotEmpty(name.to_owned()));
+        }
+        self.sites.retain(|site| site.name != name);
+        for site in &mut self.sites {
+            site.successor.take_if(|successor| successor == name);
+        }
+        Ok(())
+    }
+
+    /// The places of the chains of data.
+    fn data(&self) -> Places {
+        let data = self.chains.iter().filter(|(it, _)| **it != ChainId::SYSTEM);
+        data.map(|(chain, spread)| (*chain, spread.nodes.clone()))
+            .collect()
+    }
+
+    /// Where the members of chains of data are to be in the end.
+    pub fn goal(&self, wish: &Wish) -> Places {
+        let current = self.data();
+        let chains: Vec<ChainId> = current.keys().copied().collect();
+        let kept = self.chains.iter().filter(|(_, spread)| spread.is_kept);
+        let kept = kept.map(|(chain, _)| *chain).collect();
+        place(&self.sites, &chains, wish, (&current, &kept))
+    }
+
+    /// The next step, if all chains are at rest and there is one: first off the nodes that leave.
+    /// The nodes `present` run; those that `hold` something have members of chains of data.
+    pub fn step(
+        &self,
+        wish: &Wish,
+        is_at_rest: impl Fn(ChainId) -> bool,
+        (present, hold): (&BTreeSet<String>, &BTreeSet<String>),
+    ) -> Option<Layout> {
+        if !self.chains.keys().all(|chain| is_at_rest(*chain)) {
+            return None;
+        }
+        let goal = self.goal(wish);
+        let mut steps: Vec<_> = goal
+            .iter()
+            .filter_map(|(chain, to)| self.swap(*chain, to))
+            .collect();
+        steps.sort_by_key(|(chain, from, _)| {
+            let leaves = self.sites.get(*from).is_some_and(|site| site.is_leaving);
+            (!leaves, *chain)
+        });
+        let mut next = self.clone();
+        if let Some((chain, from, to)) = steps.into_iter().next() {
+            let from = self.sites.get(from).map(|site| &site.name);
+            let spread = next.chains.get_mut(&chain)?;
+            if !present.contains(&to) {
+                return None;
+            }
+            match spread.nodes.iter().position(|name| Some(name) == from) {
+                Some(at) => spread.nodes[at] = to,
+                None => spread.nodes.push(to),
+            }
+            return Some(next);
+        }
+        let is_empty = |site: &Site| site.is_leaving && !hold.contains(&site.name);
+        let done = self.sites.iter().filter(|site| is_empty(site));
+        let done: BTreeSet<&String> = done.map(|site| &site.name).collect();
+        let system = next.chains.get_mut(&ChainId::SYSTEM)?;
+        system.nodes.retain(|name| !done.contains(name));
+        (next != *self).then_some(next)
+    }
+
+    /// One place of a chain that is to be another: of which node (none when a place is added), to
+    /// which.
+    fn swap(&self, chain: ChainId, goal: &[String]) -> Option<(ChainId, usize, String)> {
+        let now = self.nodes(chain);
+        let mut going = now.iter().filter(|name| !goal.contains(name));
+        let leaves = |name: &&String| self.site(name).is_some_and(|site| site.is_leaving);
+        let gone = going.clone().find(leaves).or_else(|| going.next());
+        let at = |name: &String| self.sites.iter().position(|site| site.name == *name);
+        let from = gone.and_then(at).unwrap_or(self.sites.len());
+        let comes = |name: &&String| !now.contains(name);
+        let heir = self
+            .sites
+            .get(from)
+            .and_then(|site| site.successor.as_ref());
+        let mut coming = goal.iter().filter(comes);
+        let to = coming.clone().find(|name| Some(*name) == heir);
+        let to = to.or_else(|| coming.next())?;
+        Some((chain, from, to.clone()))
+    }
+}
+
+/// Whether a chain has followed its places: every seat serves, at a node that is to have it, and
+/// every such node that runs has one.
+pub fn is_at_rest(
+    configuration: Option<&Configuration>,
+    places: &[String],
+    present: &[(String, Option<Identity>)],
+) -> bool {
+    let Some(newest) = configuration else {
+        return false;
+    };
+    let place_of = |life: &Identity| {
+        let mut seats = newest.seats.iter();
+        seats.find(|seat| is_of(seat, life) && seat.role == Role::Serving)
+    };
+    let is_right = |(name, life): &&(String, Option<Identity>)| {
+        let seat = life.as_ref().and_then(place_of);
+        seat.is_some() && places.contains(name)
+    };
+    let seated = present.iter().filter(is_right);
+    let seated: BTreeSet<&String> = seated.map(|(name, _)| name).collect();
+    let here = present.iter().map(|(name, _)| name);
+    let mut wanted = here.filter(|name| places.contains(name));
+    seated.len() == newest.seats.len() && wanted.all(|name| seated.contains(name))
+}
+
+#[cfg(test)]
+mod tests;
