@@ -2,7 +2,7 @@
 //! (docs/protocol/chain.md, section 2).
 //!
 //! Invariants:
-//! - C1 serving seats come first, then at most one syncing one; nodes are distinct.
+//! - C1 serving seats come first, then at most one that syncs or leaves; nodes are distinct.
 //! - C2 there is at least one serving seat: the last serving member is never removed (RM-2).
 //!
 //! Deliberately absent: how configurations are agreed on; that is the coordinator's.
@@ -60,6 +60,16 @@ pub enum Role {
     Serving,
     /// It takes part in every commit and answers nobody (I10).
     Syncing,
+    /// As syncing, but it is to leave for good: it takes no more operations, and hands on what it
+    /// holds (LV-2).
+    Leaving,
+}
+
+impl Role {
+    /// Whether it takes part in commits and answers nobody.
+    pub fn is_syncing(self) -> bool {
+        self != Role::Serving
+    }
 }
 
 /// One place of the write path.
@@ -225,11 +235,19 @@ impl Configuration {
             .map(|seat| seat.node)
     }
 
-    /// The joining member, if there is one.
+    /// The member that joins or leaves, if there is one.
     pub fn syncing(&self) -> Option<NodeId> {
         self.seats
             .iter()
-            .find(|seat| seat.role == Role::Syncing)
+            .find(|seat| seat.role.is_syncing())
             .map(|seat| seat.node)
+    }
+
+    /// The member that is to leave for good, if there is one.
+    pub fn leaving(&self) -> Option<NodeId> {
+        self.syncing().filter(|node| {
+            self.seat(*node)
+                .is_some_and(|seat| seat.role == Role::Leaving)
+        })
     }
 }

@@ -5,7 +5,8 @@
 //! outside the configuration but those facts, so controllers may die, repeat themselves, compete.
 //!
 //! Invariants:
-//! - K1 a seat goes only with its session (RM-1, FN-2); the last serving seat stays (RM-2).
+//! - K1 a seat goes only with its session (RM-1, FN-2), or by K6, or for good by K10; the last
+//!   serving seat stays (RM-2).
 //! - K2 after all serving members were lost, only one of `last_serving` with its own disk begins
 //!   again, alone (AL-1, AL-2).
 //! - K3 one member joins at a time, at the end of the write path, and serves when it has reported
@@ -13,12 +14,18 @@
 //! - K4 the floor rises to what every member has applied in the current epoch, no gap open (GC-2).
 //! - K6 who may serve by what it knows keeps its seat: it becomes syncing first, and leaves when it
 //!   has adopted that, or its session is over (FN-2).
-//! - K5 whoever had a seat is serving or away (MD-4).
+//! - K5 whoever had a seat is serving or away (MD-4), or has left for good (K10), or was abandoned.
 //! - K7 who was found to differ is away, and to be filled, until it serves again (DG-3).
 //! - K8 where an operator gives K2 up, the configuration counts it ([`restore`], AL-4).
 //! - K9 the version is the cluster's, as far as the controller knows it, and never falls.
 //!
-//! Deliberately absent: sessions and their clocks, how facts travel, who is slow.
+//! - K10 a member that is placed elsewhere leaves when as many others serve as there are to be, and
+//!   when it has handed on what it held, in the current epoch (LV-1 to LV-3).
+//!
+//! Deliberately absent: sessions and their clocks, how facts travel, who is slow, who is wanted
+//! where (`crate::placement`).
+
+mod leaving;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +34,8 @@ use crate::guard::{Guard, Guards};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
 use crate::version::Version;
+
+pub use leaving::{NotAbandoned, abandon};
 
 /// What a controller knows besides the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +46,8 @@ pub struct Facts {
     pub reports: Reports,
     /// How many members the chain is to have.
     pub size: usize,
+    /// Members that live and are to leave the chain: it is placed elsewhere.
+    pub unwanted: Vec<NodeId>,
     /// How entries are to travel.
     pub wiring: Wiring,
     /// A change among live members, if one is wanted.
@@ -73,6 +84,8 @@ struct Reported {
     heard: Option<NodeId>,
     /// For whom the chain waits, it says (SL-1).
     slow: Option<NodeId>,
+    /// Whether it holds nothing that others lack (LV-2).
+    has_handed_on: bool,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
     /// Whether a gap is open.
@@ -82,14 +95,7 @@ struct Reported {
 impl Reports {
     /// Takes what `node` says; of an epoch older than its newest it says nothing any more.
     pub fn note(&mut self, node: NodeId, report: Report) {
-        let epoch = match report {
-            Report::Adopted { epoch } => epoch,
-            Report::SyncDone { epoch, .. }
-            | Report::Floor { epoch, .. }
-            | Report::Slow { epoch, .. }
-            | Report::Heard { epoch, .. }
-            | Report::Differs { epoch, .. } => epoch,
-        };
+        let epoch = report.epoch();
         let reported = self.0.entry(node).or_default();
         if epoch < reported.epoch {
             return;
@@ -107,6 +113,7 @@ impl Reports {
             Report::Differs { node, .. } => reported.differs = Some(node),
             Report::Heard { node, .. } => reported.heard = Some(node),
             Report::Slow { node, .. } => reported.slow = Some(node),
+            Report::HandedOn { .. } => reported.has_handed_on = true,
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);
@@ -141,6 +148,12 @@ impl Reports {
     pub(crate) fn is_synced(&self, node: NodeId, epoch: u64) -> bool {
         self.of(node, epoch)
             .is_some_and(|reported| reported.is_synced)
+    }
+
+    /// Whether `node` has handed on what it held, in `epoch`.
+    fn has_handed_on(&self, node: NodeId, epoch: u64) -> bool {
+        self.of(node, epoch)
+            .is_some_and(|reported| reported.has_handed_on)
     }
 
     fn of(&self, node: NodeId, epoch: u64) -> Option<&Reported> {
@@ -198,7 +211,10 @@ pub fn next_guarded(
     if let Some(wanted) = facts.shift {
         shift(&mut draft, wanted, facts);
     }
+    let gone = leaving::go(&mut draft, current, facts, guards);
+    leaving::give_up(&mut draft, facts);
     join(&mut draft, current, facts);
+    leaving::name(&mut draft, facts);
     draft.wiring = facts.wiring;
     draft.version = draft.version.max(facts.version);
     if facts.raise_floor {
@@ -215,6 +231,7 @@ pub fn next_guarded(
         .map(|seat| (seat.node, seat.disk))
         .collect();
     note_away(&mut draft, current, differs);
+    draft.away.retain(|away| Some(away.disk) != gone);
     Some(draft)
 }
 
@@ -300,7 +317,8 @@ fn serve(draft: &mut Configuration, epoch: u64, facts: &Facts) {
     for seat in &mut draft.seats {
         let reported = facts.reports.of(seat.node, epoch);
         let is_synced = reported.is_some_and(|reported| reported.is_synced);
-        if is_synced && heard == Some(seat.node) && is_live(seat, facts) {
+        let joins = seat.role == Role::Syncing;
+        if joins && is_synced && heard == Some(seat.node) && is_live(seat, facts) {
             seat.role = Role::Serving;
         }
     }
@@ -328,7 +346,7 @@ fn restart(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
     if let Some(member) = returned {
         let may_believe = |joining: &Seat| {
             let is_known = facts.reports.has_adopted(joining.node, current.epoch);
-            joining.role == Role::Syncing && is_live(joining, facts) && !is_known
+            joining.role.is_syncing() && is_live(joining, facts) && !is_known
         };
         draft.seats.retain(may_believe);
         draft.seats.insert(0, seat(*member, Role::Serving));
@@ -345,7 +363,7 @@ fn shift(draft: &mut Configuration, wanted: Shift, facts: &Facts) {
     let Some(position) = draft.position(node) else {
         return;
     };
-    if draft.seats[position].role == Role::Syncing || serving < 2 {
+    if draft.seats[position].role.is_syncing() || serving < 2 {
         return;
     }
     let mut moved = draft.seats.remove(position);
@@ -413,17 +431,22 @@ fn leave(
 /// life that lost its seat gets no other (I24).
 fn join(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
     let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
-    let has_place = draft.seats.len() < facts.size && draft.syncing().is_none();
-    if !has_place || !draft.seats.iter().any(serves) {
+    if draft.syncing().is_some() || !draft.seats.iter().any(serves) {
         return;
     }
-    let newcomer = facts.sessions.iter().find(|member| {
+    let mut newcomers = facts.sessions.iter().filter(|member| {
         let has_left =
             |away: &Away| (away.node, away.incarnation) == (member.node, member.incarnation);
         let had_seat = current.seats.iter().any(|seat| is_of(seat, member));
         draft.seat(member.node).is_none() && !had_seat && !draft.away.iter().any(has_left)
     });
-    if let Some(member) = newcomer {
+    let is_wanted = |member: &&Identity| !facts.unwanted.contains(&member.node);
+    let mut unwanted = newcomers.clone().filter(|member| !is_wanted(member));
+    let has_place = leaving::wanted(draft, facts).count() < facts.size;
+    let newcomer = newcomers.find(is_wanted).filter(|_| has_place);
+    // LV-5: who is placed elsewhere comes back to hand on what it holds.
+    let is_awaited = |member: &&Identity| draft.away.iter().any(|it| it.disk == member.disk);
+    if let Some(member) = newcomer.or_else(|| unwanted.find(is_awaited)) {
         draft.seats.push(seat(*member, Role::Syncing));
     }
 }

@@ -146,6 +146,14 @@ pub enum Guard {
     ConfigurationFirst,
     /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
     CopyRefused,
+    /// LV-3: a member leaves for good when it has said that it handed on what it holds.
+    LeaveHandsOn,
+    /// LV-2: and says so when every other member holds that, durably.
+    HandOnAll,
+    /// LV-2: and holds nothing more in that epoch.
+    LeavingTakesNone,
+    /// LV-4: a life that has handed on has no seat in an epoch beyond the next.
+    HandedOnEnds,
     /// I18: the clock's bound is durable before it is used.
     ClockBound,
     /// JN-6: a member serves when its gap is closed.

@@ -399,6 +399,11 @@ impl Replica {
         Some(self.adopted()?.seat(self.me.node)?.role)
     }
 
+    /// Whether it joins or leaves.
+    fn is_syncing(&self) -> bool {
+        self.role().is_some_and(Role::is_syncing)
+    }
+
     fn is_commit_point(&self) -> bool {
         self.adopted()
             .is_some_and(|adopted| adopted.commit_point() == self.me.node)

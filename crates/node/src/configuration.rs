@@ -55,6 +55,7 @@ pub(crate) fn encode(configuration: &Configuration, out: &mut Vec<u8>) {
         out.push(match seat.role {
             Role::Serving => 0,
             Role::Syncing => 1,
+            Role::Leaving => 2,
         });
     }
     put_varint(out, configuration.last_serving.len() as u64);
@@ -161,6 +162,7 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
         role: match reader.byte()? {
             0 => Role::Serving,
             1 => Role::Syncing,
+            2 => Role::Leaving,
             _ => return Err(DecodeError::new("a seat's role")),
         },
     })

@@ -11,15 +11,16 @@ fn member(node: u32, life: u128) -> Identity {
     }
 }
 
-/// `1 2 3s`: nodes in order, each in its first life; `s` for syncing.
+/// `1 2 3s`: nodes in order, each in its first life; `s` for syncing, `l` for leaving.
 fn chain(epoch: u64, seats: &str) -> Configuration {
     let seats: Vec<Seat> = seats
         .split_whitespace()
         .map(|word| {
-            let node = word.trim_end_matches('s').parse().unwrap();
-            let role = match word.ends_with('s') {
-                true => Role::Syncing,
-                false => Role::Serving,
+            let node = word.trim_end_matches(['s', 'l']).parse().unwrap();
+            let role = match word.chars().last() {
+                Some('s') => Role::Syncing,
+                Some('l') => Role::Leaving,
+                _ => Role::Serving,
             };
             seat(member(node, 1), role)
         })
@@ -45,6 +46,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
             .collect(),
         reports: Reports::default(),
         size: 3,
+        unwanted: Vec::new(),
         wiring: Wiring::Star,
         shift: None,
         raise_floor: false,
@@ -57,6 +59,7 @@ fn seats_of(configuration: &Configuration) -> String {
         let role = match seat.role {
             Role::Serving => "",
             Role::Syncing => "s",
+            Role::Leaving => "l",
         };
         format!("{}{role}", seat.node.0)
     });
@@ -410,4 +413,125 @@ fn an_operator_has_a_chain_go_on_with_less() {
     assert_eq!(seats_of(&joined), "3 1s");
     assert!(joined.must_fill(DiskId(1)));
     assert_eq!(joined.lossy, next.lossy);
+}
+
+/// Facts of a chain that has to leave these nodes.
+fn leaving(sessions: &[(u32, u128)], unwanted: &[u32]) -> Facts {
+    Facts {
+        unwanted: unwanted.iter().map(|node| NodeId(*node)).collect(),
+        ..facts(sessions)
+    }
+}
+
+#[test]
+fn who_is_placed_elsewhere_leaves_when_as_many_others_serve() {
+    let all = [(1, 1), (2, 1), (3, 1), (4, 1)];
+    // Seats, who lives, who is to leave, and what follows.
+    let cases: [(&str, &[(u32, u128)], &[u32], &str); 10] = [
+        // Its replacement joins first.
+        ("1 2 3", &all, &[3], "1 2 3 4s"),
+        ("1 2 3 4s", &all, &[3], "-"),
+        ("1 2 3 4", &all, &[3], "1 2 4 3l"),
+        // The head too, by a live move.
+        ("1 2 3 4", &all, &[1], "2 3 4 1l"),
+        // Of several the head last; one at a time.
+        ("1 2 3", &[(1, 1), (2, 1), (3, 1)], &[1, 2], "-"),
+        (
+            "1 2 3 4 5",
+            &[(1, 1), (2, 1), (3, 1), (4, 1), (5, 1)],
+            &[1, 2],
+            "1 3 4 5 2l",
+        ),
+        // Not while one that is to stay is dead: that one goes first.
+        ("1 2 3 4", &[(1, 1), (2, 1), (3, 1)], &[3], "1 2 3"),
+        ("1 2 3", &[(1, 1), (2, 1), (3, 1)], &[3], "-"),
+        // A replacement died meanwhile: who leaves is needed.
+        ("1 2 4 3l", &[(1, 1), (2, 1), (3, 1)], &[3], "1 2 3s"),
+        // The plan has changed.
+        ("1 2 4 3l", &all, &[], "1 2 4 3s"),
+    ];
+    for (seats, sessions, unwanted, expected) in cases {
+        let next = after(&chain(7, seats), &leaving(sessions, unwanted));
+        assert_eq!(next, expected, "{seats} {sessions:?} {unwanted:?}");
+    }
+}
+
+#[test]
+fn who_leaves_is_gone_for_good_when_it_has_handed_on_in_this_epoch() {
+    let current = chain(7, "1 2 4 3l");
+    let all = [(1, 1), (2, 1), (3, 1), (4, 1)];
+    let told = |reports: &[Report], sessions: &[(u32, u128)]| {
+        let mut facts = leaving(sessions, &[3]);
+        for report in reports {
+            facts.reports.note(NodeId(3), *report);
+        }
+        next(&current, &facts).map(|next| (seats_of(&next), away_of(&next)))
+    };
+    let (old, adopted) = (Report::HandedOn { epoch: 6 }, Report::Adopted { epoch: 7 });
+    let handed_on = Report::HandedOn { epoch: 7 };
+    assert_eq!(told(&[old], &all), None);
+    assert_eq!(told(&[adopted], &all), None);
+    let gone = Some(("1 2 4".to_owned(), String::new()));
+    assert_eq!(told(&[adopted, handed_on], &all), gone);
+    // Somebody it handed on to is gone: what it said is said anew.
+    let without = [(1, 1), (2, 1), (3, 1)];
+    let waits = Some(("1 2 3s".to_owned(), "4@8 3@8".to_owned()));
+    assert_eq!(told(&[handed_on], &without), waits);
+    // It died with what it may hold.
+    let dead = [(1, 1), (2, 1), (4, 1)];
+    let away = Some(("1 2 4".to_owned(), "3@8".to_owned()));
+    assert_eq!(told(&[handed_on], &dead), away);
+}
+
+#[test]
+fn who_was_away_and_is_placed_elsewhere_returns_to_hand_on() {
+    let mut current = chain(7, "1 2 4");
+    let all = [(1, 1), (2, 1), (3, 2), (4, 1)];
+    assert_eq!(
+        after(&current, &leaving(&all, &[3])),
+        "-",
+        "it never had a seat"
+    );
+    current.away.push(Away {
+        node: NodeId(3),
+        incarnation: Incarnation(1),
+        disk: DiskId(3),
+        left: 5,
+        must_fill: false,
+    });
+    assert_eq!(after(&current, &leaving(&all, &[3])), "1 2 4 3l");
+    // Whoever is to stay comes first; where one is missing it serves meanwhile.
+    current.seats.pop();
+    assert_eq!(after(&current, &leaving(&all, &[3])), "1 2 4s");
+    assert_eq!(after(&current, &leaving(&all[..3], &[3])), "1 2 3s");
+}
+
+#[test]
+fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
+    let mut current = chain(7, "1 2");
+    current.away.push(Away {
+        node: NodeId(3),
+        incarnation: Incarnation(1),
+        disk: DiskId(3),
+        left: 5,
+        must_fill: true,
+    });
+    let dead = |_| false;
+    let next = abandon(&current, &[DiskId(3)], dead).unwrap();
+    assert_eq!(
+        (next.epoch, &*away_of(&next), &*seats_of(&next)),
+        (8, "", "1 2")
+    );
+    assert_eq!(
+        abandon(&current, &[DiskId(1)], dead),
+        Err(NotAbandoned::Lives)
+    );
+    assert_eq!(
+        abandon(&current, &[DiskId(3)], |_| true),
+        Err(NotAbandoned::Lives)
+    );
+    assert_eq!(
+        abandon(&current, &[DiskId(4)], dead),
+        Err(NotAbandoned::NotAway)
+    );
 }

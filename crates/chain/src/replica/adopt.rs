@@ -76,7 +76,8 @@ impl Replica {
     pub fn ends_with(&self, next: &Configuration) -> bool {
         let has_left = next.has_left(self.me.node, self.me.incarnation);
         let was_seated = self.phase != Phase::Waiting;
-        self.epoch() < next.epoch && !self.has_seat(next) && (was_seated || has_left)
+        let is_out = !self.has_seat(next) && (was_seated || has_left);
+        self.epoch() < next.epoch && (is_out || self.may_have_left(next))
     }
 
     fn has_seat(&self, configuration: &Configuration) -> bool {
@@ -118,7 +119,7 @@ impl Replica {
         let served = seat.is_some_and(|seat| {
             seat.role == Role::Serving && seat.incarnation == self.me.incarnation
         });
-        if served && role == Some(Role::Syncing) {
+        if served && role.is_some_and(Role::is_syncing) {
             let until = step.now.monotonic + self.tuning.probation_ms;
             self.joining.rest_until(until);
         }
@@ -208,13 +209,13 @@ impl Replica {
             return Ok(());
         }
         self.eventual.on_peer_clock(from, clock, step.now);
-        let may_forget = adopted.must_fill(self.me.disk) && self.role() == Some(Role::Syncing);
+        let may_forget = adopted.must_fill(self.me.disk) && self.is_syncing();
         if may_forget && self.commit.epoch < adopted.lossy.epoch {
             self.forget(commit, &runs, step);
         } else if self.guards.has(Guard::AdoptReconciles) {
             self.reconcile(&runs, step);
         }
-        if self.role() == Some(Role::Syncing) {
+        if self.is_syncing() {
             self.begin_joining(&runs, base, (commit, last), step)?;
         } else {
             assert!(

@@ -21,6 +21,7 @@ mod barrier;
 mod clock;
 mod closing;
 mod exchange;
+mod leaving;
 mod offer;
 mod overlay;
 mod promote;
@@ -158,6 +159,8 @@ pub(super) struct Eventual {
     /// Who waits for the outcomes of which names.
     outcomes: Vec<Asked>,
     counts: EventualCounts,
+    /// When it was said last, in this epoch, that what is held is handed on (LV-2).
+    handed_on_at: Option<u64>,
 }
 
 impl Eventual {
@@ -165,6 +168,7 @@ impl Eventual {
     pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
         self.exchange.on_epoch(previous, next);
         self.clock.forget_peers();
+        self.handed_on_at = None;
         self.owed.clear();
         self.fresh.clear();
         self.queue.clear();
@@ -219,6 +223,7 @@ impl Eventual {
             self.clock.hash_future(state);
         }
         (&self.quarantine, self.withholds).hash(state);
+        self.handed_on_at.is_some().hash(state);
         (self.unnamed, &self.fresh).hash(state);
         for name in &self.queue {
             if self.overlay.holds(name) && !is_logged(name) {
@@ -356,6 +361,7 @@ impl Replica {
         self.retry_promotions(step);
         self.retry_barriers(step);
         self.retry_probes(step);
+        self.hand_on(step);
         self.acknowledge_all(step)?;
         self.retry_eventual_reads(step)
     }

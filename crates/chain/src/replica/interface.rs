@@ -309,6 +309,12 @@ pub enum Report {
         /// The member.
         node: NodeId,
     },
+    /// The leaving member holds nothing that any other member lacks, and takes nothing more in this
+    /// epoch (LV-2).
+    HandedOn {
+        /// For a compare-and-set on this epoch.
+        epoch: u64,
+    },
     /// For the floor (GC-1).
     Floor {
         /// In this epoch.
@@ -318,6 +324,21 @@ pub enum Report {
         /// Whether a gap is open.
         gap: bool,
     },
+}
+
+impl Report {
+    /// The epoch that it is about.
+    pub fn epoch(&self) -> u64 {
+        match *self {
+            Report::Adopted { epoch }
+            | Report::SyncDone { epoch, .. }
+            | Report::Differs { epoch, .. }
+            | Report::Heard { epoch, .. }
+            | Report::Slow { epoch, .. }
+            | Report::HandedOn { epoch }
+            | Report::Floor { epoch, .. } => epoch,
+        }
+    }
 }
 
 /// The answer to a request.

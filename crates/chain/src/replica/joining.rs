@@ -30,7 +30,6 @@ use bytes::Bytes;
 use rate::Rate;
 
 use super::{Effect, Fill, Replica, Report, Step, write};
-use crate::config::Role;
 use crate::guard::Guard;
 use crate::keys;
 use crate::log::Log;
@@ -104,6 +103,11 @@ impl Joining {
     /// It served in the epoch before, and is to show that it keeps its budget.
     pub(super) fn rest_until(&mut self, until: u64) {
         self.rests_until = until;
+    }
+
+    /// Whether it has the greeter's state, and has judged what it held before (JN-7).
+    pub(super) fn is_caught_up(&self) -> bool {
+        self.greeting.is_some_and(|greeting| greeting.is_caught_up)
     }
 
     pub(super) fn recover(&mut self, filling: bool) {
@@ -288,7 +292,7 @@ impl Replica {
 
     /// JN-6, JN-7: looks whether the joining member has arrived.
     pub(super) fn advance_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if !self.is_ready() || self.role() != Some(Role::Syncing) {
+        if !self.is_ready() || !self.is_syncing() {
             return Ok(());
         }
         let applied = self.log.applied();
@@ -312,7 +316,7 @@ impl Replica {
 
     fn report_done(&mut self, step: &mut Step<'_>) {
         let is_fresh = |at: u64| step.now.monotonic < at + self.tuning.retry_ms;
-        let Some(greeting) = self.joining.greeting else {
+        let Some(greeting) = self.joining.greeting.filter(|_| !self.is_leaving()) else {
             return;
         };
         let is_closed = match &self.joining.gap {

@@ -23,6 +23,8 @@ macro_rules! scripts {
 
 scripts! {
     a_collection_opens_by_one_entry
+    what_a_leaving_member_holds_is_handed_on
+    a_leaving_member_holds_nothing_new
     a_closing_collection_is_drained
     a_closing_collection_waits_for_who_is_away
     a_change_of_mode_is_taken_back

@@ -571,5 +571,6 @@ fn role(configuration: &Configuration, node: NodeId) -> Option<&'static str> {
         _ if configuration.head() == node => "head",
         Role::Serving => "serving",
         Role::Syncing => "joining",
+        Role::Leaving => "leaving",
     })
 }

@@ -243,6 +243,7 @@ fn a_controller_acts_on_what_it_is_told() {
             sessions: coordinator.sessions(),
             reports: coordinator.reports(),
             size: 3,
+            unwanted: Vec::new(),
             wiring: Wiring::Star,
             shift: None,
             raise_floor: false,

@@ -175,6 +175,7 @@ impl Display for Fact {
                     let syncing = match seat.role {
                         Role::Serving => "",
                         Role::Syncing => "(s)",
+                        Role::Leaving => "(l)",
                     };
                     write!(f, " {}{syncing}", seat.node)?;
                 }

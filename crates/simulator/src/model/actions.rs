@@ -188,6 +188,7 @@ impl World {
         let seats = newest.seats.iter().map(|seat| match seat.role {
             Role::Serving => seat.node.to_string(),
             Role::Syncing => format!("{}(s)", seat.node),
+            Role::Leaving => format!("{}(l)", seat.node),
         });
         let seats: Vec<String> = seats.collect();
         let mut lines = vec![format!("    epoch {} [{}]", newest.epoch, seats.join(", "))];

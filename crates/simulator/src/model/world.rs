@@ -381,6 +381,7 @@ impl World {
                 sessions,
                 reports: newest.reports,
                 size: count,
+                unwanted: Vec::new(),
                 wiring: self.scene.scenario.wiring,
                 shift,
                 raise_floor: floor,

@@ -225,6 +225,7 @@ impl Coordinator {
             sessions: self.members().collect(),
             reports: self.reports.clone(),
             size: self.size,
+            unwanted: Vec::new(),
             wiring: self.wiring,
             shift: self.shift.take(),
             raise_floor: self.raises_floor,

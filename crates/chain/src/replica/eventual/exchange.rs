@@ -152,7 +152,8 @@ impl Replica {
         operations: Vec<Arc<Operation>>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        for operation in operations {
+        let taken = operations.into_iter().filter(|_| !self.takes_none());
+        for operation in taken.collect::<Vec<_>>() {
             self.take_operation(operation, step)?;
         }
         let merged = self.eventual.exchange.merged.entry(from);

@@ -189,6 +189,9 @@ impl Replica {
         operations: Vec<Arc<Operation>>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
+        if self.takes_none() {
+            return Ok(());
+        }
         for operation in operations {
             let name = operation.name;
             // BP-2: beyond the bound what is new is left to the next offer, which delays `Held`.

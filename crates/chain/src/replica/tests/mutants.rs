@@ -260,6 +260,7 @@ fn who_may_believe_to_serve_does_not_leave() {
         sessions: [1, 2, 3].map(member).to_vec(),
         reports: controller::Reports::default(),
         size: 3,
+        unwanted: Vec::new(),
         wiring: Wiring::Star,
         shift: Some(controller::Shift::Demote(NodeId(3))),
         raise_floor: false,

@@ -245,6 +245,7 @@ impl World {
             sessions: up.map(|node| self.cluster.identity(node)).collect(),
             reports: self.cluster.reports.clone(),
             size: NODES as usize,
+            unwanted: Vec::new(),
             wiring: self.wiring,
             shift,
             raise_floor: hearers & 16 != 0,

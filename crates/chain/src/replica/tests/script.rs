@@ -3,7 +3,8 @@
 //! ```text
 //! start 1 2 3                       restart with what the disk holds, or begin
 //! configure 1 star 1 2 3 [to=1,2] [away=3@1]
-//!                                   epoch, wiring, seats in order (`3s` is syncing), who hears it,
+//!                                   epoch, wiring, seats in order (`3s` is syncing, `3l` is
+//!                                   leaving), who hears it,
 //!                                   and who is away since when
 //! lease 1 2 3                       they may serve for the next 1000 ms
 //! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add, remove,
@@ -185,15 +186,16 @@ impl Script {
                 Some(word) => (word, true),
                 None => (*word, false),
             };
-            let node: u32 = word.trim_end_matches('s').parse()?;
+            let node: u32 = word.trim_end_matches(['s', 'l']).parse()?;
             let Identity {
                 node,
                 incarnation,
                 disk,
             } = self.0.identity(node);
-            let role = match word.ends_with('s') {
-                true => Role::Syncing,
-                false => Role::Serving,
+            let role = match word.chars().last() {
+                Some('s') => Role::Syncing,
+                Some('l') => Role::Leaving,
+                _ => Role::Serving,
             };
             seats.push(Seat {
                 node,

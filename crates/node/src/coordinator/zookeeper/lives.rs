@@ -147,24 +147,13 @@ impl Lives {
 
 /// Takes a report in: the newest epoch's, the last of each kind.
 fn note(reports: &mut Vec<Report>, report: Report) {
-    let epoch = epoch(&report);
-    if reports.iter().any(|other| epoch < self::epoch(other)) {
+    let epoch = report.epoch();
+    if reports.iter().any(|other| epoch < other.epoch()) {
         return;
     }
     let kind = std::mem::discriminant(&report);
-    reports.retain(|other| self::epoch(other) == epoch && std::mem::discriminant(other) != kind);
+    reports.retain(|other| other.epoch() == epoch && std::mem::discriminant(other) != kind);
     reports.push(report);
-}
-
-fn epoch(report: &Report) -> u64 {
-    match *report {
-        Report::Adopted { epoch }
-        | Report::SyncDone { epoch, .. }
-        | Report::Differs { epoch, .. }
-        | Report::Slow { epoch, .. }
-        | Report::Heard { epoch, .. }
-        | Report::Floor { epoch, .. } => epoch,
-    }
 }
 
 #[cfg(test)]

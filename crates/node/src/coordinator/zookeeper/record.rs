@@ -482,6 +482,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::Floor { epoch, applied, .. } => (3, epoch, Some(applied)),
         Report::Slow { epoch, .. } => (4, epoch, None),
         Report::Heard { epoch, .. } => (5, epoch, None),
+        Report::HandedOn { epoch } => (6, epoch, None),
     };
     out.push(kind);
     put_varint(out, epoch);
@@ -494,7 +495,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::Differs { node, .. } | Report::Slow { node, .. } | Report::Heard { node, .. } => {
             put_varint(out, u64::from(node.0))
         }
-        Report::Adopted { .. } | Report::SyncDone { .. } => {}
+        Report::Adopted { .. } | Report::SyncDone { .. } | Report::HandedOn { .. } => {}
     }
 }
 
@@ -530,6 +531,7 @@ fn read_report(reader: &mut Reader) -> Result<Report, DecodeError> {
             epoch,
             node: NodeId(reader.varint_u32()?),
         },
+        6 => Report::HandedOn { epoch },
         _ => return Err(DecodeError::new("the kind of a report")),
     })
 }

@@ -56,6 +56,15 @@ missed! {
     drop_waits: DropWaits,
         "marks_are_kept_until_all_have_applied_what_was_settled"
         => "n3 answers 16: at 1.6, tentative: [b\"a\"]";
+    hand_on_all: HandOnAll,
+        "what_a_leaving_member_holds_is_handed_on"
+        => "n3 reports HandedOn { epoch: 2 }\nn1 holds \nn2 holds \nn3 holds 301/1";
+    leaving_takes_none: LeavingTakesNone,
+        "a_leaving_member_holds_nothing_new"
+        => "n3 to n1: Offer, Held";
+    handed_on_ends: HandedOnEnds,
+        "a_leaving_member_holds_nothing_new"
+        => "n3 reports Adopted { epoch: 4 }";
     settles_own_time: SettlesOwnTime,
         "what_is_abandoned_is_gone"
         => "n3 answers 18: at 4.8: cart-one/k=a";
