@@ -117,7 +117,9 @@ class Processes(servers.Members):
             "cluster", "status", "--zookeeper", self.zookeeper.hosts, home=self.folder
         )
         lines = done.stdout.splitlines()
-        return lines[: len(self.names) + 1], lines[len(self.names) + 1 :]
+        is_chain = [line.startswith("chain ") for line in lines]
+        nodes = is_chain.index(True) if True in is_chain else len(lines)
+        return lines[:nodes], lines[nodes:]
 
     def why(self, *of, member=None):
         """What chains wait for, as ZooKeeper knows it, or a member."""

@@ -47,8 +47,10 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
 /// The runs and searches of every merge.
 pub(crate) fn ci() -> Result<bool> {
     let simulated = start("fader-simulate", &["--seeds".into(), "300".into()])?;
+    let leavings = ["--theme", "leavings", "--seeds", "100"].map(OsString::from);
+    let left = start("fader-simulate", &leavings)?;
     let searched = start("fader-model", &["--quick".into()])?;
-    Ok(simulated && searched)
+    Ok(simulated && left && searched)
 }
 
 /// Runs without each guard, in a build of their own: the feature must not reach any other.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::peer::ClusterKey;
-use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster, places};
+use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster};
 
 use crate::config::membership::{Proofs, ROOT, spoken, zookeeper};
 use crate::dev::WiringName;
@@ -220,7 +220,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
 }
 
 /// A name and a zone.
-fn node(text: &str) -> (String, String) {
+pub(crate) fn node(text: &str) -> (String, String) {
     let (name, zone) = text.split_once('=').unwrap_or((text, ""));
     (name.to_owned(), zone.to_owned())
 }
@@ -252,20 +252,20 @@ fn table(standing: &Standing) -> String {
     let epoch = newest.map_or(0, |newest| newest.epoch);
     let (version, lease) = (cluster.version, cluster.session);
     let mut text = format!("epoch {epoch}, lease {lease:?}, version {version}\n");
-    for name in &cluster.members {
+    for site in &standing.layout.sites {
+        let name = &site.name;
         let role = role(standing, ChainId::SYSTEM, name);
         let mut lives = standing.present.iter().rev();
         let address = lives.find(|life| life.name == *name);
         let address = address.map_or("-", |life| life.address.as_str());
-        text += &format!("{name:<12} {role:<8} {address}\n");
+        let leaves = if site.is_leaving { " leaves" } else { "" };
+        text += &format!("{name:<12} {role:<8} {address}{leaves}\n");
     }
-    for (chain, names) in places(cluster) {
-        if chain == ChainId::SYSTEM {
-            continue;
-        }
+    for (chain, spread) in standing.layout.chains.iter().skip(1) {
+        let (chain, names) = (*chain, &spread.nodes);
         let newest = standing.configurations.get(&chain);
         let epoch = newest.map_or(0, |newest| newest.epoch);
-        let members = in_order(standing, newest, &names).into_iter();
+        let members = in_order(standing, newest, names).into_iter();
         let members = members.map(|name| format!("{name} {}", role(standing, chain, &name)));
         let members: Vec<String> = members.collect();
         text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
@@ -304,6 +304,7 @@ fn role(standing: &Standing, chain: ChainId, name: &str) -> &'static str {
     match seat {
         Some(seat) if newest.head() == seat.node => "head",
         Some(seat) if seat.role == Role::Serving => "serving",
+        Some(seat) if seat.role == Role::Leaving => "leaving",
         Some(_) => "joining",
         None => "out",
     }

@@ -19,6 +19,7 @@ mod founding;
 mod keys;
 mod measure;
 mod output;
+mod placing;
 mod restoring;
 mod sdb;
 mod serve;
@@ -77,6 +78,16 @@ enum ClusterCommand {
     Restore(founding::RestoreOptions),
     /// Prints who decides, who serves, who joins, and where members listen for each other.
     Status(founding::StatusOptions),
+    /// Makes a node one of the cluster's, or has one stay that was leaving.
+    Add(placing::AddOptions),
+    /// Has a node give up all that it has, and waits until it can be stopped.
+    Drain(placing::DrainOptions),
+    /// Has a node give up all that it has to another one, and waits until it can be stopped.
+    Replace(placing::ReplaceOptions),
+    /// Moves a member of a chain from a node to another, where it then stays.
+    Move(placing::MoveOptions),
+    /// Adds chains.
+    Chains(placing::ChainsOptions),
 }
 
 #[derive(Subcommand)]
@@ -120,6 +131,11 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
         Command::Cluster(ClusterCommand::Restore(options)) => founding::restore(&options),
         Command::Cluster(ClusterCommand::Why(options)) => runtime.block_on(why::why(&options)),
+        Command::Cluster(ClusterCommand::Add(options)) => placing::add(&options),
+        Command::Cluster(ClusterCommand::Drain(options)) => placing::drain(&options),
+        Command::Cluster(ClusterCommand::Replace(options)) => placing::replace(&options),
+        Command::Cluster(ClusterCommand::Move(options)) => placing::relocate(&options),
+        Command::Cluster(ClusterCommand::Chains(options)) => placing::chains(&options),
         Command::Cluster(ClusterCommand::Mode(options)) => {
             runtime.block_on(cluster::change_mode(&options))
         }

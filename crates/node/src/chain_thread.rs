@@ -140,7 +140,7 @@ impl ChainThread {
         company: Option<Company>,
     ) -> Self {
         let committed = shared.engine.snapshot();
-        let (limits, placing) = (settings.limits.clone(), settings.placing);
+        let (limits, placing) = (settings.limits.clone(), settings.placing.clone());
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,

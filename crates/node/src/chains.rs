@@ -7,6 +7,7 @@ use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::simpledb::Error;
 
 use crate::cluster::Cluster;
+use crate::cluster::hosting::{DataChains, Hosting};
 use crate::cluster::process::Home;
 use crate::desk::{NOBODY, catalog_unavailable, unavailable};
 use crate::engine::Snapshot;
@@ -16,20 +17,30 @@ use crate::status::{Counters, Health};
 
 /// The chains, by number: that of the system, then those of data.
 pub(crate) struct Chains {
-    pub(crate) all: Vec<Arc<Cluster>>,
+    pub(crate) system: Arc<Cluster>,
+    /// Those of data; more may come.
+    pub(crate) data: DataChains,
     /// What their members share, where other processes have members too.
-    pub(crate) home: Option<Arc<Home>>,
+    pub(crate) home: Option<(Arc<Home>, Hosting)>,
 }
 
 impl Chains {
     /// The chain that knows accounts, access keys and collections.
     pub(crate) fn system(&self) -> &Arc<Cluster> {
-        &self.all[0]
+        &self.system
     }
 
     /// A chain.
-    pub(crate) fn get(&self, ChainId(number): ChainId) -> Option<&Arc<Cluster>> {
-        self.all.get(usize::try_from(number).ok()?)
+    pub(crate) fn get(&self, ChainId(number): ChainId) -> Option<Arc<Cluster>> {
+        match number.checked_sub(1) {
+            None => Some(self.system.clone()),
+            Some(at) => self.data.read().get(usize::try_from(at).ok()?).cloned(),
+        }
+    }
+
+    /// Whether there are chains beside the system chain.
+    pub(crate) fn are_several(&self) -> bool {
+        !self.data.read().is_empty()
     }
 
     /// What this process knows of the catalog.
@@ -75,9 +86,10 @@ impl Chains {
         })
     }
 
-    pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, &Arc<Cluster>)> {
-        let numbers = (0..).map(ChainId);
-        numbers.zip(&self.all)
+    pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, Arc<Cluster>)> {
+        let data = self.data.read().clone();
+        let all = std::iter::once(self.system.clone()).chain(data);
+        (0..).map(ChainId).zip(all)
     }
 
     /// The worst that is said of a member.
@@ -89,9 +101,9 @@ impl Chains {
             Health::ReadOnly(_) => 1,
             Health::Failed(_) => 2,
         });
-        let name = |number: ChainId, reason: String| match self.all.len() {
-            1 => reason,
-            _ => format!("{number}: {reason}"),
+        let name = |number: ChainId, reason: String| match self.are_several() {
+            false => reason,
+            true => format!("{number}: {reason}"),
         };
         match worst {
             None | Some((_, Health::Serving)) => Health::Serving,
@@ -124,7 +136,8 @@ impl Chains {
         let heads = self.with_numbers();
         let behind = heads.flat_map(|(number, chain)| {
             let behind = chain.members().flat_map(|member| member.behind());
-            behind.map(move |it| (number, chain.name(it.node), it))
+            let named = behind.map(|it| (number, chain.name(it.node), it));
+            named.collect::<Vec<_>>()
         });
         behind.collect()
     }
@@ -132,19 +145,22 @@ impl Chains {
     /// What went between this process and each other one, by name.
     pub(crate) fn peers(&self) -> Vec<(String, PeerCounters)> {
         let home = self.home.iter();
-        let peers = home.flat_map(|home| home.peers().counters());
+        let peers = home.flat_map(|(home, _)| home.peers().counters());
         let name = |(node, counters)| (self.system().name(node), counters);
         peers.map(name).collect()
     }
 
     /// Ends all at once, and then what they share.
     pub(crate) fn close(&self) {
+        if let Some((_, hosting)) = &self.home {
+            hosting.close();
+        }
         std::thread::scope(|scope| {
-            for chain in &self.all {
-                scope.spawn(|| chain.close());
+            for (_, chain) in self.with_numbers() {
+                scope.spawn(move || chain.close());
             }
         });
-        if let Some(home) = &self.home {
+        if let Some((home, _)) = &self.home {
             home.close();
         }
     }

@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -237,14 +238,17 @@ impl Desk {
         context: &Context<'_>,
         request: &Request,
     ) -> Decision {
-        if let Placing::Elsewhere(chains) = self.placing
-            && let Some(decision) =
-                simpledb::decide_names(newest, context.account, &self.limits, chains, request)
-        {
-            return decision;
+        if let Placing::Elsewhere(chains) = &self.placing {
+            let chains = chains.load(Ordering::Relaxed);
+            let decision =
+                simpledb::decide_names(newest, context.account, &self.limits, chains, request);
+            if let Some(decision) = decision {
+                return decision;
+            }
         }
         let is_name = matches!(request, Request::CreateDomain { .. });
-        if is_name && self.placing == Placing::Named && context.collection.is_none() {
+        let is_named = matches!(self.placing, Placing::Named);
+        if is_name && is_named && context.collection.is_none() {
             return Decision {
                 outcome: Err(Error::no_such_domain()),
                 changes: Vec::new(),

@@ -40,12 +40,12 @@ mod words;
 mod work;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings,
-    new_cluster, places,
+    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, new_cluster,
 };
 pub use coordinator::Standing;
 pub use fader_chain::controller::is_of;
-pub use fader_chain::placement::{Places, Wish};
+pub use fader_chain::placement::Wish;
+pub use fader_chain::placement::layout::{Layout, NotDone, Order, is_at_rest};
 pub use fader_chain::{ChainId, Configuration, Role, Version, Wiring};
 pub use node::Node;
 pub use peer::PeerCounters;

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::alone::{read, read_eventually, shows_more, write};
 use crate::chain_thread::Job;
 use crate::chains::Chains;
+use crate::cluster::hosting::DataChains;
 use crate::cluster::process::{self, Joined};
 use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings};
 use crate::desk::{NO_WRITES, NOBODY, catalog_unavailable, now_ms, unavailable};
@@ -118,7 +119,8 @@ impl Node {
     ) -> Result<Node, OpenError> {
         let (seal, cluster) = Cluster::open(settings, tell)?;
         let doors = Doors::Many(Chains {
-            all: vec![cluster],
+            system: cluster,
+            data: DataChains::default(),
             home: None,
         });
         Ok(Node {
@@ -138,10 +140,12 @@ impl Node {
         tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
         let sweeping = runtime.clone();
-        let Joined { seal, home, chains } = process::join(settings, runtime, tell)?;
+        let joined = process::join(settings, runtime, tell)?;
+        let Joined { seal, home, .. } = joined;
         let doors = Doors::Many(Chains {
-            all: chains,
-            home: Some(home.clone()),
+            system: joined.system,
+            data: joined.data,
+            home: Some((home.clone(), joined.hosting)),
         });
         let node = Node {
             inner: Arc::new(Inner { doors, seal }),
@@ -257,7 +261,7 @@ impl Node {
 
     /// The chains, if there are several.
     pub(crate) fn several(&self) -> Option<&Chains> {
-        self.in_company().filter(|chains| 1 < chains.all.len())
+        self.in_company().filter(|chains| chains.are_several())
     }
 
     /// The same, on a chain: here, or where it can be done.
@@ -546,7 +550,7 @@ fn in_company(folder: &Path) -> OpenError {
 
 impl Inner {
     /// A chain of several members.
-    fn chain(&self, chain: ChainId) -> Option<&Arc<Cluster>> {
+    fn chain(&self, chain: ChainId) -> Option<Arc<Cluster>> {
         match &self.doors {
             Doors::One(..) => None,
             Doors::Many(chains) => chains.get(chain),

@@ -1,6 +1,8 @@
 //! The numbers of a node; never its parts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use fader_chain::Tuning;
@@ -17,13 +19,13 @@ pub enum Durability {
 }
 
 /// Where the domains are whose names a chain is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Placing {
     /// On the chain itself: it is the only one.
     #[default]
     Here,
-    /// On so many others: this one is the system chain.
-    Elsewhere(u32),
+    /// On so many others, of which there may be more later: this one is the system chain.
+    Elsewhere(Arc<AtomicU32>),
     /// On the chain itself, but their names come and go on the system chain.
     Named,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fader_chain::{ChainId, Configuration, NodeId, Role, Wait, waits};
 use fader_services::catalog::{self, AccountId, Refusal};
 
-use crate::cluster::{Cluster, places};
+use crate::cluster::Cluster;
 use crate::coordinator::Standing;
 use crate::desk::catalog_unavailable;
 use crate::node::Node;
@@ -181,7 +181,8 @@ impl Standing {
     /// What the cluster's chains wait for, as the coordinator knows it; of one chain only, if one
     /// is named.
     pub fn why(&self, only: Option<ChainId>) -> Vec<Why> {
-        let chains = places(&self.cluster).into_iter();
+        let chains = self.layout.chains.iter();
+        let chains = chains.map(|(chain, spread)| (*chain, &spread.nodes));
         let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
         let why = wanted.map(|(chain, names)| {
             let Some(newest) = self.configurations.get(&chain) else {

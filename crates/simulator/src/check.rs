@@ -15,6 +15,7 @@
 //! | [`rest`] | G3: all members are the join of all operations |
 //! | [`quorums`] | G4: quorum reads cover acknowledged writes |
 //! | [`modes`] | I25, I26: changes of mode lose nothing and bring nothing back |
+//! | [`leavings`] | LV-3: who leaves for good holds nothing alone |
 //! | [`fates`] | G5, G7, I16: outcomes are true, leases, conservation |
 //! | [`barriers`] | G8 |
 //! | [`sessions`] | what tokens promise |
@@ -28,6 +29,7 @@ mod cover;
 mod decisions;
 mod evidence;
 mod fates;
+mod leavings;
 mod ledger;
 mod linear;
 mod modes;
@@ -45,6 +47,7 @@ pub use bounds::bounds;
 pub use decisions::decisions;
 pub use evidence::Evidence;
 pub use fates::fates;
+pub use leavings::leavings;
 pub use ledger::ledger;
 pub use linear::linear;
 pub use modes::modes;
@@ -72,6 +75,7 @@ pub fn all(history: &History, service: Service) -> Result<Vec<(&'static str, usi
         ("names", names(&evidence)?),
         ("ledger", ledger(&evidence)?),
         ("modes", modes(&evidence)?),
+        ("leavings", leavings(&evidence)?),
         ("fates", fates(&evidence, service)?),
         ("decisions", decisions(&evidence, service)?),
         ("stamps", stamps(&evidence)?),

@@ -99,6 +99,8 @@ enum ThemeName {
     Floors,
     /// Copies of disks are put back.
     Copies,
+    /// Members leave for good.
+    Leavings,
 }
 
 /// What many runs came to.
@@ -135,6 +137,7 @@ impl Options {
                 ThemeName::Heads => Theme::Heads,
                 ThemeName::Floors => Theme::Floors,
                 ThemeName::Copies => Theme::Copies,
+                ThemeName::Leavings => Theme::Leavings,
             }),
         }
     }

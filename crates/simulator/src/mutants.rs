@@ -95,6 +95,13 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::DigestHead], Script("of_two_the_head_is_right")),
     (&[Guard::DiffersFills], Seed(8)),
     (&[Guard::LeaveAdopted], Seed(957)),
+    (&[Guard::LeaveHandsOn], About(Theme::Leavings, 1)),
+    (&[Guard::HandOnAll], Script("eventual::hand_on_all")),
+    (
+        &[Guard::LeavingTakesNone],
+        Script("eventual::leaving_takes_none"),
+    ),
+    (&[Guard::HandedOnEnds], Script("eventual::handed_on_ends")),
     (&[Guard::ClockBound], Scenario("star-restart")),
     (&[Guard::FillDoneLast], Seed(46)),
     (&[Guard::FillPersisted], About(Theme::Fills, 2)),

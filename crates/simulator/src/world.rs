@@ -24,6 +24,7 @@ mod disk;
 mod events;
 mod faults;
 mod host;
+mod leavings;
 mod machine;
 mod network;
 mod operator;

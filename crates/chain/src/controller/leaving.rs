@@ -32,7 +32,8 @@ fn is_whole(draft: &Configuration, facts: &Facts) -> bool {
 /// without serving. It is a move among live members (RM-3).
 pub(super) fn give_up(draft: &mut Configuration, facts: &Facts) {
     let all_live = draft.seats.iter().all(|seat| is_live(seat, facts));
-    if draft.syncing().is_some() || !all_live || !is_whole(draft, facts) {
+    let is_quiet = draft.syncing().is_none() && all_live;
+    if !is_quiet || !is_whole(draft, facts) || !facts.version.is_third() {
         return;
     }
     let leaves = |seat: &Seat| facts.unwanted.contains(&seat.node);
@@ -45,7 +46,7 @@ pub(super) fn give_up(draft: &mut Configuration, facts: &Facts) {
 
 /// Who is neither wanted nor needed leaves; any other that does not serve joins.
 pub(super) fn name(draft: &mut Configuration, facts: &Facts) {
-    let is_whole = is_whole(draft, facts);
+    let is_whole = is_whole(draft, facts) && facts.version.is_third();
     for seat in draft.seats.iter_mut().filter(|it| it.role.is_syncing()) {
         seat.role = match is_whole && facts.unwanted.contains(&seat.node) {
             true => Role::Leaving,

@@ -34,7 +34,7 @@ fn chain(epoch: u64, seats: &str) -> Configuration {
         seats,
         floor: EntryId::ZERO,
         lossy: crate::config::Lossy::default(),
-        version: Version::OLDEST,
+        version: Version::NEWEST,
     }
 }
 
@@ -419,21 +419,29 @@ fn an_operator_has_a_chain_go_on_with_less() {
 fn leaving(sessions: &[(u32, u128)], unwanted: &[u32]) -> Facts {
     Facts {
         unwanted: unwanted.iter().map(|node| NodeId(*node)).collect(),
+        version: Version::NEWEST,
         ..facts(sessions)
     }
 }
 
+/// A configuration, the lives that have sessions, who is to leave, and what follows.
+type Leaving = (
+    &'static str,
+    &'static [(u32, u128)],
+    &'static [u32],
+    &'static str,
+);
+
 #[test]
 fn who_is_placed_elsewhere_leaves_when_as_many_others_serve() {
-    let all = [(1, 1), (2, 1), (3, 1), (4, 1)];
-    // Seats, who lives, who is to leave, and what follows.
-    let cases: [(&str, &[(u32, u128)], &[u32], &str); 10] = [
+    const ALL: [(u32, u128); 4] = [(1, 1), (2, 1), (3, 1), (4, 1)];
+    let cases: [Leaving; 10] = [
         // Its replacement joins first.
-        ("1 2 3", &all, &[3], "1 2 3 4s"),
-        ("1 2 3 4s", &all, &[3], "-"),
-        ("1 2 3 4", &all, &[3], "1 2 4 3l"),
+        ("1 2 3", &ALL, &[3], "1 2 3 4s"),
+        ("1 2 3 4s", &ALL, &[3], "-"),
+        ("1 2 3 4", &ALL, &[3], "1 2 4 3l"),
         // The head too, by a live move.
-        ("1 2 3 4", &all, &[1], "2 3 4 1l"),
+        ("1 2 3 4", &ALL, &[1], "2 3 4 1l"),
         // Of several the head last; one at a time.
         ("1 2 3", &[(1, 1), (2, 1), (3, 1)], &[1, 2], "-"),
         (
@@ -448,7 +456,7 @@ fn who_is_placed_elsewhere_leaves_when_as_many_others_serve() {
         // A replacement died meanwhile: who leaves is needed.
         ("1 2 4 3l", &[(1, 1), (2, 1), (3, 1)], &[3], "1 2 3s"),
         // The plan has changed.
-        ("1 2 4 3l", &all, &[], "1 2 4 3s"),
+        ("1 2 4 3l", &ALL, &[], "1 2 4 3s"),
     ];
     for (seats, sessions, unwanted, expected) in cases {
         let next = after(&chain(7, seats), &leaving(sessions, unwanted));

@@ -55,6 +55,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
         sessions,
         reports,
         size: 3,
+        unwanted: Vec::new(),
         wiring: Wiring::Star,
         shift: None,
         raise_floor: true,

@@ -139,7 +139,8 @@ pub(super) fn facts(cluster: &Cluster, raise_floor: bool) -> Facts {
     Facts {
         sessions: coordinator.sessions(),
         reports: coordinator.reports(),
-        size: cluster.settings.size,
+        size: cluster.size(),
+        unwanted: cluster.unwanted(),
         wiring: cluster.settings.wiring,
         shift: None,
         raise_floor,
@@ -171,10 +172,11 @@ fn changes(cluster: &Cluster, before: &Configuration, newest: &Configuration) ->
         let name = cluster.name(seat.node);
         let (was, is) = (role(before, seat.node), role(newest, seat.node));
         match (was, is) {
-            (None | Some("joining"), Some("serving")) => changes.push(format!("{name} serves")),
-            (Some("joining") | None, Some("joining")) if was != is => {
-                changes.push(format!("{name} joins"));
+            (None | Some("joining" | "leaving"), Some("serving")) => {
+                changes.push(format!("{name} serves"))
             }
+            (_, Some("joining")) if was != is => changes.push(format!("{name} joins")),
+            (_, Some("leaving")) if was != is => changes.push(format!("{name} leaves")),
             (was, Some("head")) if was != is => changes.push(format!("{name} is the head")),
             _ => {}
         }

@@ -16,6 +16,7 @@ use fader_services::catalog::AccountId;
 use fader_services::forward::{Asked, Told};
 use fader_services::level::{self, Demand};
 use fader_services::simpledb::Request;
+use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
 use super::route::{AGAIN, LOST};
@@ -34,14 +35,14 @@ pub(crate) type Host =
 
 /// Takes what comes from other processes to the members and the handle of this one.
 pub(super) struct Door {
-    pub(super) links: BTreeMap<ChainId, Arc<Links>>,
+    pub(super) links: RwLock<BTreeMap<ChainId, Arc<Links>>>,
     pub(super) host: OnceLock<Host>,
     pub(super) runtime: Handle,
 }
 
 impl Inbox for Door {
     fn deliver(&self, chain: ChainId, envelope: Envelope) {
-        if let Some(links) = self.links.get(&chain) {
+        if let Some(links) = self.links.read().get(&chain) {
             links.receive(envelope);
         }
     }

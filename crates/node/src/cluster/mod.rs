@@ -19,6 +19,7 @@
 mod controller;
 mod damage;
 mod forward;
+pub(crate) mod hosting;
 mod links;
 pub(crate) mod process;
 mod restore;
@@ -50,7 +51,7 @@ use crate::status::{Health, OpenError};
 
 pub use controller::Event;
 use links::Links;
-pub use process::{Plan, ProcessSettings, new_cluster, places};
+pub use process::{Plan, ProcessSettings, new_cluster};
 
 use process::Process;
 use session::Session;
@@ -61,7 +62,7 @@ const SCANS_MAX: usize = 8;
 /// The numbers of a cluster in one process.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
-    /// How many members it has.
+    /// How many members it has, in one process.
     pub size: usize,
     /// How entries travel.
     pub wiring: Wiring,
@@ -107,6 +108,7 @@ struct Slot {
 
 struct Running {
     node: NodeId,
+    disk: DiskId,
     member: Arc<Member>,
     is_ending: Arc<AtomicBool>,
     session: JoinHandle<Identity>,
@@ -408,7 +410,24 @@ impl Cluster {
 
     /// Whether it has, or had, a member here.
     pub(crate) fn is_here(&self) -> bool {
-        !self.slots.is_empty()
+        let is_here = |slot: &Slot| {
+            slot.is_unreadable.load(Ordering::Relaxed) || slot.running.read().is_some()
+        };
+        self.process.is_none() || self.slots.iter().any(is_here)
+    }
+
+    /// The members that are to leave: the chain is placed elsewhere.
+    fn unwanted(&self) -> Vec<NodeId> {
+        let process = self.process.as_ref();
+        process.map_or_else(Vec::new, Process::unwanted)
+    }
+
+    /// How many members it is to have.
+    fn size(&self) -> usize {
+        match &self.process {
+            Some(process) => process.places().len(),
+            None => self.settings.size,
+        }
     }
 
     /// A member that runs here, whatever it can do.
@@ -476,6 +495,9 @@ impl Cluster {
 
     fn start(&self, slot: &Slot) -> Result<(), OpenError> {
         let mut running = slot.running.write();
+        if running.is_some() {
+            return Ok(());
+        }
         let settings = Settings {
             data: slot.folder.clone(),
             session: self.settings.session,
@@ -544,6 +566,7 @@ impl Cluster {
         let session = builder.spawn(move || session.run()).map_err(failed)?;
         Ok(Running {
             node: me.node,
+            disk: me.disk,
             member: Arc::new(member),
             is_ending,
             session,

@@ -13,15 +13,18 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fader_chain::placement::{Places, Wish, place};
+use fader_chain::placement::Wish;
+use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Progress, Version, Wiring};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use super::forward::{Door, Host};
+use super::hosting::{DataChains, Hosting, Tell, sweep};
 use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{
     ClusterRecord, Coordinator, CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings,
@@ -100,15 +103,6 @@ pub fn new_cluster(key: &ClusterKey, plan: Plan) -> std::io::Result<ClusterRecor
     })
 }
 
-/// Where the members of a cluster's chains are: those of the system chain on every node, for all
-/// ask it for keys and collections.
-pub fn places(cluster: &ClusterRecord) -> Places {
-    let (system, data) = (ChainId::SYSTEM, &cluster.chains()[1..]);
-    let mut places = place(&cluster.sites(), data, &cluster.wish, &Places::new());
-    places.insert(system, cluster.members.clone());
-    places
-}
-
 fn key_check(key: &ClusterKey, cluster: u128) -> [u8; 16] {
     let derived = seal::derive(key, b"fader check 1", cluster);
     std::array::from_fn(|at| derived[at])
@@ -120,7 +114,8 @@ pub(crate) struct Home {
     coordinator: Arc<ZooKeeperCoordinator>,
     peers: Arc<Peers>,
     door: Arc<Door>,
-    places: Places,
+    /// How many chains of data can be given domains.
+    placeable: Arc<AtomicU32>,
     /// Names of nodes and of their members, as they were heard of: they outlive sessions.
     names: Mutex<BTreeMap<NodeId, String>>,
     /// Last, so that the folder is held until everything else is gone.
@@ -131,6 +126,27 @@ impl Home {
     /// The connections to other nodes.
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    pub(super) fn coordinator(&self) -> &Arc<ZooKeeperCoordinator> {
+        &self.coordinator
+    }
+
+    /// The nodes, and where the members of chains are to be.
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        self.coordinator.layout()
+    }
+
+    /// Waits until something may have changed.
+    pub(super) fn wait(&self, time: Duration) {
+        self.coordinator.chain(ChainId::SYSTEM).wait(time);
+    }
+
+    /// Chains of data that have begun can be given domains, as far as all before them have.
+    pub(super) fn count_placeable(&self, data: &[Arc<Cluster>]) {
+        let begun = data.iter().take_while(|it| it.configuration().is_some());
+        let count = u32::try_from(begun.count()).unwrap_or(u32::MAX);
+        self.placeable.fetch_max(count, Ordering::Relaxed);
     }
 
     /// Hears who is there, and where.
@@ -200,10 +216,26 @@ impl Process {
         &self.home.name
     }
 
-    /// The nodes that have a member of the chain, head first.
-    pub(super) fn places(&self) -> &[String] {
-        let places = self.home.places.get(&self.chain);
-        places.map(Vec::as_slice).unwrap_or_default()
+    /// The nodes that are to have a member of the chain, head first.
+    pub(super) fn places(&self) -> Vec<String> {
+        self.home.layout().nodes(self.chain).to_vec()
+    }
+
+    /// Whether this one is.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.home
+            .layout()
+            .nodes(self.chain)
+            .contains(&self.home.name)
+    }
+
+    /// The members that live where none is to be.
+    pub(super) fn unwanted(&self) -> Vec<NodeId> {
+        let (layout, present) = (self.home.layout(), self.home.coordinator.present());
+        let places = layout.nodes(self.chain);
+        let elsewhere = present.iter().filter(|it| !places.contains(&it.name));
+        let lives = elsewhere.filter_map(|it| it.member(self.chain));
+        lives.map(|life| life.node).collect()
     }
 
     /// The first members: when all that the chain is placed with are there, in that order.
@@ -231,8 +263,8 @@ impl Process {
             let mut lives = present.iter().filter(|it| it.name == *name);
             lives.any(|it| it.member(self.chain).is_some())
         };
-        let missing = self.places().iter().filter(|name| !is_there(name));
-        missing.cloned().collect()
+        let places = self.places().into_iter();
+        places.filter(|name| !is_there(name)).collect()
     }
 
     pub(super) fn name(&self, node: NodeId) -> String {
@@ -248,7 +280,9 @@ impl Process {
 pub(crate) struct Joined {
     pub(crate) seal: Seal,
     pub(crate) home: Arc<Home>,
-    pub(crate) chains: Vec<Arc<Cluster>>,
+    pub(crate) system: Arc<Cluster>,
+    pub(crate) data: DataChains,
+    pub(crate) hosting: Hosting,
 }
 
 /// Joins the cluster, waiting for its coordinator. Requests of other processes are carried out on
@@ -289,12 +323,8 @@ pub(crate) fn join(
     let seal = Seal::of_cluster(&settings.key, cluster.id);
     let disk = node_disk(&settings.member.data)?;
     let me = patiently(|| coordinator.enter(disk))?;
-    let chains = cluster.chains();
     let door = Arc::new(Door {
-        links: chains
-            .iter()
-            .map(|chain| (*chain, Arc::default()))
-            .collect(),
+        links: RwLock::default(),
         host: OnceLock::new(),
         runtime,
     });
@@ -309,26 +339,46 @@ pub(crate) fn join(
         coordinator,
         peers,
         door,
-        places: places(&cluster),
+        placeable: Arc::new(AtomicU32::new(cluster.chains)),
         names: Mutex::default(),
         _lock: lock,
     });
-    let tell = Arc::new(tell);
-    let chains = chains.into_iter().map(|chain| {
-        let tell = tell.clone();
-        host(&home, chain, &settings.member, move |event| {
-            tell(chain, event)
-        })
-    });
-    let chains: Vec<Arc<Cluster>> = chains.collect::<Result<_, _>>()?;
-    for chain in &chains {
-        chain.control()?;
-    }
-    Ok(Joined { seal, home, chains })
+    let tell: Tell = Arc::new(tell);
+    let (system, data) = begin_all(&home, &settings.member, &tell)?;
+    let all = (system.clone(), &data);
+    let hosting = Hosting::start(home.clone(), all, (settings.member, tell)).map_err(starting)?;
+    Ok(Joined {
+        seal,
+        home,
+        system,
+        data,
+        hosting,
+    })
 }
 
-/// Begins to take part in a chain: with a member, if it is to have one here.
-fn host(
+/// Begins to take part in all chains: the system chain, and those of data.
+fn begin_all(
+    home: &Arc<Home>,
+    member: &Settings,
+    tell: &Tell,
+) -> Result<(Arc<Cluster>, DataChains), OpenError> {
+    let layout = home.layout();
+    let clusters = layout.chains.keys().map(|chain| {
+        let (chain, tell) = (*chain, tell.clone());
+        let cluster = host(home, chain, member, move |event| tell(chain, event))?;
+        cluster.begin()?;
+        Ok(cluster)
+    });
+    let mut clusters: Vec<Arc<Cluster>> = clusters.collect::<Result<_, OpenError>>()?;
+    for cluster in &clusters {
+        cluster.control()?;
+    }
+    let system = clusters.remove(0);
+    Ok((system, Arc::new(RwLock::new(clusters))))
+}
+
+/// What this process has of a chain; its member does not run yet.
+pub(super) fn host(
     home: &Arc<Home>,
     chain: ChainId,
     member: &Settings,
@@ -338,51 +388,61 @@ fn host(
         home: home.clone(),
         chain,
     };
-    let is_here = |names: &&Vec<String>| names.contains(&home.name);
-    let count = home.places.values().filter(is_here).count().max(1);
+    // Members that come later have the same share.
+    let count = home.layout().chains_at(&home.name).count().max(1);
     let settings = Settings {
         cache_bytes: member.cache_bytes / count as u64,
         placing: match (chain, home.coordinator.cluster().chains) {
             (ChainId::SYSTEM, 0) => Placing::Here,
-            (ChainId::SYSTEM, chains) => Placing::Elsewhere(chains),
+            (ChainId::SYSTEM, _) => Placing::Elsewhere(home.placeable.clone()),
             _ => Placing::Named,
         },
         ..member.clone()
     };
     let folder = member.data.join(FOLDER).join(chain.0.to_string());
     let coordinator = home.coordinator.chain(chain);
-    let has_member = process.places().contains(&home.name);
+    let links = home.door.links.write().entry(chain).or_default().clone();
     let parts = Parts {
         settings: ClusterSettings {
-            size: process.places().len(),
+            size: 0,
             wiring: home.coordinator.cluster().wiring,
             session: home.coordinator.cluster().session,
             delay: Duration::ZERO,
             member: settings,
         },
-        links: home.door.links[&chain].clone(),
+        links,
         outbox: home.peers.way(chain),
-        folders: has_member.then_some(folder).into_iter().collect(),
-        coordinator: Arc::new(coordinator.clone()),
+        folders: vec![folder],
+        coordinator: Arc::new(coordinator),
         process: Some(process),
     };
-    let cluster = Cluster::assemble(parts, None, tell);
-    if let [slot] = &cluster.slots[..] {
+    Ok(Cluster::assemble(parts, None, tell))
+}
+
+impl Cluster {
+    /// Starts the member that is to be here, or was here (H2), waiting for the coordinator.
+    fn begin(&self) -> Result<(), OpenError> {
+        let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
+            return Ok(());
+        };
+        if !process.is_wanted() && !slot.folder.exists() {
+            return Ok(());
+        }
         let folder = Folder::open(Settings {
             data: slot.folder.clone(),
-            ..cluster.settings.member.clone()
+            ..self.settings.member.clone()
         })?;
         let progress = folder.progress();
-        let me = begin(&coordinator, folder.disk(), progress)?;
+        let me = begin(&*self.coordinator, folder.disk(), progress)?;
         let starting = |source| OpenError::Io {
-            context: format!("starting the member of {chain}"),
+            context: format!("starting the member of {}", process.chain),
             source,
         };
-        let running = cluster.live(folder, (me, progress), &starting)?;
+        let running = self.live(folder, (me, progress), &starting)?;
         *slot.running.write() = Some(running);
         *slot.node.lock() = Some(me.node);
+        Ok(())
     }
-    Ok(cluster)
 }
 
 fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
@@ -402,6 +462,7 @@ fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
     let lock = FolderLock::take(data)?;
     let chains = data.join(FOLDER);
     RealDisk.create_folder(&chains).map_err(creating)?;
+    sweep(&chains).map_err(creating)?;
     // There was one chain, and this was its member.
     let (old, new) = (data.join(FOLDER_OF_ONE), chains.join("0"));
     if old.exists() && !new.exists() {

@@ -20,8 +20,8 @@ use fader_chain::{
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
-    ChainCoordinator, ClusterRecord, Present, Standing, Tls, TlsError, ZooKeeperCoordinator,
-    ZooKeeperSettings,
+    AwayDisk, ChainCoordinator, ClusterRecord, Present, Standing, Tls, TlsError,
+    ZooKeeperCoordinator, ZooKeeperSettings,
 };
 
 /// S: how long after its last ping a session is over (FN-2), where nothing else is said.

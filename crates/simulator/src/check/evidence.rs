@@ -253,6 +253,15 @@ impl<'a> Evidence<'a> {
             .filter(move |(_, held)| *held <= at)
     }
 
+    /// What `node` held by then, and did not forget.
+    pub(super) fn held_by(&self, node: NodeId, at: Moment) -> impl Iterator<Item = RequestId> {
+        let is_its = move |(name, _): &(&RequestId, &Vec<(NodeId, &Event)>)| {
+            let mut holders = self.holders_by(**name, at);
+            holders.any(|(holder, _)| holder == node) && !self.forgot(node, **name, at)
+        };
+        self.holders.iter().filter(is_its).map(|(name, _)| *name)
+    }
+
     /// Whether `node` kept its seat, in one life, from `since` up to epoch `until`, and its disk up
     /// to the end of that epoch.
     pub(super) fn stayed(&self, node: NodeId, since: Moment, until: u64) -> bool {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::leavings::Leavings;
 use fader_chain::controller::{self, Facts, Reports, Shift};
 use fader_chain::{
     Configuration, DiskId, Guard, Guards, Identity, Incarnation, Progress, Report, Version, Wiring,
@@ -65,6 +66,8 @@ pub(crate) struct Coordinator {
     shift: Option<Shift>,
     raises_floor: bool,
     guards: Guards,
+    /// Who is to leave.
+    pub(crate) leavings: Leavings,
 }
 
 impl Coordinator {
@@ -81,6 +84,7 @@ impl Coordinator {
             shift: None,
             raises_floor: false,
             guards,
+            leavings: Leavings::default(),
         }
     }
 
@@ -180,6 +184,8 @@ impl Coordinator {
         {
             self.raises_floor = false;
         }
+        self.leavings
+            .on_published(self.configuration.as_deref(), &next);
         let next = Arc::new(next);
         self.configuration = Some(next.clone());
         Some(next)
@@ -206,6 +212,9 @@ impl Coordinator {
     pub(crate) fn content(&mut self) {
         self.shift = None;
         self.raises_floor = false;
+        if let Some(newest) = &self.configuration {
+            self.leavings.on_calm(newest);
+        }
     }
 
     pub(crate) fn rewire(&mut self) {
@@ -224,8 +233,8 @@ impl Coordinator {
         Facts {
             sessions: self.members().collect(),
             reports: self.reports.clone(),
-            size: self.size,
-            unwanted: Vec::new(),
+            size: self.size - self.leavings.missing(),
+            unwanted: self.leavings.unwanted(),
             wiring: self.wiring,
             shift: self.shift.take(),
             raise_floor: self.raises_floor,

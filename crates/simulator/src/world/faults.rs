@@ -70,6 +70,12 @@ impl World {
                 let end = |machine: usize| End::Member(self.machines[machine % count].node);
                 self.network.mute(end(from), end(to), kind, now + time);
             }
+            Fault::Leave(machine) => self.leave(machine % count),
+            Fault::Stay(machine) => {
+                self.coordinator
+                    .leavings
+                    .stay(self.machines[machine % count].node);
+            }
         }
     }
 
@@ -180,6 +186,11 @@ impl World {
     /// Whether a machine may start. One whose disk is damaged waits until nobody counts on it.
     pub(crate) fn may_start(&mut self, machine: usize) -> bool {
         let here = &self.machines[machine];
+        if self.coordinator.leavings.is_gone(here.node) {
+            // It sets its folder aside: nobody is to count on it.
+            self.change_disk(machine);
+            return true;
+        }
         if !here.is_spoilt {
             return true;
         }
@@ -196,6 +207,10 @@ impl World {
     fn replace_disk(&mut self, machine: usize) {
         let lost = self.machines[machine].node;
         self.note(Fact::DiskLost { node: lost });
+        self.change_disk(machine);
+    }
+
+    fn change_disk(&mut self, machine: usize) {
         let node = self.new_node();
         let disk = Disk::new(DiskId(self.random.name()));
         let here = &mut self.machines[machine];

@@ -153,6 +153,10 @@ pub enum Fault {
     Copy(usize),
     /// And puts it back in the disk's place; the process starts again after some time.
     PutBack(usize, Micros),
+    /// The chain is placed elsewhere than at this member, for good, if it is at none but one.
+    Leave(usize),
+    /// It is to stay after all.
+    Stay(usize),
 }
 
 /// One thing that a client does, and does again under the same name until it knows what came of it.

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use fader_chain::ElementOp;
 
+use super::leavings;
 use super::network::Kind;
 use super::operator;
 use super::plan::{
@@ -36,11 +37,13 @@ pub enum Theme {
     Floors,
     /// Copies of disks are put back, and all go down.
     Copies,
+    /// Members leave for good while they hold operations. Not drawn: what seeds draw stays.
+    Leavings,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Theme; 9] = [
+    pub const ALL: [Theme; 10] = [
         Theme::Returns,
         Theme::Quorums,
         Theme::Closings,
@@ -50,6 +53,7 @@ impl Theme {
         Theme::Heads,
         Theme::Floors,
         Theme::Copies,
+        Theme::Leavings,
     ];
     /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
     const DRAWN: usize = 7;
@@ -81,6 +85,11 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
         Theme::Returns | Theme::Closings => returns(plan, theme, random),
         Theme::Floors => floors(plan, random),
         Theme::Copies => copies(plan, random),
+        Theme::Leavings => {
+            let mut faults = shower(plan, theme, random);
+            leavings::add(&mut faults, plan, random);
+            faults
+        }
         _ => shower(plan, theme, random),
     };
     plan.faults.sort_by_key(|(at, _)| *at);

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Configuration, DiskId, Incarnation, NodeId, Wiring};
 use crate::controller;
+use crate::version::Version;
 
 fn site(name: &str, zone: &str) -> Site {
     Site {
@@ -275,7 +276,8 @@ fn a_chain_is_at_rest_when_the_members_that_run_serve_and_no_others() {
         incarnation: Incarnation(1),
         disk: DiskId(u128::from(node)),
     };
-    let newest: Configuration = controller::first(&[1, 2].map(member), Wiring::Star);
+    let newest: Configuration =
+        controller::first(&[1, 2].map(member), Wiring::Star, Version::NEWEST);
     let present = |nodes: &[u32]| -> Vec<(String, Option<Identity>)> {
         let all = nodes.iter();
         all.map(|node| (format!("n{node}"), Some(member(*node))))

@@ -2,8 +2,8 @@
 //! (docs/protocol/reconfiguration.md, section 12).
 //!
 //! Invariants:
-//! - V1 from the adoption of an epoch in which it leaves a member takes no operation from others and
-//!   confirms none: what it has to hand on does not grow.
+//! - V1 from the adoption of an epoch in which it leaves a member takes no operation from others
+//!   and confirms none: what it has to hand on does not grow.
 //! - V2 when it says `HandedOn`, every operation that it holds is held durably by every other
 //!   member of the epoch, and nobody waits for it.
 

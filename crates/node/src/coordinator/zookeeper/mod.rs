@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /fader                         what the cluster was made with, and its version
+//! /fader/layout                  the nodes and the places of chains, once they were changed
 //! /fader/next                    the number that the next disk gets
 //! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted, an
 //!                                entry that it had in that one when its last life ended
@@ -28,6 +29,7 @@ mod chain;
 mod connection;
 mod disks;
 mod lives;
+mod orders;
 mod record;
 mod standing;
 mod stream;
@@ -47,10 +49,12 @@ use crate::member::random_incarnation;
 use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
 use lives::Lives;
+use orders::layout_at;
 use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
 use watcher::{Session, Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
+pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::Standing;
 pub use stream::{Tls, TlsError};
@@ -132,11 +136,10 @@ impl ZooKeeperCoordinator {
         cluster: &ClusterRecord,
     ) -> Result<(), CoordinatorError> {
         check_root(&settings.root)?;
-        if let Some(name) = cluster.members.iter().find(|name| !is_name(name)) {
-            return Err(CoordinatorError::Refused(format!(
-                "{name:?} is no name: at most {NAME_MAX} letters, digits, '-', '.' or '_'"
-            )));
-        }
+        cluster
+            .members
+            .iter()
+            .try_for_each(|name| Self::check_name(name))?;
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let parents = settings.root.char_indices().skip(1);
         for (at, _) in parents.filter(|(_, letter)| *letter == '/') {
@@ -149,6 +152,19 @@ impl ZooKeeperCoordinator {
             "there is a cluster at {} already: another one needs another place",
             settings.root
         )))
+    }
+
+    /// Whether a node can have that name.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Refused`] when it cannot.
+    pub fn check_name(name: &str) -> Result<(), CoordinatorError> {
+        match is_name(name) {
+            true => Ok(()),
+            false => Err(CoordinatorError::Refused(format!(
+                "{name:?} is no name: at most {NAME_MAX} letters, digits, '-', '.' or '_'"
+            ))),
+        }
     }
 
     /// Begins to watch the cluster, for a node with that name and address, whose process speaks all
@@ -169,10 +185,13 @@ impl ZooKeeperCoordinator {
         if speaks < cluster.version {
             return Err(CoordinatorError::Refused(unspoken(cluster.version, speaks)));
         }
-        if !cluster.members.iter().any(|member| member == name) {
+        let (layout, _) = layout_at(root, &cluster, &mut asker)?;
+        if layout.site(name).is_none() {
+            let names: Vec<&str> = layout.sites.iter().map(|site| &*site.name).collect();
             return Err(CoordinatorError::Refused(format!(
-                "{name:?} is none of the cluster's members, which are {}",
-                cluster.members.join(", ")
+                "{name:?} is none of the cluster's members, which are {}: `fader cluster add` \
+                 makes it one",
+                names.join(", ")
             )));
         }
         for path in ["disks", "sessions", "chains"] {
@@ -181,7 +200,7 @@ impl ZooKeeperCoordinator {
         asker.create(&format!("{root}/next"), &NextNode(1).encode())?;
         let patience = PATIENCE.min(cluster.session / 2);
         let place = Arc::new(place(settings, patience));
-        let shared = Arc::new(Shared::new(root.clone(), cluster, speaks));
+        let shared = Arc::new(Shared::new(root.clone(), cluster, (layout, speaks)));
         let watcher = Watcher::start(shared.clone(), Asker::new(place.clone()))
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
         Ok(ZooKeeperCoordinator {
@@ -218,8 +237,9 @@ impl ZooKeeperCoordinator {
     pub fn raise_version(&self) -> Result<Option<Version>, CoordinatorError> {
         let wanted = {
             let view = self.shared.view();
-            let spoken = view.cluster.members.iter().map(|name| {
-                let of = view.sessions.iter().filter(|it| it.record.name == *name);
+            let spoken = view.layout.sites.iter().map(|site| {
+                let of = view.sessions.iter();
+                let of = of.filter(|it| it.record.name == site.name);
                 of.map(|it| it.speaks).min()
             });
             view.cluster.version.risen(spoken)

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
+use fader_chain::placement::layout::Layout;
 use fader_chain::placement::{Site, Wish};
 use fader_chain::{
     ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress,
@@ -34,6 +35,8 @@ use fader_chain::{
 };
 
 use crate::configuration;
+
+mod layout;
 
 const MAGIC: &[u8; 3] = b"FDR";
 const CRC_SIZE: usize = 4;
@@ -50,7 +53,8 @@ const CHAINS_MAX: u32 = 4096;
 /// Milliseconds that a session can be said to last.
 const SESSION_MS_MAX: u64 = 600_000;
 
-/// What a cluster was made with, and its version, which rises; nothing else changes.
+/// What a cluster was made with, and its version, which rises; nothing else changes. What becomes
+/// of its nodes and of the places of its chains is in its [`Layout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
     /// What its processes may write; each must speak it.
@@ -74,9 +78,9 @@ pub struct ClusterRecord {
 }
 
 impl ClusterRecord {
-    /// All chains, that of the system first.
-    pub fn chains(&self) -> Vec<ChainId> {
-        (0..=self.chains).map(ChainId).collect()
+    /// Its nodes and the places of its chains, before an operator changes them.
+    pub fn founded(&self) -> Layout {
+        Layout::founded(self.sites(), self.chains, &self.wish)
     }
 
     /// The version of a cluster of whose record no more can be read here than that.
@@ -88,13 +92,13 @@ impl ClusterRecord {
         Some(Version(version))
     }
 
-    /// The nodes.
-    pub(crate) fn sites(&self) -> Vec<Site> {
+    fn sites(&self) -> Vec<Site> {
         let sites = self.members.iter().zip(&self.zones);
         let sites = sites.map(|(name, zone)| Site {
             name: name.clone(),
             zone: zone.clone(),
             is_leaving: false,
+            successor: None,
         });
         sites.collect()
     }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::controller::{Facts, NotRestored, Reports, restore};
+use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
 use super::connection::{Asker, Changed};
+use super::orders::{AwayDisk, away_of, layout_at};
 use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
 use super::watcher::{Session, spoken};
 use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
@@ -26,6 +28,10 @@ pub struct Standing {
     pub configurations: BTreeMap<ChainId, Configuration>,
     /// The nodes whose sessions nobody has ended yet.
     pub present: Vec<Present>,
+    /// The nodes, and where the members of chains are to be.
+    pub layout: Layout,
+    /// The disks that chains wait for.
+    pub away: Vec<AwayDisk>,
     /// What members reported, by chain.
     reports: BTreeMap<ChainId, Reports>,
     /// The names of the nodes that the members' disks belong to.
@@ -46,11 +52,20 @@ impl Standing {
             sessions: lives.collect(),
             reports: self.reports.get(&chain).cloned().unwrap_or_default(),
             size,
+            unwanted: self.unwanted(chain),
             wiring: self.cluster.wiring,
             shift: None,
             raise_floor: false,
             version: self.cluster.version,
         }
+    }
+
+    /// The members of a chain that live where none is to be.
+    fn unwanted(&self, chain: ChainId) -> Vec<NodeId> {
+        let places = self.layout.nodes(chain);
+        let elsewhere = self.present.iter().filter(|it| !places.contains(&it.name));
+        let lives = elsewhere.filter_map(|it| it.member(chain));
+        lives.map(|life| life.node).collect()
     }
 
     /// The members of a chain whose processes are silent.
@@ -109,12 +124,13 @@ impl ZooKeeperCoordinator {
         let refused = |why: String| Err(CoordinatorError::Refused(why));
         let root = &settings.root;
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        let Standing { cluster, .. } = look(root, &mut asker)?.standing;
-        if !cluster.chains().contains(&chain) {
+        let Standing { layout, .. } = look(root, &mut asker)?.standing;
+        if !layout.chains.contains_key(&chain) {
             return refused(format!("the cluster has no {chain}"));
         }
-        if !cluster.members.iter().any(|member| member == name) {
-            let names = cluster.members.join(", ");
+        if layout.site(name).is_none() {
+            let names: Vec<&str> = layout.sites.iter().map(|site| &*site.name).collect();
+            let names = names.join(", ");
             return refused(format!(
                 "{name} is no node of the cluster, which has {names}"
             ));
@@ -151,10 +167,14 @@ impl ZooKeeperCoordinator {
 fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
     let cluster = cluster_at(root, asker)?;
     let mut configurations = BTreeMap::new();
-    for chain in cluster.chains() {
+    let (layout, _) = layout_at(root, &cluster, asker)?;
+    let mut away = Vec::new();
+    for chain in layout.chains.keys().copied() {
         let path = format!("{root}/chains/{}", chain.0);
         if let Some(znode) = asker.get(&path, false)? {
-            configurations.insert(chain, read(&path, &znode)?);
+            let newest: Configuration = read(&path, &znode)?;
+            away.extend(away_of(root, chain, &newest, asker)?);
+            configurations.insert(chain, newest);
         }
     }
     let (sessions, pings) = sessions(root, asker)?;
@@ -171,6 +191,8 @@ fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
         cluster,
         configurations,
         reports,
+        layout,
+        away,
     };
     Ok(Look { standing, pings })
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, EntryId, Identity, Progress, Version};
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -34,6 +35,8 @@ pub(super) struct Reading {
     pub(super) configurations: BTreeMap<ChainId, Arc<Configuration>>,
     /// Those that speak the cluster's version.
     pub(super) sessions: Vec<Session>,
+    /// The nodes, and where chains are to be.
+    pub(super) layout: Arc<Layout>,
     /// Whether the servers can be asked.
     pub(super) is_current: bool,
 }
@@ -62,11 +65,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(root: String, cluster: ClusterRecord, speaks: Version) -> Self {
+    pub(super) fn new(
+        root: String,
+        cluster: ClusterRecord,
+        (layout, speaks): (Layout, Version),
+    ) -> Self {
         let reading = Reading {
             cluster: Arc::new(cluster.clone()),
             configurations: BTreeMap::new(),
             sessions: Vec::new(),
+            layout: Arc::new(layout),
             is_current: false,
         };
         Shared {
@@ -259,15 +267,17 @@ impl Watcher {
             self.seen.clear();
         }
         let cluster = self.cluster()?;
+        let layout = self.layout()?;
         let mut news = Vec::new();
-        for chain in self.shared.cluster.chains() {
+        for chain in layout.chains.keys().copied() {
             news.extend(self.news(chain)?);
         }
         let mut sessions = self.sessions(session)?;
         sessions.retain(|session| cluster.version <= session.speaks);
         self.read_at = Instant::now();
         let before = self.shared.view();
-        let is_same = *before.cluster == cluster && before.sessions == sessions;
+        let is_same =
+            *before.cluster == cluster && before.sessions == sessions && *before.layout == layout;
         if !(before.is_current && news.is_empty() && is_same) {
             self.shared.store(|reading| {
                 for (chain, configuration) in news {
@@ -275,6 +285,7 @@ impl Watcher {
                 }
                 reading.cluster = Arc::new(cluster);
                 reading.sessions = sessions;
+                reading.layout = Arc::new(layout);
                 reading.is_current = true;
             });
         }
@@ -291,6 +302,15 @@ impl Watcher {
         match cluster.version <= speaks {
             true => Ok(cluster),
             false => Err(Trouble::Content(unspoken(cluster.version, speaks))),
+        }
+    }
+
+    /// The nodes and the places of chains.
+    fn layout(&mut self) -> Result<Layout, Trouble> {
+        let path = layout_path(&self.shared.root);
+        match self.asker.get(&path, true)? {
+            Some(znode) => decode(&path, &znode.data),
+            None => Ok(self.shared.cluster.founded()),
         }
     }
 
@@ -397,6 +417,11 @@ impl Watcher {
         }
         Ok(())
     }
+}
+
+/// The znode of the nodes and places.
+pub(super) fn layout_path(root: &str) -> String {
+    format!("{root}/layout")
 }
 
 fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, Trouble> {

@@ -1,0 +1,173 @@
+//! Where the members of chains are to be: orders of an operator, and steps of those who carry them
+//! out, each by compare-and-set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fader_chain::controller::abandon;
+use fader_chain::placement::layout::{Layout, Order};
+use fader_chain::{ChainId, Configuration, DiskId};
+
+use super::connection::{Asker, Changed};
+use super::record::{ClusterRecord, Content, DiskRecord};
+use super::watcher::layout_path;
+use super::{PATIENCE, TRIES, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use crate::coordinator::CoordinatorError;
+
+/// What a disk is that a chain waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwayDisk {
+    /// The chain.
+    pub chain: ChainId,
+    /// The disk.
+    pub disk: DiskId,
+    /// The name of the node that it belongs to.
+    pub node: String,
+}
+
+impl ZooKeeperCoordinator {
+    /// The nodes, and where the members of chains are to be.
+    pub fn layout(&self) -> Arc<Layout> {
+        self.shared.view().layout.clone()
+    }
+
+    /// Changes the layout, if it is still `before`. Says whether it was.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Unavailable`]: it may have been changed.
+    pub fn advance(&self, before: &Layout, next: &Layout) -> Result<bool, CoordinatorError> {
+        let mut asker = self.asker.lock();
+        let (root, cluster) = (&self.shared.root, &self.shared.cluster);
+        let (newest, version) = layout_at(root, cluster, &mut asker)?;
+        match newest == *before {
+            true if self.version().is_third() => put(root, next, version, &mut asker),
+            _ => Ok(false),
+        }
+    }
+
+    /// The configuration of a chain, as the servers have it now.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Unavailable`].
+    pub(crate) fn newest_of(
+        &self,
+        chain: ChainId,
+    ) -> Result<Option<Configuration>, CoordinatorError> {
+        let path = self.shared.chain(chain);
+        let mut asker = self.asker.lock();
+        asker.sync(&path)?;
+        let znode = asker.get(&path, false)?;
+        znode.map(|znode| read(&path, &znode)).transpose()
+    }
+
+    /// Carries out an operator's order: what the layout is then.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Refused`] in words.
+    pub fn order(settings: &ZooKeeperSettings, order: &Order) -> Result<Layout, CoordinatorError> {
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let root = &settings.root;
+        let cluster = cluster_at(root, &mut asker)?;
+        if !cluster.version.is_third() {
+            return Err(CoordinatorError::Refused(format!(
+                "the cluster is of version {}: members move when all its processes have run one of \
+                 version 3",
+                cluster.version
+            )));
+        }
+        for _ in 0..TRIES {
+            let (newest, version) = layout_at(root, &cluster, &mut asker)?;
+            let ordered = newest.ordered(order, &cluster.wish);
+            let next = ordered.map_err(|why| CoordinatorError::Refused(why.to_string()))?;
+            if next == newest || put(root, &next, version, &mut asker)? {
+                return Ok(next);
+            }
+        }
+        Err(CoordinatorError::Unavailable(
+            "too many others change the places".to_owned(),
+        ))
+    }
+
+    /// Has nobody wait for the disks of a node that does not run: what only they hold is lost.
+    /// How many there were.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Refused`] when it runs.
+    pub fn abandon(settings: &ZooKeeperSettings, node: &str) -> Result<usize, CoordinatorError> {
+        let standing = Self::look(settings)?;
+        if standing.present.iter().any(|it| it.name == node) {
+            return Err(CoordinatorError::Refused(format!(
+                "{node} runs, or its session is not over yet: what it holds is not lost"
+            )));
+        }
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut count = 0;
+        for (chain, _) in standing.configurations {
+            let path = format!("{}/chains/{}", settings.root, chain.0);
+            for _ in 0..TRIES {
+                let Some(znode) = asker.get(&path, false)? else {
+                    break;
+                };
+                let newest: Configuration = read(&path, &znode)?;
+                let away = away_of(&settings.root, chain, &newest, &mut asker)?;
+                let its = away.iter().filter(|it| it.node == node);
+                let disks: Vec<DiskId> = its.map(|it| it.disk).collect();
+                let Ok(next) = abandon(&newest, &disks, |_| false) else {
+                    break;
+                };
+                if asker.set(&path, &next.encode(), znode.version)? == Changed::Done {
+                    count += disks.len();
+                    break;
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// The layout, and the version of its znode, if it has one.
+pub(super) fn layout_at(
+    root: &str,
+    cluster: &ClusterRecord,
+    asker: &mut Asker,
+) -> Result<(Layout, Option<i32>), CoordinatorError> {
+    let path = layout_path(root);
+    Ok(match asker.get(&path, false)? {
+        Some(znode) => (read(&path, &znode)?, Some(znode.version)),
+        None => (cluster.founded(), None),
+    })
+}
+
+fn put(
+    root: &str,
+    next: &Layout,
+    version: Option<i32>,
+    asker: &mut Asker,
+) -> Result<bool, CoordinatorError> {
+    let path = layout_path(root);
+    let bytes = next.encode();
+    Ok(match version {
+        Some(version) => asker.set(&path, &bytes, version)? == Changed::Done,
+        None => asker.create(&path, &bytes)?,
+    })
+}
+
+/// The disks that a chain waits for, with the names of their nodes.
+pub(super) fn away_of(
+    root: &str,
+    chain: ChainId,
+    configuration: &Configuration,
+    asker: &mut Asker,
+) -> Result<Vec<AwayDisk>, CoordinatorError> {
+    let mut names: BTreeMap<DiskId, String> = BTreeMap::new();
+    for away in &configuration.away {
+        let path = format!("{root}/disks/{:032x}", away.disk.0);
+        if let Some(znode) = asker.get(&path, false)? {
+            names.insert(away.disk, read::<DiskRecord>(&path, &znode)?.name);
+        }
+    }
+    let named = names.into_iter();
+    Ok(named
+        .map(|(disk, node)| AwayDisk { chain, disk, node })
+        .collect())
+}

@@ -1,0 +1,45 @@
+//! LV-3: who leaves for good leaves nothing behind that it alone holds.
+
+use super::{Evidence, Verdict, Violation};
+use crate::history::display::Name;
+
+/// At the publication of each epoch without a member that was leaving, and is not waited for,
+/// every operation that it held is settled, or held durably by one that is there.
+///
+/// # Errors
+/// The operation with all that is known of it.
+pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
+    let mut count = 0;
+    for pair in evidence.epochs.windows(2) {
+        let [(before, _), (after, event)] = pair else {
+            continue;
+        };
+        let Some(node) = before.leaving() else {
+            continue;
+        };
+        let is_away = after.away.iter().any(|away| away.node == node);
+        if is_away || after.seat(node).is_some() {
+            continue;
+        }
+        count += 1;
+        for name in evidence.held_by(node, event.at) {
+            let settled = evidence.settled.get(&name);
+            if settled.is_some_and(|settled| settled.event.at <= event.at) {
+                continue;
+            }
+            let has_other = evidence.holders_by(name, event.at).any(|(other, at)| {
+                let is_there = other != node && after.seat(other).is_some();
+                is_there
+                    && !evidence.lost_disk(other, at, Some(event.at))
+                    && !evidence.forgot(other, name, event.at)
+            });
+            if !has_other {
+                let text = format!("{node} left for good, and it alone held {}", Name(name));
+                return Err(Violation::new("LV-3", text)
+                    .event(event)
+                    .events(evidence.story(name)));
+            }
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,93 @@
+//! Members that leave the chain for good (docs/protocol/reconfiguration.md, section 12), and come
+//! as new ones.
+//!
+//! The chain is placed elsewhere than at one member: it hands on what it holds, is left out, and
+//! its machine comes back with an empty disk. An operator may take that back, also when it was
+//! done already, and the member has not heard of it.
+
+use std::collections::BTreeSet;
+
+use fader_chain::{Configuration, NodeId};
+
+use super::World;
+use super::plan::{Fault, Micros, Plan};
+use super::random::Random;
+
+/// Who is to leave, and who has left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leavings {
+    leaving: BTreeSet<NodeId>,
+    gone: BTreeSet<NodeId>,
+}
+
+impl Leavings {
+    /// The member is to stay, or to come back as it is.
+    pub(crate) fn stay(&mut self, node: NodeId) {
+        self.leaving.remove(&node);
+        self.gone.remove(&node);
+    }
+
+    /// Who has no part in the chain yet has nothing to hand on, and joins.
+    pub(crate) fn on_calm(&mut self, newest: &Configuration) {
+        let is_away = |node: NodeId| newest.away.iter().any(|away| away.node == node);
+        self.leaving
+            .retain(|node| newest.seat(*node).is_some() || is_away(*node));
+    }
+
+    /// Whether it has left.
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        self.gone.contains(&node)
+    }
+
+    /// How many members the chain is to have less, meanwhile.
+    pub(crate) fn missing(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// Where the chain is not to be: where a member has left its last life may be there still.
+    pub(crate) fn unwanted(&self) -> Vec<NodeId> {
+        self.leaving.union(&self.gone).copied().collect()
+    }
+
+    /// Who had a seat, was to leave, and is not waited for, is gone.
+    pub(crate) fn on_published(&mut self, before: Option<&Configuration>, next: &Configuration) {
+        let Some(node) = before.and_then(Configuration::leaving) else {
+            return;
+        };
+        let is_away = next.away.iter().any(|away| away.node == node);
+        if next.seat(node).is_none() && !is_away && self.leaving.remove(&node) {
+            self.gone.insert(node);
+        }
+    }
+}
+
+impl World {
+    /// The chain is to be placed elsewhere, if it is not already under way.
+    pub(crate) fn leave(&mut self, machine: usize) {
+        let node = self.machines[machine].node;
+        let leavings = &mut self.coordinator.leavings;
+        let has_others = 1 < self.machines.len();
+        if has_others && leavings.leaving.is_empty() && !leavings.is_gone(node) {
+            leavings.leaving.insert(node);
+        }
+    }
+}
+
+/// Again and again somebody leaves.
+pub(super) fn add(faults: &mut Vec<(Micros, Fault)>, plan: &Plan, random: &mut Random) {
+    let members = plan.members as usize;
+    let mut at = random.between(100_000, 400_000);
+    while at < plan.calm_at {
+        let machine = random.below(members);
+        faults.push((at, Fault::Leave(machine)));
+        if random.chance(300) {
+            let then = at + random.skewed(10_000, 500_000);
+            faults.push((then.min(plan.calm_at), Fault::Stay(machine)));
+        }
+        if random.chance(300) {
+            let then = at + random.between(0, 300_000);
+            faults.push((then.min(plan.calm_at), Fault::Collect));
+        }
+        at += random.skewed(30_000, 700_000);
+    }
+}
