@@ -25,6 +25,8 @@ pub enum Wait {
     Arrival(NodeId),
     /// This joining member holds everything, and the commit point has not heard it (JN-6).
     Hearing(NodeId),
+    /// This leaving member hands on what it alone may hold (LV-2).
+    HandingOn(NodeId),
     /// The chain goes on without this slow member, as soon as that can be (SL-1).
     Slow(NodeId),
     /// This member joins after that one (JN-1).
@@ -90,7 +92,9 @@ pub fn waits(current: &Configuration, facts: &Facts, silent: &[NodeId]) -> Vec<W
     let is_behind = |node: &&NodeId| !facts.reports.has_adopted(**node, current.epoch);
     let behind = seats.iter().filter(is_behind);
     waits.extend(behind.map(|node| Wait::Adoption(*node, current.epoch)));
-    if let Some(node) = current.syncing() {
+    if let Some(node) = current.leaving() {
+        waits.push(Wait::HandingOn(node));
+    } else if let Some(node) = current.syncing() {
         waits.push(match facts.reports.is_synced(node, current.epoch) {
             true => Wait::Hearing(node),
             false => Wait::Arrival(node),

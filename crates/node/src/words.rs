@@ -40,6 +40,10 @@ pub(crate) fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> Stri
             "for {}, which joins and holds everything, to be heard by the member that commits",
             name(*node)
         ),
+        Wait::HandingOn(node) => format!(
+            "for {}, which leaves for good, to hand on the eventual writes that it holds",
+            name(*node)
+        ),
         Wait::Slow(node) => format!(
             "for {}, which is slow to confirm; nobody can take its place, else the chain would go \
              on without it",

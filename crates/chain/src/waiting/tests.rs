@@ -16,17 +16,18 @@ fn member(node: u32, life: u128) -> Identity {
     }
 }
 
-/// `1 2s`: the first serves, the second joins.
+/// `1 2s`: the first serves, the second joins; `2l` leaves.
 fn chain(seats: &str) -> Configuration {
     let seats = seats.split_whitespace().map(|word| {
-        let it = member(word.trim_end_matches('s').parse().unwrap(), 1);
+        let it = member(word.trim_end_matches(['s', 'l']).parse().unwrap(), 1);
         Seat {
             node: it.node,
             incarnation: it.incarnation,
             disk: it.disk,
-            role: match word.ends_with('s') {
-                true => Role::Syncing,
-                false => Role::Serving,
+            role: match word.chars().last() {
+                Some('s') => Role::Syncing,
+                Some('l') => Role::Leaving,
+                _ => Role::Serving,
             },
         }
     });
@@ -67,6 +68,19 @@ const ALL: [(u32, u128); 3] = [(1, 1), (2, 1), (3, 1)];
 
 fn told(seats: &str, facts: &Facts) -> Vec<Wait> {
     waits(&chain(seats), facts, &[])
+}
+
+#[test]
+fn a_chain_that_a_member_leaves_waits_for_what_it_hands_on() {
+    let leaving = Facts {
+        size: 2,
+        unwanted: vec![NodeId(3)],
+        version: Version::NEWEST,
+        ..facts(&ALL)
+    };
+    let mut current = chain("1 2 3l");
+    current.version = Version::NEWEST;
+    assert_eq!(waits(&current, &leaving, &[]), [Wait::HandingOn(NodeId(3))]);
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn each_reason_names_what_and_who() {
         Wait::Adoption(node(1), 9),
         Wait::Arrival(node(1)),
         Wait::Hearing(node(1)),
+        Wait::HandingOn(node(1)),
         Wait::Slow(node(1)),
         Wait::Turn(node(1), node(2)),
         Wait::Life(node(1)),
@@ -46,6 +47,7 @@ fn each_reason_names_what_and_who() {
            or sent what it lacks
         for node-1, which joins and holds everything, to be heard by the member that
            commits
+        for node-1, which leaves for good, to hand on the eventual writes that it holds
         for node-1, which is slow to confirm; nobody can take its place, else the chain
            would go on without it
         for node-2 to have joined: then node-1 does, for one joins at a time
