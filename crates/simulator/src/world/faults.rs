@@ -214,6 +214,7 @@ impl World {
         let node = self.new_node();
         let disk = Disk::new(DiskId(self.random.name()));
         let here = &mut self.machines[machine];
+        self.coordinator.leavings.lose(here.node);
         (here.node, here.disk) = (node, disk);
         (here.is_spoilt, here.is_copy) = (false, false);
     }

@@ -27,6 +27,11 @@ impl Leavings {
         self.gone.remove(&node);
     }
 
+    /// The member has lost its disk, and with it what it had to hand on: another comes instead.
+    pub(crate) fn lose(&mut self, node: NodeId) {
+        self.leaving.remove(&node);
+    }
+
     /// Who has no part in the chain yet has nothing to hand on, and joins.
     pub(crate) fn on_calm(&mut self, newest: &Configuration) {
         let is_away = |node: NodeId| newest.away.iter().any(|away| away.node == node);

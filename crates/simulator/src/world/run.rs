@@ -149,9 +149,9 @@ impl World {
             true => operator::collected(key),
             false => Bytes::from_static(key.as_bytes()),
         });
-        // The network may lose what a request needs.
+        // The network may lose what a request needs; who is given up for that is back in a while.
         let order = |target, request| Order {
-            retries: 8,
+            retries: 40,
             ..Order::new(target, Level::Strong, request)
         };
         let read = Request {
@@ -194,13 +194,24 @@ impl World {
     fn judge_probes(&mut self) {
         let probes = self.clients.len() - 1;
         let calls = self.history.calls.iter().zip(&self.callers);
-        let failed = calls
-            .filter(|(_, client)| **client == probes)
-            .find(|(call, _)| {
-                let is_told = matches!(call.end, Some((_, Outcome::Refused("too old"))));
-                call.done().is_none() && !is_told
-            })
-            .map(|(call, _)| call.to_string());
+        let calls = calls.filter(|(_, client)| **client == probes);
+        let calls: Vec<&Call> = calls.map(|(call, _)| call).collect();
+        // Also at rest a member may be given up for what the network lost, and refuse for a moment.
+        let is_asked_again = |at: usize| {
+            let call = calls[at];
+            let is_its = |next: &&Call| {
+                let is_there = next.node == call.node || !call.request.writes.is_empty();
+                next.request == call.request && is_there
+            };
+            calls.get(at + 1).is_some_and(is_its)
+        };
+        let is_over = |call: &Call| {
+            let is_told = matches!(call.end, Some((_, Outcome::Refused("too old"))));
+            call.done().is_some() || is_told
+        };
+        let mut unanswered = (0..calls.len()).filter(|at| !is_over(calls[*at]));
+        let failed = unanswered.find(|at| !is_asked_again(*at));
+        let failed = failed.map(|at| calls[at].to_string());
         if let Some(call) = failed {
             self.fail("I20", format!("at rest, and not served: {call}"));
         }
