@@ -2,14 +2,15 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import pathlib
-import threading
 import time
 import urllib.request
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+import loads
 from sdb_calls import Following, asking, get, put, select
 from server import Cluster, Server
 
@@ -29,18 +30,14 @@ def at(level, sdb):
     return asking(sdb, {"x-fader-consistency": level}) if level else sdb
 
 
-class Load:
+class Load(loads.Load):
     """Writers that note what was acknowledged, and how often."""
 
     def __init__(self, cluster, level=None):
+        super().__init__(*(functools.partial(self.write, number) for number in range(WRITERS)))
         self.cluster = cluster
         self.level = level
         self.acknowledged = {}
-        self.changed = threading.Condition()
-        self.is_ending = False
-        self.writers = [
-            threading.Thread(target=self.write, args=(number,)) for number in range(WRITERS)
-        ]
 
     def write(self, number):
         sdb = at(self.level, self.cluster.client(read_timeout=30))
@@ -56,23 +53,13 @@ class Load:
 
     def await_more(self, count=20):
         """Waits until the service has acknowledged some more."""
-        with self.changed:
-            goal = len(self.acknowledged) + count
-            assert self.changed.wait_for(lambda: goal <= len(self.acknowledged), timeout=60)
+        goal = len(self.acknowledged) + count
+        self.await_that(lambda: goal <= len(self.acknowledged), seconds=60)
 
-    def __enter__(self):
+    def begin(self):
         self.cluster.client().create_domain(DomainName="domain")
         if self.level:
             assert self.cluster.mode("domain", "mixed") == "domain: mixed\n"
-        for writer in self.writers:
-            writer.start()
-        self.await_more()
-        return self
-
-    def __exit__(self, *_):
-        self.is_ending = True
-        for writer in self.writers:
-            writer.join()
 
     def check(self, sdb):
         """All that was acknowledged is there, whoever answers."""

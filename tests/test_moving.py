@@ -2,12 +2,12 @@
 
 import contextlib
 import subprocess
-import threading
 import time
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+import loads
 import server as servers
 from processes import Processes, at_any
 from sdb_calls import asking, get, put, select
@@ -18,19 +18,17 @@ EVENTUAL = {"x-fader-consistency": "eventual"}
 ORDER_SECONDS_MAX = 400
 
 
-class Load:
+class Load(loads.Load):
     """Strong and eventual writes at all of some members; what is acknowledged is noted, and what is
     refused otherwise than for now."""
 
     def __init__(self, cluster, names):
+        super().__init__(self.write)
         self.cluster = cluster
         self.names = list(names)
         self.acknowledged = {domain: {} for domain in DOMAINS}
         self.refused = []
         self.count = 0
-        self.changed = threading.Condition()
-        self.is_ending = False
-        self.writer = threading.Thread(target=self.write)
 
     def write(self):
         serial = 0
@@ -58,18 +56,8 @@ class Load:
             self.changed.notify_all()
 
     def await_more(self, count=32):
-        with self.changed:
-            goal = self.count + count
-            assert self.changed.wait_for(lambda: goal <= self.count, timeout=240)
-
-    def __enter__(self):
-        self.writer.start()
-        self.await_more()
-        return self
-
-    def __exit__(self, *_):
-        self.is_ending = True
-        self.writer.join()
+        goal = self.count + count
+        self.await_that(lambda: goal <= self.count, seconds=240)
 
     def check(self):
         """All is there, once eventual writes are settled."""

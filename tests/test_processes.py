@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+import loads
 import server as servers
 from processes import Member, Processes, at_any
 from sdb_calls import asking, get, put, refused, select
@@ -23,15 +24,13 @@ def cluster(request, tmp_path):
         yield running
 
 
-class Load:
+class Load(loads.Load):
     """A writer that notes what was acknowledged, whichever member took it."""
 
     def __init__(self, cluster):
+        super().__init__(self.write)
         self.cluster = cluster
         self.acknowledged = {}
-        self.changed = threading.Condition()
-        self.is_ending = False
-        self.writer = threading.Thread(target=self.write)
 
     def write(self):
         serial = 0
@@ -49,19 +48,11 @@ class Load:
                     return
 
     def await_more(self, count=20):
-        with self.changed:
-            goal = len(self.acknowledged) + count
-            assert self.changed.wait_for(lambda: goal <= len(self.acknowledged), timeout=120)
+        goal = len(self.acknowledged) + count
+        self.await_that(lambda: goal <= len(self.acknowledged), seconds=120)
 
-    def __enter__(self):
+    def begin(self):
         at_any(self.cluster.clients(), lambda sdb: sdb.create_domain(DomainName="domain"))
-        self.writer.start()
-        self.await_more()
-        return self
-
-    def __exit__(self, *_):
-        self.is_ending = True
-        self.writer.join()
 
     def check(self):
         """All that was acknowledged is there, at each member."""

@@ -6,12 +6,12 @@ binary of that version itself (`cargo xtask upgrade`)."""
 import contextlib
 import os
 import pathlib
-import threading
 import time
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+import loads
 import server as servers
 from processes import Member, Processes, at_any
 from sdb_calls import asking, put, select
@@ -56,21 +56,16 @@ class Upgrading(Processes):
         self.await_chains(self.are_whole)
 
 
-class Load:
+class Load(loads.Load):
     """A writer of strong and one of eventual writes, which note what was acknowledged, and that no
     answer was one that a client would not try again."""
 
     def __init__(self, cluster):
+        eventual = {"x-fader-consistency": "eventual; w=2"}
+        super().__init__(lambda: self.write("strong", {}), lambda: self.write("mixed", eventual))
         self.cluster = cluster
         self.acknowledged = {"strong": {}, "mixed": {}}
         self.wrong = []
-        self.changed = threading.Condition()
-        self.is_ending = False
-        self.writers = [
-            threading.Thread(target=self.write, args=("strong", {})),
-            threading.Thread(target=self.write, args=("mixed", {
-                "x-fader-consistency": "eventual; w=2"})),
-        ]
 
     def write(self, domain, headers):
         serial = 0
@@ -99,25 +94,14 @@ class Load:
 
     def await_more(self, count=20):
         for domain, acknowledged in self.acknowledged.items():
-            with self.changed:
-                goal = len(acknowledged) + count
-                is_reached = lambda: goal <= len(acknowledged)
-                assert self.changed.wait_for(is_reached, timeout=120), domain
+            goal = len(acknowledged) + count
+            self.await_that(lambda: goal <= len(acknowledged), seconds=120, what=domain)
 
-    def __enter__(self):
+    def begin(self):
         clients = self.cluster.clients()
         at_any(clients, lambda sdb: sdb.create_domain(DomainName="strong"))
         mixed = [asking(sdb, {"x-fader-collection-mode": "mixed"}) for sdb in clients]
         at_any(mixed, lambda sdb: sdb.create_domain(DomainName="mixed"))
-        for writer in self.writers:
-            writer.start()
-        self.await_more()
-        return self
-
-    def __exit__(self, *_):
-        self.is_ending = True
-        for writer in self.writers:
-            writer.join()
 
     def check(self):
         """All that was acknowledged is there, at each member, and nothing else was answered."""
