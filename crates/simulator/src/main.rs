@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 use fader_chain::{Guards, Wiring};
 use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
@@ -48,8 +49,8 @@ struct Options {
     #[arg(long)]
     modes: Option<bool>,
     /// What runs are about; by the seeds if not given.
-    #[arg(long)]
-    theme: Option<ThemeName>,
+    #[arg(long, value_parser = themes())]
+    theme: Option<Theme>,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -79,28 +80,18 @@ enum WiringName {
     Chain,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ThemeName {
-    /// Members return with what they alone held, after marks were collected.
-    Returns,
-    /// Quorums while members come and go.
-    Quorums,
-    /// A collection closes and opens.
-    Closings,
-    /// Clocks are put back while processes die.
-    Clocks,
-    /// Requests are asked again, late.
-    Names,
-    /// Members are filled, slowly.
-    Fills,
-    /// Heads change.
-    Heads,
-    /// The floor rises as often as it can.
-    Floors,
-    /// Copies of disks are put back.
-    Copies,
-    /// Members leave for good.
-    Leavings,
+/// Reads the name of a theme.
+fn themes() -> impl TypedValueParser<Value = Theme> {
+    let possible = |theme: Theme| {
+        let (name, about) = theme.words();
+        PossibleValue::new(name).help(about)
+    };
+    let named = |name: String| {
+        let mut all = Theme::ALL.into_iter();
+        all.find(|theme| theme.words().0 == name)
+            .expect("only what is possible is read")
+    };
+    PossibleValuesParser::new(Theme::ALL.map(possible)).map(named)
 }
 
 /// What many runs came to.
@@ -127,18 +118,7 @@ impl Options {
             }),
             mixed: self.mixed,
             modes: self.modes,
-            theme: self.theme.map(|theme| match theme {
-                ThemeName::Returns => Theme::Returns,
-                ThemeName::Quorums => Theme::Quorums,
-                ThemeName::Closings => Theme::Closings,
-                ThemeName::Clocks => Theme::Clocks,
-                ThemeName::Names => Theme::Names,
-                ThemeName::Fills => Theme::Fills,
-                ThemeName::Heads => Theme::Heads,
-                ThemeName::Floors => Theme::Floors,
-                ThemeName::Copies => Theme::Copies,
-                ThemeName::Leavings => Theme::Leavings,
-            }),
+            theme: self.theme,
         }
     }
 }

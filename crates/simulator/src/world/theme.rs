@@ -57,6 +57,25 @@ impl Theme {
     ];
     /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
     const DRAWN: usize = 7;
+
+    /// Its name, and what runs are about, for people.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Theme::Returns => (
+                "returns",
+                "Members return with what they alone held, after marks were collected",
+            ),
+            Theme::Quorums => ("quorums", "Quorums while members come and go"),
+            Theme::Closings => ("closings", "A collection closes and opens"),
+            Theme::Clocks => ("clocks", "Clocks are put back while processes die"),
+            Theme::Names => ("names", "Requests are asked again, late"),
+            Theme::Fills => ("fills", "Members are filled, slowly"),
+            Theme::Heads => ("heads", "Heads change"),
+            Theme::Floors => ("floors", "The floor rises as often as it can"),
+            Theme::Copies => ("copies", "Copies of disks are put back"),
+            Theme::Leavings => ("leavings", "Members leave for good"),
+        }
+    }
 }
 
 /// The theme of a seed, if it has one.

@@ -53,11 +53,7 @@ struct Round {
 }
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let scratch = tempfile::Builder::new()
-        .prefix("fader-bench-")
-        .tempdir_in(&options.scratch)?;
-    let machine = Machine::describe(scratch.path());
-    machine.print();
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
     let server = Server::floor(REPLY_BYTES, scratch.path())?;
     let address = server.target().address;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,9 +1,10 @@
 //! What it was measured on.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use serde::Serialize;
+use tempfile::TempDir;
 
 /// A machine.
 #[derive(Serialize)]
@@ -17,6 +18,20 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// A folder in `scratch` for what is measured, which goes with the value, and this machine,
+    /// which is printed above the results.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub(crate) fn begin(scratch: &Path) -> io::Result<(TempDir, Self)> {
+        let folder = tempfile::Builder::new()
+            .prefix("fader-bench-")
+            .tempdir_in(scratch)?;
+        let machine = Machine::describe(folder.path());
+        machine.print();
+        Ok((folder, machine))
+    }
+
     /// This machine, with the file system that holds `folder`.
     pub(crate) fn describe(folder: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

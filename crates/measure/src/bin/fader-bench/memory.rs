@@ -26,11 +26,7 @@ const START_S_MAX: f64 = 10.0;
 const CONNECTIONS: u32 = 64;
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let scratch = tempfile::Builder::new()
-        .prefix("fader-bench-")
-        .tempdir_in(&options.scratch)?;
-    let machine = Machine::describe(scratch.path());
-    machine.print();
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
     let data = scratch.path().join("data");
     let part = if options.quick { 100 } else { 1 };
     let items = Arc::new(Items {

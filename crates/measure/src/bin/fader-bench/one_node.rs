@@ -74,11 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("one-node: left out, since valgrind is not installed");
         return Ok(true);
     }
-    let scratch = tempfile::Builder::new()
-        .prefix("fader-bench-")
-        .tempdir_in(&all.scratch)?;
-    let machine = Machine::describe(scratch.path());
-    machine.print();
+    let (scratch, machine) = Machine::begin(&all.scratch)?;
     let mut report = Report {
         benchmark: "one-node",
         machine,

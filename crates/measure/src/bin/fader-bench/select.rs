@@ -18,11 +18,7 @@ const SMALL: u64 = 10_000;
 const LARGE: u64 = 1_000_000;
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let scratch = tempfile::Builder::new()
-        .prefix("fader-bench-")
-        .tempdir_in(&options.scratch)?;
-    let machine = Machine::describe(scratch.path());
-    machine.print();
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
     let server = Server::fader(&options.fader, &scratch.path().join("data"))?;
     let part = if options.quick { 50 } else { 1 };
     let sides = [("bench-small", SMALL / part), ("bench-large", LARGE / part)];

@@ -67,11 +67,7 @@ struct Bench<'a> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let scratch = tempfile::Builder::new()
-        .prefix("fader-bench-")
-        .tempdir_in(&options.scratch)?;
-    let machine = Machine::describe(scratch.path());
-    machine.print();
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
     let mut bench = Bench::start(options, scratch.path())?;
     let mut sides = vec![Side::Floor, Side::Get, Side::Put, Side::PutAlone];
     if bench.moto.is_some() {
