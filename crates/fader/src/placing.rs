@@ -194,11 +194,7 @@ fn empty(place: &ZooKeeperSettings, name: &str, order: &Order, is_lost: bool) ->
         }
         Ok(held(standing, name))
     })?;
-    if let Err(error) = give(place, &Order::Forget(name.to_owned()))
-        && !error.to_string().ends_with("is no node of the cluster")
-    {
-        return Err(error);
-    }
+    give(place, &Order::Forget(name.to_owned()))?;
     output::print(&match given_up {
         0 => format!("{name} holds nothing: it can be stopped\n"),
         count => format!("{name} is given up, and what only it held on {count} disks\n"),

@@ -57,7 +57,7 @@ pub enum Order {
     Move(ChainId, String, String),
     /// So many chains more.
     AddChains(u32),
-    /// A node that leaves, and has nothing any more, is forgotten.
+    /// A node that leaves, and has nothing any more, is forgotten; one that was forgotten stays so.
     Forget(String),
 }
 
@@ -313,7 +313,10 @@ impl Layout {
     }
 
     fn forget(&mut self, name: &str) -> Result<(), NotDone> {
-        if !self.site_mut(name)?.is_leaving || self.chains_at(name).next().is_some() {
+        let Some(site) = self.site(name) else {
+            return Ok(());
+        };
+        if !site.is_leaving || self.chains_at(name).next().is_some() {
             return Err(NotDone::NotEmpty(name.to_owned()));
         }
         self.sites.retain(|site| site.name != name);

@@ -114,6 +114,8 @@ proptest! {
         prop_assert!(count <= had + nodes + 1);
         let forgotten = after.ordered(&forgotten, &wish).unwrap();
         prop_assert!(forgotten.site(&name).is_none());
+        let again = forgotten.ordered(&Order::Forget(name), &wish).unwrap();
+        prop_assert_eq!(again, forgotten);
     }
 
     #[test]

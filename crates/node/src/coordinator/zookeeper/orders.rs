@@ -1,7 +1,6 @@
 //! Where the members of chains are to be: orders of an operator, and steps of those who carry them
 //! out, each by compare-and-set.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::controller::abandon;
@@ -9,8 +8,9 @@ use fader_chain::placement::layout::{Layout, Order};
 use fader_chain::{ChainId, Configuration, DiskId};
 
 use super::connection::{Asker, Changed};
-use super::record::{ClusterRecord, Content, DiskRecord};
-use super::watcher::layout_path;
+use super::record::{ClusterRecord, Content};
+use super::standing::{away_of, disks_of};
+use super::watcher::{chain_path, layout_path};
 use super::{PATIENCE, TRIES, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
 use crate::coordinator::CoordinatorError;
 
@@ -103,13 +103,14 @@ impl ZooKeeperCoordinator {
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let mut count = 0;
         for (chain, _) in standing.configurations {
-            let path = format!("{}/chains/{}", settings.root, chain.0);
+            let path = chain_path(&settings.root, chain);
             for _ in 0..TRIES {
                 let Some(znode) = asker.get(&path, false)? else {
                     break;
                 };
                 let newest: Configuration = read(&path, &znode)?;
-                let away = away_of(&settings.root, chain, &newest, &mut asker)?;
+                let known = disks_of(&settings.root, std::iter::once(&newest), &mut asker)?;
+                let away = away_of(chain, &newest, &known);
                 let its = away.iter().filter(|it| it.node == node);
                 let disks: Vec<DiskId> = its.map(|it| it.disk).collect();
                 let Ok(next) = abandon(&newest, &disks, |_| false) else {
@@ -150,24 +151,4 @@ fn put(
         Some(version) => asker.set(&path, &bytes, version)? == Changed::Done,
         None => asker.create(&path, &bytes)?,
     })
-}
-
-/// The disks that a chain waits for, with the names of their nodes.
-pub(super) fn away_of(
-    root: &str,
-    chain: ChainId,
-    configuration: &Configuration,
-    asker: &mut Asker,
-) -> Result<Vec<AwayDisk>, CoordinatorError> {
-    let mut names: BTreeMap<DiskId, String> = BTreeMap::new();
-    for away in &configuration.away {
-        let path = format!("{root}/disks/{:032x}", away.disk.0);
-        if let Some(znode) = asker.get(&path, false)? {
-            names.insert(away.disk, read::<DiskRecord>(&path, &znode)?.name);
-        }
-    }
-    let named = names.into_iter();
-    Ok(named
-        .map(|(disk, node)| AwayDisk { chain, disk, node })
-        .collect())
 }

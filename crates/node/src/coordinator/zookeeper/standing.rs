@@ -1,7 +1,7 @@
 //! How a cluster stands, for whoever is no member of it, and the one order that such a one can
 //! give.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fader_chain::controller::{Facts, NotRestored, Reports, restore};
@@ -9,9 +9,9 @@ use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
 use super::connection::{Asker, Changed};
-use super::orders::{AwayDisk, away_of, layout_at};
+use super::orders::{AwayDisk, layout_at};
 use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
-use super::watcher::{Session, spoken};
+use super::watcher::{Session, chain_path, disk_path, spoken};
 use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
@@ -124,7 +124,8 @@ impl ZooKeeperCoordinator {
         let refused = |why: String| Err(CoordinatorError::Refused(why));
         let root = &settings.root;
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        let Standing { layout, .. } = look(root, &mut asker)?.standing;
+        let cluster = cluster_at(root, &mut asker)?;
+        let (layout, _) = layout_at(root, &cluster, &mut asker)?;
         if !layout.chains.contains_key(&chain) {
             return refused(format!("the cluster has no {chain}"));
         }
@@ -135,7 +136,7 @@ impl ZooKeeperCoordinator {
                 "{name} is no node of the cluster, which has {names}"
             ));
         }
-        let path = format!("{root}/chains/{}", chain.0);
+        let path = chain_path(root, chain);
         let Some(znode) = asker.get(&path, false)? else {
             return refused(format!(
                 "{chain} has not begun: nothing is there to be lost"
@@ -168,15 +169,15 @@ fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
     let cluster = cluster_at(root, asker)?;
     let mut configurations = BTreeMap::new();
     let (layout, _) = layout_at(root, &cluster, asker)?;
-    let mut away = Vec::new();
     for chain in layout.chains.keys().copied() {
-        let path = format!("{root}/chains/{}", chain.0);
+        let path = chain_path(root, chain);
         if let Some(znode) = asker.get(&path, false)? {
-            let newest: Configuration = read(&path, &znode)?;
-            away.extend(away_of(root, chain, &newest, asker)?);
-            configurations.insert(chain, newest);
+            configurations.insert(chain, read(&path, &znode)?);
         }
     }
+    let disks = disks_of(root, configurations.values(), asker)?;
+    let away = |(chain, newest): (&ChainId, &Configuration)| away_of(*chain, newest, &disks);
+    let away = configurations.iter().flat_map(away).collect();
     let (sessions, pings) = sessions(root, asker)?;
     let mut reports: BTreeMap<ChainId, Reports> = BTreeMap::new();
     for life in sessions.iter().flat_map(|it| &it.record.lives) {
@@ -184,7 +185,7 @@ fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
         let said = life.reports.iter();
         said.for_each(|report| of.note(life.identity.node, *report));
     }
-    let names = names(root, asker, &configurations)?;
+    let names = disks.into_values().map(|it| (it.node, it.name)).collect();
     let standing = Standing {
         names,
         present: sessions.iter().map(Present::of).collect(),
@@ -220,27 +221,41 @@ fn sessions(root: &str, asker: &mut Asker) -> Result<Sessions, CoordinatorError>
     Ok((sessions, pings))
 }
 
-/// The names of the nodes of all members that a configuration speaks of.
-fn names(
+/// What is known of all disks that configurations speak of.
+pub(super) fn disks_of<'a>(
     root: &str,
+    configurations: impl Iterator<Item = &'a Configuration>,
     asker: &mut Asker,
-    configurations: &BTreeMap<ChainId, Configuration>,
-) -> Result<BTreeMap<NodeId, String>, CoordinatorError> {
-    let mut disks: Vec<DiskId> = Vec::new();
-    for newest in configurations.values() {
-        disks.extend(newest.seats.iter().map(|seat| seat.disk));
-        disks.extend(newest.last_serving.iter().map(|(_, disk)| *disk));
-        disks.extend(newest.away.iter().map(|away| away.disk));
+) -> Result<BTreeMap<DiskId, DiskRecord>, CoordinatorError> {
+    let mut named: BTreeSet<DiskId> = BTreeSet::new();
+    for newest in configurations {
+        named.extend(newest.seats.iter().map(|seat| seat.disk));
+        named.extend(newest.last_serving.iter().map(|(_, disk)| *disk));
+        named.extend(newest.away.iter().map(|away| away.disk));
     }
-    disks.sort_unstable();
-    disks.dedup();
-    let mut names = BTreeMap::new();
-    for disk in disks {
-        let path = format!("{root}/disks/{:032x}", disk.0);
+    let mut disks = BTreeMap::new();
+    for disk in named {
+        let path = disk_path(root, disk);
         if let Some(znode) = asker.get(&path, false)? {
-            let known: DiskRecord = read(&path, &znode)?;
-            names.insert(known.node, known.name);
+            disks.insert(disk, read(&path, &znode)?);
         }
     }
-    Ok(names)
+    Ok(disks)
+}
+
+/// The disks that a chain waits for, with the names of their nodes.
+pub(super) fn away_of(
+    chain: ChainId,
+    newest: &Configuration,
+    disks: &BTreeMap<DiskId, DiskRecord>,
+) -> Vec<AwayDisk> {
+    let away = newest.away.iter().filter_map(|away| {
+        let known = disks.get(&away.disk)?;
+        Some(AwayDisk {
+            chain,
+            disk: away.disk,
+            node: known.name.clone(),
+        })
+    });
+    away.collect()
 }

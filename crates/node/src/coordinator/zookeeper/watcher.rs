@@ -94,11 +94,11 @@ impl Shared {
 
     /// The znode of a chain's configuration.
     pub(super) fn chain(&self, chain: ChainId) -> String {
-        format!("{}/chains/{}", self.root, chain.0)
+        chain_path(&self.root, chain)
     }
 
     pub(super) fn disk(&self, disk: DiskId) -> String {
-        format!("{}/disks/{:032x}", self.root, disk.0)
+        disk_path(&self.root, disk)
     }
 
     pub(super) fn session(&self, life: Identity) -> String {
@@ -417,6 +417,16 @@ impl Watcher {
         }
         Ok(())
     }
+}
+
+/// The znode of a chain's configuration.
+pub(super) fn chain_path(root: &str, chain: ChainId) -> String {
+    format!("{root}/chains/{}", chain.0)
+}
+
+/// The znode of a disk's record.
+pub(super) fn disk_path(root: &str, disk: DiskId) -> String {
+    format!("{root}/disks/{:032x}", disk.0)
 }
 
 /// The znode of the nodes and places.
