@@ -6,10 +6,13 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the repository: the folder above xtask's own.
+/// The root of the repository: the folder above xtask's own, where cargo says that it is now. What
+/// it was when xtask was built is asked second: the repository may have been moved since.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent()
+        .map_or_else(|| here.clone(), Path::to_path_buf)
 }
 
 /// The cargo that runs us.
