@@ -352,6 +352,115 @@ def test_an_old_copy_of_a_members_folder_is_told(cluster):
     cluster.await_whole()
 
 
+def test_an_old_copy_of_one_chains_folder_has_none_begin(cluster):
+    cluster.await_whole()
+    before = cluster.await_chains(is_whole)
+    for name in ("n1", "n2"):
+        assert cluster.members[name].stop() == 0
+        cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+    chains = cluster.folder / "n3" / "data" / "chains"
+    cluster.members["n3"].stop_for_now()
+    shutil.copytree(chains / "4", cluster.folder / "old")
+    cluster.members["n3"].go_on()
+    client = cluster.members["n3"].client(read_timeout=30)
+    # One domain after the other is on each of the chains.
+    for number in range(len(before)):
+        client.create_domain(DomainName=f"domain-{number}")
+    assert cluster.members["n3"].stop() == 0
+    (chains / "4").rename(cluster.folder / "right")
+    (cluster.folder / "old").rename(chains / "4")
+    waiting = cluster.members["n1"] = Member(cluster, "n1", wait=False)
+    while "does not serve" not in waiting.log().splitlines()[-1]:
+        time.sleep(0.1)
+    epoch, _ = cluster.roles()
+    for _ in range(3):
+        member = Member(cluster, "n3", wait=False)
+        assert member.process.wait(60) == 1
+    refused = [line for line in member.log().splitlines() if "an old copy" in line]
+    assert len(refused) == 3, "once for each start"
+    assert all(f"{chains / '4'}: " in line for line in refused)
+    # n1 would follow n3 in each chain of which n3 had begun a life.
+    assert cluster.roles()[0] == epoch, cluster.log()
+    shutil.rmtree(chains / "4")
+    (cluster.folder / "right").rename(chains / "4")
+    cluster.start("n3")
+    waiting.await_listening()
+    assert at_any([waiting.client()], domains) == [
+        f"domain-{number}" for number in range(len(before))
+    ]
+
+
+def flip(path, at):
+    """A bit of the file is another."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 4]))
+
+
+def flip_log(folder):
+    flip(min((folder / "log").glob("*.log")), 200)
+
+
+def flip_engine(folder):
+    for table in (folder / "engine").glob("*/tables/*"):
+        for at in range(0, table.stat().st_size, 64):
+            flip(table, at)
+
+
+@pytest.mark.parametrize("damage", [flip_log, flip_engine])
+def test_a_damaged_member_joins_with_an_empty_folder(cluster, damage):
+    with Load(cluster) as load:
+        load.await_more(50)
+    cluster.await_chains(is_whole)
+    assert cluster.members["n2"].stop() == 0, cluster.log()
+    cluster.await_roles(lambda roles: roles["n2"] == "out")
+    chains = cluster.folder / "n2" / "data" / "chains"
+    damage(chains / "0")
+    damage(chains / "1")
+    cluster.start("n2")
+    cluster.await_whole()
+    cluster.await_chains(is_whole)
+    load.check()
+    while not all((chains / f"{chain}.damaged-1").is_dir() for chain in (0, 1)):
+        # What is damaged shows when it is read.
+        load.check()
+        cluster.await_whole()
+        cluster.await_chains(is_whole)
+    assert (chains / "2").is_dir() and not (chains / "2.damaged-1").exists()
+    assert cluster.members["n2"].process.poll() is None
+    assert "n2 joins with an empty folder" in cluster.log()
+    cluster.await_why("waits for nothing", "1", member=cluster.members["n2"])
+    # Its disks are good for everything again.
+    for name in ("n1", "n3"):
+        assert cluster.members[name].stop() == 0, cluster.log()
+        cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+    cluster.kill("n2")
+    cluster.start("n2")
+    found = select(cluster.members["n2"].client(), "select * from domain limit 2500")
+    assert load.acknowledged.keys() <= found.keys()
+
+
+def test_a_damaged_member_on_whom_the_chain_counts_waits(cluster):
+    cluster.await_whole()
+    for name in ("n1", "n3"):
+        assert cluster.members[name].stop() == 0
+        cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+    assert cluster.members["n2"].stop() == 0
+    folder = cluster.folder / "n2" / "data" / "chains" / "0"
+    flip_log(folder)
+    n2 = cluster.members["n2"] = Member(cluster, "n2", wait=False)
+    while "n2 is damaged: the log is damaged" not in n2.log():
+        time.sleep(0.1)
+    while not (n2.data / "control.sock").exists():
+        time.sleep(0.1)
+    why = cluster.await_why("whose folder is damaged", "0", member=n2)
+    assert "all members that served are down" in why and "started on its own disk" in why
+    assert n2.process.poll() is None
+    assert folder.is_dir() and not folder.with_name("0.damaged-1").exists()
+
+
 def test_an_old_copy_of_the_same_epoch_restarts_nothing(cluster):
     cluster.await_whole()
     client = cluster.members["n3"].client(read_timeout=30)
@@ -374,8 +483,7 @@ def test_an_old_copy_of_the_same_epoch_restarts_nothing(cluster):
     assert member.process.wait(60) == 1
     (line,) = (line for line in member.log().splitlines() if "an old copy" in line)
     assert "but its disk had entry" in line
-    # The others do not begin again without it, and nothing is served. (The system chain, of which
-    # the copy had everything, waits for the rest of the process.)
+    # The others do not begin again without it, and nothing is served.
     waiting = cluster.members["n1"] = Member(cluster, "n1", wait=False)
     while "member of the system chain does not serve" not in waiting.log():
         assert waiting.process.poll() is None, waiting.log()

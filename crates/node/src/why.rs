@@ -6,7 +6,7 @@ use std::time::Duration;
 use fader_chain::{ChainId, Configuration, NodeId, Role, Wait, waits};
 use fader_services::catalog::{self, AccountId, Refusal};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, damage};
 use crate::coordinator::Standing;
 use crate::desk::catalog_unavailable;
 use crate::node::Node;
@@ -114,6 +114,9 @@ impl Cluster {
     /// What the members here say.
     fn own_waits(&self) -> Vec<String> {
         let mut why = Vec::new();
+        if self.is_damaged() {
+            why.push(damage::WAIT.to_owned());
+        }
         for member in self.members() {
             let shared = member.shared();
             let (waits, age) = shared.waits();

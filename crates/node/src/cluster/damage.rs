@@ -11,14 +11,27 @@ use std::sync::atomic::Ordering;
 
 use fader_chain::NodeId;
 
+use super::process::Process;
 use super::{Cluster, Event, Slot};
 use crate::member::Member;
+use crate::status::Health;
+
+/// What a chain waits for whose member here is damaged.
+pub(crate) const WAIT: &str = "for its member here, whose folder is damaged: it is set aside, and \
+                               the member joins with an empty one, when another member serves";
 
 impl Cluster {
     /// Replaces the folders of damaged members on which nobody counts any more.
     pub(super) fn mend(&self) {
         for (at, slot) in self.slots.iter().enumerate() {
-            if slot.is_damaged() && !self.counts_on_the_damaged() {
+            if !slot.is_damaged() {
+                continue;
+            }
+            slot.is_unreadable.store(true, Ordering::Relaxed);
+            if let Some(life) = self.stop(slot, Member::kill) {
+                self.coordinator.close(life);
+            }
+            if !self.counts_on_the_damaged() {
                 let name = match &self.process {
                     Some(process) => process.own_name().to_owned(),
                     None => format!("n{}", at + 1),
@@ -28,8 +41,35 @@ impl Cluster {
         }
     }
 
+    /// Whether a member here is damaged.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.slots.iter().any(Slot::is_damaged)
+    }
+
+    /// The worst that is said of a member: of one that failed the others know by its session.
+    pub(crate) fn health(&self) -> Health {
+        if self.process.is_some() && self.is_damaged() {
+            // The process goes on with its other chains.
+            return Health::ReadOnly("its member here is damaged".to_owned());
+        }
+        let healths = self.slots.iter().filter_map(|slot| {
+            let running = slot.running.read();
+            running.as_ref().map(|running| running.member.health())
+        });
+        let healths: Vec<Health> = healths.collect();
+        let serving = healths.contains(&Health::Serving);
+        match (serving, healths.into_iter().next()) {
+            (true, _) => Health::Serving,
+            (false, Some(health)) => health,
+            (false, None) => Health::ReadOnly("all members were killed".to_owned()),
+        }
+    }
+
     /// Whether one that may restart the chain alone is not known to be well.
     fn counts_on_the_damaged(&self) -> bool {
+        if let Some(process) = &self.process {
+            return self.counts_on_ours(process);
+        }
         let well = self.slots.iter().filter(|slot| !slot.is_damaged());
         let well: Vec<NodeId> = well
             .filter_map(|slot| Some(slot.running.read().as_ref()?.node))
@@ -40,11 +80,30 @@ impl Cluster {
         })
     }
 
+    /// Whether a disk of this process, or one of which nobody can say whose it is, may restart the
+    /// chain alone; by the newest configuration, read after the member has ended. Which disk the
+    /// folder is may not be readable any more.
+    fn counts_on_ours(&self, process: &Process) -> bool {
+        let may_be_ours = |disk| {
+            let name = process.name_of(disk);
+            name.is_none_or(|name| name == process.own_name())
+        };
+        let newest = process.home.coordinator().newest_of(process.chain);
+        match newest {
+            Ok(Some(newest)) => {
+                let mut last = newest.last_serving.iter();
+                last.any(|(_, disk)| may_be_ours(*disk))
+            }
+            Ok(None) | Err(_) => true,
+        }
+    }
+
     fn replace(&self, name: &str, slot: &Slot) {
-        self.stop(slot, Member::kill);
-        slot.is_unreadable.store(false, Ordering::Relaxed);
         let aside = aside(&slot.folder);
-        let begun = std::fs::rename(&slot.folder, &aside)
+        let renamed = std::fs::rename(&slot.folder, &aside);
+        // Only now: nobody else begins on what is damaged.
+        slot.is_unreadable.store(false, Ordering::Relaxed);
+        let begun = renamed
             .map_err(|error| error.to_string())
             .and_then(|()| self.start(slot).map_err(|error| error.to_string()));
         match begun {

@@ -17,7 +17,7 @@
 //! (`process.rs`).
 
 mod controller;
-mod damage;
+pub(crate) mod damage;
 mod forward;
 pub(crate) mod hosting;
 mod links;
@@ -47,7 +47,7 @@ use crate::member::{Folder, Member, random_incarnation};
 use crate::peer::Outbox;
 use crate::seal::Seal;
 use crate::settings::Settings;
-use crate::status::{Health, OpenError};
+use crate::status::OpenError;
 
 pub use controller::Event;
 use links::Links;
@@ -463,21 +463,6 @@ impl Cluster {
             .iter()
             .position(|slot| *slot.node.lock() == Some(node));
         at.map_or_else(|| node.to_string(), |at| format!("n{}", at + 1))
-    }
-
-    /// The worst that is said of a member: of one that failed the others know by its session.
-    pub(crate) fn health(&self) -> Health {
-        let healths = self.slots.iter().filter_map(|slot| {
-            let running = slot.running.read();
-            running.as_ref().map(|running| running.member.health())
-        });
-        let healths: Vec<Health> = healths.collect();
-        let serving = healths.contains(&Health::Serving);
-        match (serving, healths.into_iter().next()) {
-            (true, _) => Health::Serving,
-            (false, Some(health)) => health,
-            (false, None) => Health::ReadOnly("all members were killed".to_owned()),
-        }
     }
 
     fn slot(&self, name: &str) -> Result<&Slot, ClusterError> {

@@ -9,6 +9,8 @@
 //! Invariants:
 //! - P1 a process serves nothing before the coordinator gave its disks sessions, under its name.
 //! - P2 its session ends, in order, after its members.
+//! - P3 none of its members lives before all its folders were found to be what they should be: one
+//!   that is an old copy, and nothing is served. One that is damaged waits, and the others live.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -365,11 +367,14 @@ fn begin_all(
     let layout = home.layout();
     let clusters = layout.chains.keys().map(|chain| {
         let (chain, tell) = (*chain, tell.clone());
-        let cluster = host(home, chain, member, move |event| tell(chain, event))?;
-        cluster.begin()?;
-        Ok(cluster)
+        host(home, chain, member, move |event| tell(chain, event))
     });
     let mut clusters: Vec<Arc<Cluster>> = clusters.collect::<Result<_, OpenError>>()?;
+    let folders = clusters.iter().map(|cluster| cluster.open_checked());
+    let folders: Vec<Option<Folder>> = folders.collect::<Result<_, OpenError>>()?;
+    for (cluster, folder) in clusters.iter().zip(folders) {
+        folder.map_or(Ok(()), |folder| cluster.begin(folder))?;
+    }
     for cluster in &clusters {
         cluster.control()?;
     }
@@ -420,18 +425,44 @@ pub(super) fn host(
 }
 
 impl Cluster {
-    /// Starts the member that is to be here, or was here (H2), waiting for the coordinator.
-    fn begin(&self) -> Result<(), OpenError> {
+    /// The folder of the member that is to be here, or was here (H2), if it may begin a life; none
+    /// of one that is damaged.
+    fn open_checked(&self) -> Result<Option<Folder>, OpenError> {
+        let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
+            return Ok(None);
+        };
+        if !process.is_wanted() && !slot.folder.exists() {
+            return Ok(None);
+        }
+        let opened = Folder::open(Settings {
+            data: slot.folder.clone(),
+            ..self.settings.member.clone()
+        });
+        let folder = match opened {
+            Err(OpenError::Damaged(reason)) => {
+                slot.is_unreadable.store(true, Ordering::Relaxed);
+                tracing::error!(chain = %process.chain, reason, "a member is damaged");
+                (self.tell)(Event::Damaged(process.own_name().to_owned(), reason));
+                return Ok(None);
+            }
+            opened => opened?,
+        };
+        let coordinator = process.home.coordinator();
+        let (disk, progress) = (folder.disk(), folder.progress());
+        match patiently(|| coordinator.check(process.chain, disk, progress)) {
+            Err(OpenError::Refused(why)) => {
+                let folder = slot.folder.display();
+                Err(OpenError::Refused(format!("{folder}: {why}")))
+            }
+            checked => checked.map(|()| Some(folder)),
+        }
+    }
+
+    /// Begins the life of the member here, waiting for the coordinator.
+    fn begin(&self, folder: Folder) -> Result<(), OpenError> {
         let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
             return Ok(());
         };
-        if !process.is_wanted() && !slot.folder.exists() {
-            return Ok(());
-        }
-        let folder = Folder::open(Settings {
-            data: slot.folder.clone(),
-            ..self.settings.member.clone()
-        })?;
         let progress = folder.progress();
         let me = begin(&*self.coordinator, folder.disk(), progress)?;
         let starting = |source| OpenError::Io {

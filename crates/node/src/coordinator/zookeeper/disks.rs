@@ -8,6 +8,25 @@ use super::{TRIES, ZooKeeperCoordinator, missing, read};
 use crate::coordinator::CoordinatorError;
 
 impl ZooKeeperCoordinator {
+    /// Whether a disk that shows this may begin a life on a chain (C5), as far as is known before.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`].
+    pub(crate) fn check(
+        &self,
+        chain: ChainId,
+        disk: DiskId,
+        shown: Progress,
+    ) -> Result<(), CoordinatorError> {
+        // First: whoever ends a session has noted what it said.
+        let said = self.progress(disk)?;
+        let mut asker = self.asker.lock();
+        match self.known_disk(Some(chain), disk, shown.epoch, &mut asker)? {
+            Some(known) => check_progress(&known, shown, said),
+            None => Ok(()),
+        }
+    }
+
     /// What is known of a disk; a new one gets a number.
     pub(super) fn disk(
         &self,
@@ -15,25 +34,9 @@ impl ZooKeeperCoordinator {
         disk: DiskId,
         epoch: u64,
     ) -> Result<DiskRecord, CoordinatorError> {
-        let path = self.shared.disk(disk);
         let mut asker = self.asker.lock();
-        asker.sync(&self.shared.root)?;
-        if let Some(chain) = chain {
-            let newest = self.newest(&mut asker, chain)?;
-            if newest < epoch {
-                return Err(CoordinatorError::history_lost(epoch, newest));
-            }
-        }
-        if let Some(znode) = asker.get(&path, false)? {
-            let known: DiskRecord = read(&path, &znode)?;
-            self.check_disk(chain, &known)?;
+        if let Some(known) = self.known_disk(chain, disk, epoch, &mut asker)? {
             return Ok(known);
-        }
-        if epoch != 0 {
-            return Err(CoordinatorError::Refused(format!(
-                "the folder has adopted epoch {epoch}, but this cluster does not know its disk: it \
-                 is a folder of another cluster"
-            )));
         }
         let record = DiskRecord {
             node: self.next_node(&mut asker)?,
@@ -44,12 +47,42 @@ impl ZooKeeperCoordinator {
             name: self.name.clone(),
             chain,
         };
-        match asker.create(&path, &record.encode())? {
+        match asker.create(&self.shared.disk(disk), &record.encode())? {
             true => Ok(record),
             false => Err(CoordinatorError::Refused(
                 "another process has just begun on a copy of this folder".to_owned(),
             )),
         }
+    }
+
+    /// What is known of a disk, if it is not new; refused if it is not this chain's and node's.
+    fn known_disk(
+        &self,
+        chain: Option<ChainId>,
+        disk: DiskId,
+        epoch: u64,
+        asker: &mut Asker,
+    ) -> Result<Option<DiskRecord>, CoordinatorError> {
+        let path = self.shared.disk(disk);
+        asker.sync(&self.shared.root)?;
+        if let Some(chain) = chain {
+            let newest = self.newest(asker, chain)?;
+            if newest < epoch {
+                return Err(CoordinatorError::history_lost(epoch, newest));
+            }
+        }
+        if let Some(znode) = asker.get(&path, false)? {
+            let known: DiskRecord = read(&path, &znode)?;
+            self.check_disk(chain, &known)?;
+            return Ok(Some(known));
+        }
+        if epoch != 0 {
+            return Err(CoordinatorError::Refused(format!(
+                "the folder has adopted epoch {epoch}, but this cluster does not know its disk: it \
+                 is a folder of another cluster"
+            )));
+        }
+        Ok(None)
     }
 
     /// The folder is the node's, and the chain's.
@@ -132,5 +165,18 @@ impl ZooKeeperCoordinator {
         if let Err(error) = noted.map_err(CoordinatorError::from) {
             tracing::warn!(%error, "how far a disk came is not noted");
         }
+    }
+}
+
+/// One that shows less than is known, by its znode and by what was `said`, is an old copy (LD-2).
+pub(super) fn check_progress(
+    known: &DiskRecord,
+    shown: Progress,
+    said: Progress,
+) -> Result<(), CoordinatorError> {
+    let progress = known.progress.max(said);
+    match shown < progress {
+        true => Err(CoordinatorError::old_disk(known.node, shown, progress)),
+        false => Ok(()),
     }
 }

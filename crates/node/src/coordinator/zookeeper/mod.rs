@@ -48,6 +48,7 @@ use crate::clock::monotonic_ms;
 use crate::member::random_incarnation;
 use crate::seal::Secret;
 use connection::{ANY, Asker, Changed, Failure, Place, Znode};
+use disks::check_progress;
 use lives::Lives;
 use orders::layout_at;
 use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
@@ -315,10 +316,7 @@ impl ZooKeeperCoordinator {
         // First: whoever ends a session has noted what it said.
         let said = self.progress(disk)?;
         let known = self.disk(Some(chain), disk, shown.epoch)?;
-        let progress = known.progress.max(said);
-        if shown < progress {
-            return Err(CoordinatorError::old_disk(known.node, shown, progress));
-        }
+        check_progress(&known, shown, said)?;
         let member = Identity {
             node: known.node,
             incarnation,
