@@ -52,6 +52,51 @@ def test_a_chain_says_what_it_waits_for(cluster):
     cluster.await_why("waits for nothing", "1", member=head)
 
 
+def test_any_node_tells_what_others_know(tmp_path):
+    names = ("n1", "n2", "n3", "n4")
+    with Processes(tmp_path, names=names, flags=["--chains", "1"]) as cluster:
+        cluster.await_whole()
+        places = cluster.await_chains(
+            lambda places: sorted(places.values()) == ["head", "serving", "serving"]
+        )["chain 1"]
+        (outside,) = set(names) - places.keys()
+        lost = next(name for name, role in places.items() if role != "head")
+        asked, client = cluster.members[outside], cluster.members[outside].client()
+        client.create_domain(DomainName="carts")
+        # Whoever is asked, also one without a member of the chain.
+        for member in cluster.members.values():
+            assert member.mode("carts") == "carts: strong\n"
+        assert asked.mode("carts", "mixed") == "carts: mixed\n"
+        for member in cluster.members.values():
+            assert member.mode("carts") == "carts: mixed\n"
+        assert "no domain socks" in refusal(lambda: asked.mode("socks"))
+        assert "no domain socks" in refusal(lambda: asked.mode("socks", "mixed"))
+        cluster.kill(lost)
+        cluster.await_roles(lambda roles: roles[lost] == "out")
+        cluster.await_why("for more members: there are 2 of 3", "1")
+        assert f"closing, waits for {lost} to come back" in asked.mode("carts", "strong")
+        for name in set(names) - {lost}:
+            member = cluster.members[name]
+            cluster.await_why(f"domain carts is closing, for {lost} to come", "1", member=member)
+        assert asked.mode("carts", "strong", "--abandon", "--wait") == "carts: strong\n"
+        for name in set(names) - {lost}:
+            assert cluster.members[name].mode("carts") == "carts: strong\n"
+        # One that is stopped is not waited for by whoever asks.
+        head = next(name for name, role in places.items() if role == "head")
+        (other,) = places.keys() - {head, lost}
+        cluster.members[head].stop_for_now()
+        why = cluster.why("1", member=cluster.members[outside])
+        assert f"{head} did not say what its member waits for" in why
+        cluster.members[head].go_on()
+        cluster.await_why("for more members: there are 2 of 3", "1", member=cluster.members[other])
+
+
+def refusal(call):
+    with pytest.raises(RuntimeError) as raised:
+        call()
+    return str(raised.value)
+
+
 def error(cluster, *words):
     done = servers.fader("cluster", "why", *words, home=cluster.folder, check=False)
     assert done.returncode != 0

@@ -16,8 +16,8 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 A running server is asked with --data (or ./fader-data): it knows what ZooKeeper says and what its
-own members wait for, and, of the chains whose heads it has, whose confirmations. With --zookeeper
-ZooKeeper is asked, from any machine and though no server runs.
+own members wait for, and asks the other members' nodes for the rest. With --zookeeper ZooKeeper
+alone is asked, from any machine and though no server runs.
 
 Examples:
   fader cluster why --data /var/lib/fader              all chains

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use fader_chain::{Behind, ChainId};
-use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::simpledb::Error;
 
 use crate::cluster::Cluster;
 use crate::cluster::hosting::{DataChains, Hosting};
 use crate::cluster::process::Home;
-use crate::desk::{NOBODY, catalog_unavailable, unavailable};
+use crate::desk::{NOBODY, unavailable};
 use crate::engine::Snapshot;
-use crate::member::Member;
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
 
@@ -55,35 +53,6 @@ impl Chains {
         // What is answered strongly here is applied here.
         self.system().ready().await?;
         self.catalog()
-    }
-
-    /// Waits until the member here of a domain's chain has all that was acknowledged before.
-    pub(crate) async fn catch_up(&self, account: &AccountId, domain: &str) -> Result<(), Error> {
-        let placed = catalog::placed(&*self.fresh_catalog().await?, account, domain)?;
-        match placed.and_then(|placed| self.get(placed.chain)) {
-            Some(chain) => chain.ready().await,
-            None => Ok(()),
-        }
-    }
-
-    /// The member that knows the mode of a domain.
-    pub(crate) fn keeper_of(
-        &self,
-        account: &AccountId,
-        domain: &str,
-    ) -> Result<Arc<Member>, Refusal> {
-        let catalog = self
-            .catalog()
-            .map_err(|error| catalog_unavailable(&error.message))?;
-        let placed = catalog::placed(&*catalog, account, domain)?;
-        let chain = placed.map_or(ChainId::SYSTEM, |placed| placed.chain);
-        let keeper = self.get(chain).and_then(|it| it.keeper());
-        keeper.ok_or_else(|| {
-            catalog_unavailable(&format!(
-                "the domain is on {chain}, of which this node has no member that serves: ask \
-                 another node"
-            ))
-        })
     }
 
     pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, Arc<Cluster>)> {

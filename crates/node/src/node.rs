@@ -27,7 +27,7 @@ use crate::member::{Folder, Member, STOPPED, random_incarnation};
 use crate::peer::PeerCounters;
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
-use crate::status::{Counters, DomainMode, Health, OpenError, Recovery};
+use crate::status::{Counters, Health, OpenError, Recovery};
 use crate::work::Work;
 
 /// Scans answered at once; more wait.
@@ -191,6 +191,11 @@ impl Node {
             Asked::Catalog(command) => {
                 forward::Told::Catalog(self.catalog_here(chain, command).await)
             }
+            Asked::Mode(account, domain) => match self.mode_here(chain, &account, &domain) {
+                Ok(mode) => forward::Told::Mode(mode),
+                Err(refusal) => forward::Told::NotHere(refusal.to_string()),
+            },
+            Asked::Why => forward::Told::Why(self.waits_here(chain)),
         }
     }
 
@@ -460,34 +465,15 @@ impl Node {
         Ok(key)
     }
 
-    /// The mode of a domain, and what a change of it waits for; `None` when there is no such
-    /// domain.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal::View`] when the store fails.
-    pub fn mode(&self, account: &AccountId, domain: &str) -> Result<Option<DomainMode>, Refusal> {
-        let keeper = match self.several() {
-            Some(chains) => chains.keeper_of(account, domain)?,
-            None => self.inner.keeper()?,
-        };
-        let Some(entry) = catalog::domain(&*keeper.snapshot(), account, domain)? else {
-            return Ok(None);
-        };
-        let waiting = keeper.shared().waitings.of(account, domain, entry.mode);
-        let names = |nodes: &[NodeId]| match &self.inner.doors {
-            Doors::One(..) => nodes.iter().map(NodeId::to_string).collect(),
+    /// The member here at which a chain is read.
+    pub(crate) fn keeper_of(&self, chain: ChainId) -> Result<Arc<Member>, Refusal> {
+        match &self.inner.doors {
+            Doors::One(member, _) => Ok(member.clone()),
             Doors::Many(chains) => {
-                let names = nodes.iter().map(|node| chains.system().name(*node));
-                names.collect()
+                let keeper = chains.get(chain).and_then(|chain| chain.keeper());
+                keeper.ok_or_else(|| catalog_unavailable(&format!("{chain}: {NOBODY}")))
             }
-        };
-        Ok(Some(DomainMode {
-            mode: entry.mode,
-            away: waiting.as_ref().map_or_else(Vec::new, |it| names(&it.away)),
-            silent: waiting
-                .as_ref()
-                .map_or_else(Vec::new, |it| names(&it.silent)),
-        }))
+        }
     }
 
     /// Whether the node can do its work.

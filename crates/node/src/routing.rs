@@ -20,7 +20,6 @@ use fader_services::{CollectionId, View};
 use crate::chains::Chains;
 use crate::desk::{catalog_unavailable, unavailable};
 use crate::node::Node;
-use crate::status::DomainMode;
 
 /// What a request comes to.
 type Done = (Result<Answered, Error>, Receipt);
@@ -48,23 +47,6 @@ impl Node {
             _ => self.in_domain(chains, account, &name, asked).await,
         };
         done.unwrap_or_else(|error| (Err(error), Receipt::default()))
-    }
-
-    /// [`Node::mode`], with a change that was taken before, unless its chain serves nobody now: the
-    /// member here may lag behind the head, which took it.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal::View`] when the store fails.
-    pub async fn mode_after_change(
-        &self,
-        account: &AccountId,
-        domain: &str,
-    ) -> Result<Option<DomainMode>, Refusal> {
-        if let Some(chains) = self.several() {
-            // What is not answered strongly is told as it is known here.
-            let _ = chains.catch_up(account, domain).await;
-        }
-        self.mode(account, domain)
     }
 
     async fn create(

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use fader_chain::{ChainId, EventualCounts, Tally};
-use fader_services::Mode;
 
 /// What recovery did, for the log and the operator.
 #[derive(Clone, Debug, Default)]
@@ -46,17 +45,6 @@ pub enum OpenError {
         /// The cause.
         source: std::io::Error,
     },
-}
-
-/// How a domain's mode stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainMode {
-    /// The mode; `closing` on the way to `strong`.
-    pub mode: Mode,
-    /// Whom a closing domain waits for: members that are away, and may hold eventual writes of it.
-    pub away: Vec<String>,
-    /// Members that were asked for theirs, and have not answered.
-    pub silent: Vec<String>,
 }
 
 /// Whether the node can do its work.

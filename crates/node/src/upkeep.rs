@@ -69,12 +69,8 @@ impl ChainThread {
     }
 
     pub(super) fn on_configuration(&mut self, configuration: Arc<Configuration>) {
-        let me = self.replica.identity();
         let is_out = self.replica.ends_with(&configuration);
-        let was_joining = self
-            .replica
-            .configuration()
-            .is_some_and(|adopted| adopted.syncing() == Some(me.node));
+        let was_joining = self.replica.is_joining();
         self.step(Input::Configuration(configuration));
         if let Some(adopted) = self.replica.configuration() {
             let members = Members {

@@ -1,14 +1,12 @@
 //! What the chains of a process wait for (I20): of each what the coordinator knows, and what its
-//! member here knows of itself and, if it is the head, of others.
+//! members know of themselves and, the head, of others: those in other processes are asked.
 
 use std::time::Duration;
 
 use fader_chain::{ChainId, Configuration, NodeId, Role, Wait, waits};
-use fader_services::catalog::{self, AccountId, Refusal};
 
-use crate::cluster::{Cluster, damage};
+use crate::cluster::Cluster;
 use crate::coordinator::Standing;
-use crate::desk::catalog_unavailable;
 use crate::node::Node;
 use crate::words;
 
@@ -58,34 +56,30 @@ impl std::fmt::Display for Why {
 }
 
 impl Node {
-    /// What the chains of this process wait for; of one chain only, if one is named.
-    pub fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+    /// What the chains of this process wait for; of one chain only, if one is named. What only the
+    /// members of other processes know, they are asked.
+    pub async fn why(&self, only: Option<ChainId>) -> Vec<Why> {
         let chains = self.in_company().into_iter();
         let chains = chains.flat_map(|chains| chains.with_numbers());
         let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
-        wanted.map(|(chain, of)| of.why(chain)).collect()
+        let asked = wanted.map(|(chain, of)| tokio::spawn(async move { of.why(chain).await }));
+        let asked: Vec<_> = asked.collect();
+        let mut why = Vec::new();
+        for it in asked {
+            why.extend(it.await);
+        }
+        why
     }
 
-    /// The chain that has a domain, as this process knows it.
-    ///
-    /// # Errors
-    /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
-    pub fn chain_with(&self, account: &AccountId, domain: &str) -> Result<ChainId, Refusal> {
-        let Some(chains) = self.several() else {
-            let mode = self.mode(account, domain)?;
-            let known = mode.ok_or_else(|| Refusal::NoSuchDomain(domain.to_owned()));
-            return known.map(|_| ChainId::SYSTEM);
-        };
-        let catalog = chains.catalog();
-        let catalog = catalog.map_err(|error| catalog_unavailable(&error.message))?;
-        let placed = catalog::placed(&*catalog, account, domain)?;
-        let placed = placed.ok_or_else(|| Refusal::NoSuchDomain(domain.to_owned()))?;
-        Ok(placed.chain)
+    /// What the members here of a chain wait for.
+    pub(crate) fn waits_here(&self, chain: ChainId) -> Vec<String> {
+        let of = self.in_company().and_then(|chains| chains.get(chain));
+        of.map_or_else(Vec::new, |of| of.own_waits())
     }
 }
 
 impl Cluster {
-    fn why(&self, chain: ChainId) -> Why {
+    async fn why(&self, chain: ChainId) -> Why {
         let newest = self.configuration();
         let mut why = Vec::new();
         if !self.is_reachable() {
@@ -100,7 +94,16 @@ impl Cluster {
             None => why.push(words::first_members(self.missing().into_iter())),
         }
         why.extend(self.own_waits());
-        let standing = newest.map_or("not begun".to_owned(), |newest| self.standing(&newest));
+        let Some(newest) = newest else {
+            return Why::new(chain, "not begun".to_owned(), why);
+        };
+        let (others, unheard) = self.others_waits(&newest).await;
+        why.extend(others);
+        let mut standing = standing(&newest, |node| self.name(node));
+        if !unheard.is_empty() {
+            let unheard = unheard.join(" and ");
+            standing += &format!("; {unheard} did not say what its member waits for");
+        }
         Why::new(chain, standing, why)
     }
 
@@ -111,22 +114,29 @@ impl Cluster {
         waits.iter().map(|it| self.in_words(it)).collect()
     }
 
+    /// What the members of other processes say, and who says nothing.
+    async fn others_waits(&self, newest: &Configuration) -> (Vec<String>, Vec<String>) {
+        let (mut why, mut unheard) = (Vec::new(), Vec::new());
+        for seat in &newest.seats {
+            match self.waits_of(seat.node).await {
+                Some(Ok(waits)) => why.extend(waits),
+                Some(Err(_)) => unheard.push(self.name(seat.node)),
+                None => {}
+            }
+        }
+        (why, unheard)
+    }
+
     /// What the members here say.
     fn own_waits(&self) -> Vec<String> {
         let mut why = Vec::new();
-        if self.is_damaged() {
-            why.push(damage::WAIT.to_owned());
-        }
-        for member in self.members() {
+        why.extend(self.damaged().iter().map(|name| words::damage(name)));
+        for (name, member) in self.named_members() {
             let shared = member.shared();
             let (waits, age) = shared.waits();
             why.extend(waits.iter().map(|it| self.in_words(it)));
             if let Some(age) = age.filter(|age| THREAD <= *age) {
-                why.push(format!(
-                    "for its own member here, which has done nothing for {} s: its disk may be \
-                     slow",
-                    age.as_secs()
-                ));
+                why.push(words::standstill(&name, age));
             }
             let names = |nodes: &[NodeId]| nodes.iter().map(|node| self.name(*node)).collect();
             for it in shared.waitings.all() {
@@ -153,14 +163,6 @@ impl Cluster {
                 words::wait(wait, session, names)
             }
             _ => words::wait(wait, session, |node| self.name(node)),
-        }
-    }
-
-    fn standing(&self, newest: &Configuration) -> String {
-        let text = standing(newest, |node| self.name(node));
-        match self.member(newest.head()) {
-            Some(_) => text,
-            None => format!("{text}; it knows best what it waits for"),
         }
     }
 }

@@ -83,6 +83,22 @@ pub(crate) fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> Stri
     }
 }
 
+/// What a chain waits for whose member at this node is damaged.
+pub(crate) fn damage(name: &str) -> String {
+    format!(
+        "for the member of {name}, whose folder is damaged: it is set aside, and the member joins \
+         with an empty one, when another member serves"
+    )
+}
+
+/// What a chain waits for whose member at this node stands still.
+pub(crate) fn standstill(name: &str, age: Duration) -> String {
+    format!(
+        "for the member of {name}, which has done nothing for {} s: its disk may be slow",
+        age.as_secs()
+    )
+}
+
 fn fill(name: &str, filling: &Filling, naming: &impl Fn(NodeId) -> String) -> String {
     let Filling {
         by,

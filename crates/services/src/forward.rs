@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! asked := version:u8=2  0 account request demand | 1 account request demand | 2 command
+//!          | 3 account domain | 4
 //! told  := version:u8=2  0 refused | 1 answered receipt | 2 error | 3 | 4 refusal
-//!          | 5 error receipt
+//!          | 5 error receipt | 6 mode | 7 waits
 //! ```
 //!
 //! What a refusal tells beside the error (its session's next token) came with version 3 of a
-//! cluster: to an older one the error alone is told.
+//! cluster: to an older one the error alone is told. So did questions 3 and 4, with their answers:
+//! an older one is not asked them.
 //!
 //! Structures are their fields in order. A choice is a byte and what follows from it; an option is
 //! a list of at most one. Numbers are varints, those with a sign folded; texts are UTF-8.
@@ -23,6 +25,7 @@ mod wire;
 use bytes::Bytes;
 use fader_chain::{DecodeError, Reader, Version};
 
+use crate::Mode;
 use crate::catalog::{AccountId, Command, Refusal};
 use crate::level::{Demand, Receipt};
 use crate::simpledb::{Answered, Error, Request};
@@ -40,6 +43,21 @@ pub enum Asked {
     Read(AccountId, Request, Demand),
     /// A catalog command.
     Catalog(Command),
+    /// How the mode of a domain stands. From version 3 on.
+    Mode(AccountId, String),
+    /// What the member of the chain that is there waits for. From version 3 on.
+    Why,
+}
+
+/// How a domain's mode stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainMode {
+    /// The mode; `closing` on the way to `strong`.
+    pub mode: Mode,
+    /// Whom a closing domain waits for: members that are away, and may hold eventual writes of it.
+    pub away: Vec<String>,
+    /// Members that were asked for theirs, and have not answered.
+    pub silent: Vec<String>,
 }
 
 /// What came of it.
@@ -51,6 +69,10 @@ pub enum Told {
     Request(Result<Answered, Error>, Receipt),
     /// Of a catalog command.
     Catalog(Result<(), Refusal>),
+    /// How the mode of a domain stands; none when there is no such domain.
+    Mode(Option<DomainMode>),
+    /// What a member waits for, in words.
+    Why(Vec<String>),
 }
 
 impl Asked {
@@ -70,6 +92,12 @@ impl Asked {
                 out.push(2);
                 command.put(&mut out);
             }
+            Asked::Mode(account, domain) => {
+                out.push(3);
+                account.put(&mut out);
+                domain.put(&mut out);
+            }
+            Asked::Why => out.push(4),
         }
         out.into()
     }
@@ -81,12 +109,12 @@ impl Asked {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         whole(bytes, |reader| {
             let tag = reader.byte()?;
-            if tag == 2 {
-                return Command::read(reader).map(Asked::Catalog);
-            }
             let asked = match tag {
                 0 => Asked::Write,
                 1 => Asked::Read,
+                2 => return Command::read(reader).map(Asked::Catalog),
+                3 => return Ok(Asked::Mode(Wire::read(reader)?, Wire::read(reader)?)),
+                4 => return Ok(Asked::Why),
                 _ => return Err(DecodeError::new("what is asked")),
             };
             let (account, request) = (Wire::read(reader)?, Wire::read(reader)?);
@@ -125,6 +153,14 @@ impl Told {
                 out.push(4);
                 refusal.put(&mut out);
             }
+            Told::Mode(mode) => {
+                out.push(6);
+                mode.put(&mut out);
+            }
+            Told::Why(waits) => {
+                out.push(7);
+                waits.put(&mut out);
+            }
         }
         out.into()
     }
@@ -142,6 +178,8 @@ impl Told {
                 3 => Told::Catalog(Ok(())),
                 4 => Told::Catalog(Err(Wire::read(reader)?)),
                 5 => Told::Request(Err(Wire::read(reader)?), Wire::read(reader)?),
+                6 => Told::Mode(Wire::read(reader)?),
+                7 => Told::Why(Wire::read(reader)?),
                 _ => return Err(DecodeError::new("what is told")),
             })
         })

@@ -80,6 +80,13 @@ impl Replica {
         self.epoch() < next.epoch && (is_out || self.may_have_left(next))
     }
 
+    /// Whether it is joining, in the epoch that it is in. One that ends so has made others wait, and
+    /// comes back later (SL-4).
+    pub fn is_joining(&self) -> bool {
+        let adopted = self.configuration();
+        adopted.is_some_and(|adopted| adopted.syncing() == Some(self.me.node))
+    }
+
     fn has_seat(&self, configuration: &Configuration) -> bool {
         let seat = configuration.seat(self.me.node);
         let me = (self.me.incarnation, self.me.disk);

@@ -33,7 +33,7 @@ pub(super) async fn answer(
     body: &Bytes,
 ) -> Result<Value, Failure> {
     if let (&Method::GET, ["why", of @ ..]) = (method, verb) {
-        return why(node, of);
+        return why(node, of).await;
     }
     let Some(cluster) = node.cluster() else {
         let reason = "this node is alone: `fader dev` starts a cluster";
@@ -58,7 +58,7 @@ pub(super) async fn answer(
 }
 
 /// What chains wait for: all, one by its number, or that of a domain.
-fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
+async fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
     let only = match of {
         [] => None,
         [number] => {
@@ -67,12 +67,12 @@ fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
         }
         [account, domain] => {
             let account = AccountId((*account).to_owned());
-            let chain = node.chain_with(&account, domain);
+            let chain = node.chain_with(&account, domain).await;
             Some(chain.map_err(|refusal| failure(&refusal))?)
         }
         _ => return Err(bad("why a chain, or a domain".to_owned())),
     };
-    let why = node.why(only);
+    let why = node.why(only).await;
     if why.is_empty() {
         let reason = match only {
             Some(chain) => format!("there is no {chain}"),

@@ -8,8 +8,9 @@
 //! `away` and `silent` name the members that a domain of mode `closing` waits for.
 
 use bytes::Bytes;
-use fader_node::{DomainMode, Node};
+use fader_node::Node;
 use fader_services::catalog::{AccountId, Command, Refusal};
+use fader_services::forward::DomainMode;
 use fader_services::{Mode, UnknownMode};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub(super) async fn answer(
 ) -> Result<Value, Failure> {
     match (method, path) {
         (&Method::GET, [account, domain]) => {
-            let mode = node.mode(&AccountId((*account).to_owned()), domain);
+            let mode = node.mode(&AccountId((*account).to_owned()), domain).await;
             shown(account, domain, mode)
         }
         (&Method::POST, [account, domain, "mode"]) => {
@@ -40,7 +41,7 @@ pub(super) async fn answer(
             outcome.map_err(|refusal| failure(&refusal))?;
             tracing::info!(account, domain, %mode, abandon, "asked for a domain's mode");
             let owner = AccountId((*account).to_owned());
-            let mode = node.mode_after_change(&owner, domain).await;
+            let mode = node.mode(&owner, domain).await;
             shown(account, domain, mode)
         }
         _ => Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),

@@ -117,3 +117,72 @@ async fn what_cannot_be_done_is_said() {
     assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn modes_of_domains_are_told_and_changed() {
+    let server = Server::start(anonymous()).await;
+    let create = "Action=CreateDomain&DomainName=carts&Version=2009-04-15";
+    let made = server.post(create).await;
+    assert!(made.contains("CreateDomainResponse"), "{made}");
+    let domain = "/domains/000000000001/carts";
+    let order = format!("{domain}/mode");
+    let (status, told) = ask(&server, "GET", domain, "").await;
+    let expected = serde_json::json!({
+        "account": "000000000001", "domain": "carts", "mode": "strong", "away": [], "silent": [],
+    });
+    assert_eq!((status, told), (200, expected));
+    for mode in ["mixed", "eventual", "mixed", "strong"] {
+        let (status, told) =
+            ask(&server, "POST", &order, &format!("{{\"mode\":\"{mode}\"}}")).await;
+        assert_eq!(status, 200, "{told}");
+        // On the way to strong it is closing first.
+        let is_on_its_way = mode == "strong" && told["mode"] == "closing";
+        assert!(told["mode"] == mode || is_on_its_way, "{told}");
+        while ask(&server, "GET", domain, "").await.1["mode"] != mode {}
+    }
+    let given = "{\"mode\":\"mixed\",\"abandon\":false}";
+    assert_eq!(ask(&server, "POST", &order, given).await.1["mode"], "mixed");
+    for (method, path, body, expected) in [
+        ("GET", "/domains", "", 404),
+        ("GET", "/domains/000000000001", "", 404),
+        ("GET", "/domains/000000000001/socks", "", 404),
+        ("GET", "/domains/000000000002/carts", "", 404),
+        ("GET", order.as_str(), "", 404),
+        ("POST", domain, "{\"mode\":\"mixed\"}", 404),
+        (
+            "POST",
+            "/domains/000000000001/socks/mode",
+            "{\"mode\":\"mixed\"}",
+            404,
+        ),
+        ("POST", order.as_str(), "", 400),
+        (
+            "POST",
+            order.as_str(),
+            "{\"mode\":\"eventual\",\"abandon\":true}",
+            400,
+        ),
+        ("POST", order.as_str(), "{}", 400),
+        ("POST", order.as_str(), "[]", 400),
+        ("POST", order.as_str(), "{\"mode\":7}", 400),
+        ("POST", order.as_str(), "{\"mode\":\"closing\"}", 400),
+        (
+            "POST",
+            order.as_str(),
+            "{\"mode\":\"mixed\",\"abandon\":1}",
+            400,
+        ),
+        (
+            "POST",
+            order.as_str(),
+            "{\"mode\":\"mixed\",\"wait\":true}",
+            400,
+        ),
+    ] {
+        let (status, reply) = ask(&server, method, path, body).await;
+        assert_eq!(status, expected, "{method} {path} {body} {reply}");
+        assert!(reply["error"].is_string(), "{reply}");
+    }
+    assert_eq!(ask(&server, "GET", domain, "").await.1["mode"], "mixed");
+    server.stop().await;
+}

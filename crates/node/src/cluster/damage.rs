@@ -7,6 +7,7 @@
 //! is the operator's.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fader_chain::NodeId;
@@ -15,10 +16,6 @@ use super::process::Process;
 use super::{Cluster, Event, Slot};
 use crate::member::Member;
 use crate::status::Health;
-
-/// What a chain waits for whose member here is damaged.
-pub(crate) const WAIT: &str = "for its member here, whose folder is damaged: it is set aside, and \
-                               the member joins with an empty one, when another member serves";
 
 impl Cluster {
     /// Replaces the folders of damaged members on which nobody counts any more.
@@ -32,17 +29,36 @@ impl Cluster {
                 self.coordinator.close(life);
             }
             if !self.counts_on_the_damaged() {
-                let name = match &self.process {
-                    Some(process) => process.own_name().to_owned(),
-                    None => format!("n{}", at + 1),
-                };
-                self.replace(&name, slot);
+                self.replace(&self.name_at(at), slot);
             }
         }
     }
 
+    /// The names of the nodes whose members here are damaged.
+    pub(crate) fn damaged(&self) -> Vec<String> {
+        let slots = self.slots.iter().enumerate();
+        let damaged = slots.filter(|(_, slot)| slot.is_damaged());
+        damaged.map(|(at, _)| self.name_at(at)).collect()
+    }
+
+    /// The members that run here, with the names of their nodes.
+    pub(crate) fn named_members(&self) -> Vec<(String, Arc<Member>)> {
+        let running = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            let running = slot.running.read();
+            Some((self.name_at(at), running.as_ref()?.member.clone()))
+        });
+        running.collect()
+    }
+
+    fn name_at(&self, at: usize) -> String {
+        match &self.process {
+            Some(process) => process.own_name().to_owned(),
+            None => format!("n{}", at + 1),
+        }
+    }
+
     /// Whether a member here is damaged.
-    pub(crate) fn is_damaged(&self) -> bool {
+    fn is_damaged(&self) -> bool {
         self.slots.iter().any(Slot::is_damaged)
     }
 

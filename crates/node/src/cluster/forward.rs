@@ -28,6 +28,8 @@ use crate::work::REQUEST;
 
 /// How much longer the answer is waited for than the head takes at most.
 const WAY: Duration = Duration::from_secs(1);
+/// How long another process may take to say what its member waits for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Carries out what another process hands on.
 pub(crate) type Host =
@@ -130,7 +132,7 @@ impl Cluster {
             {
                 Ok(Told::NotHere(reason)) => why = reason,
                 Ok(told) => return Ok(Some(told)),
-                Err(Unheard::Unknown) if !matches!(asked, Asked::Read(..)) => {
+                Err(Unheard::Unknown) if matches!(asked, Asked::Write(..) | Asked::Catalog(_)) => {
                     return Err(LOST.to_owned());
                 }
                 Err(Unheard::Unknown | Unheard::Untouched) => {}
@@ -146,7 +148,7 @@ impl Cluster {
         let is_anyones = match asked {
             Asked::Read(_, _, demand) => demand.level != level::Level::Barrier,
             Asked::Write(_, _, demand) => matches!(demand.level, level::Level::Eventual { .. }),
-            Asked::Catalog(_) => false,
+            Asked::Catalog(_) | Asked::Mode(..) | Asked::Why => false,
         };
         if !is_anyones || self.serving_here(newest).is_some() {
             return newest.head();
@@ -156,13 +158,31 @@ impl Cluster {
         serving[(first + turn) % serving.len()]
     }
 
+    /// What a member of another process says that it waits for: nothing of one that is here, the
+    /// reason where it does not say.
+    pub(crate) async fn waits_of(&self, node: NodeId) -> Option<Result<Vec<String>, String>> {
+        let process = self.process.as_ref().filter(|_| self.own() != Some(node))?;
+        if !self.version().is_third() {
+            return Some(Err("the cluster's version is too old to ask it".to_owned()));
+        }
+        let asked = process
+            .peers()
+            .forward(node, process.chain, &Asked::Why, LOOK);
+        Some(match asked.await {
+            Ok(Told::Why(waits)) => Ok(waits),
+            Ok(Told::NotHere(reason)) => Err(reason),
+            Ok(_) | Err(_) => Err(NOBODY.to_owned()),
+        })
+    }
+
     /// Whether this process can carry out what another was asked.
     pub(crate) fn carries_out(&self, asked: &Asked) -> bool {
         match asked {
             Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
                 !self.is_elsewhere(account, request, demand)
             }
-            Asked::Catalog(_) => self.decides(),
+            Asked::Catalog(_) | Asked::Mode(..) => self.decides(),
+            Asked::Why => self.is_here(),
         }
     }
 }

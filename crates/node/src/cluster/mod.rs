@@ -17,7 +17,7 @@
 //! (`process.rs`).
 
 mod controller;
-pub(crate) mod damage;
+mod damage;
 mod forward;
 pub(crate) mod hosting;
 mod links;
@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fader_chain::controller::Facts;
-use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Role, Wiring};
+use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Role, Version, Wiring};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -390,6 +390,11 @@ impl Cluster {
     /// Whether the coordinator could be asked the last time.
     pub(crate) fn is_reachable(&self) -> bool {
         self.coordinator.is_reachable()
+    }
+
+    /// The cluster's version.
+    pub(crate) fn version(&self) -> Version {
+        self.coordinator.version()
     }
 
     /// S: how long a member that is not heard of counts as alive.

@@ -1,7 +1,8 @@
-//! The bytes of catalog commands and refusals.
+//! The bytes of catalog commands and refusals, and of how a mode stands.
 
 use fader_chain::{DecodeError, Reader};
 
+use super::DomainMode;
 use super::wire::{Wire, put_choice};
 use crate::catalog::{AccessKey, AccountId, Command, DomainEntry, KeyStatus, Refusal};
 use crate::{CollectionId, ViewError};
@@ -13,6 +14,22 @@ impl Wire for AccountId {
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
         Wire::read(reader).map(AccountId)
+    }
+}
+
+impl Wire for DomainMode {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.mode.put(out);
+        self.away.put(out);
+        self.silent.put(out);
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(DomainMode {
+            mode: Wire::read(reader)?,
+            away: Wire::read(reader)?,
+            silent: Wire::read(reader)?,
+        })
     }
 }
 

@@ -209,7 +209,9 @@ fn asked() -> Vec<Asked> {
         },
     ];
     let commands = commands.map(Asked::Catalog);
-    writes.chain(reads).chain(commands).collect()
+    let questions = [Asked::Mode(account(), "carts".to_owned()), Asked::Why];
+    let asked = writes.chain(reads).chain(commands);
+    asked.chain(questions).collect()
 }
 
 fn replies() -> Vec<Reply> {
@@ -288,6 +290,13 @@ fn told() -> Vec<Told> {
         Told::Catalog(Err(Refusal::Invalid("why".to_owned()))),
         Told::Catalog(Err(Refusal::View(ViewError("why".to_owned())))),
         Told::Catalog(Err(Refusal::NoSuchDomain("carts".to_owned()))),
+        Told::Mode(None),
+        Told::Mode(Some(DomainMode {
+            mode: Mode::Closing,
+            away: vec!["n2".to_owned()],
+            silent: vec!["n3".to_owned(), "n4".to_owned()],
+        })),
+        Told::Why(vec!["for n2".to_owned()]),
     ];
     replies.chain(others).collect()
 }
@@ -341,6 +350,8 @@ fn the_bytes_of_what_is_asked_are_frozen() {
             02020601310164ac02
             02020701310164ac0201
             02020304414b494104414b49410131067365616c65640105046e6f746500
+            02030131056361727473
+            0204
         "#]],
     );
 }
@@ -400,6 +411,9 @@ fn the_bytes_of_what_is_told_are_frozen() {
             02040203776879
             02040303776879
             020404056361727473
+            020600
+            0206010301026e3202026e33026e34
+            02070106666f72206e32
         "#]],
     );
 }

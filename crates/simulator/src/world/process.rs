@@ -174,10 +174,8 @@ impl World {
         let Some(process) = self.machines[machine].process.as_ref() else {
             return;
         };
-        let me = process.me;
         let is_out = process.replica.ends_with(&news);
-        let adopted = process.replica.configuration();
-        let was_joining = adopted.is_some_and(|adopted| adopted.syncing() == Some(me.node));
+        let was_joining = process.replica.is_joining();
         self.input(machine, Input::Configuration(news));
         if is_out {
             // I24: it is over for this life. One that was joining made others wait (SL-1).
