@@ -83,9 +83,11 @@ class Processes(servers.Members):
 
     ROLES_SECONDS_MAX = START_SECONDS_MAX
 
-    def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s", flags=()):
+    def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s", flags=(),
+                 zones=None):
         self.folder = folder
         self.names = names
+        self.zones = zones or {}
         self.key = folder / "cluster.key"
         self.zookeeper = self.new_zookeeper()
         self.addresses = {name: self.peer_address(name) for name in names}
@@ -105,7 +107,8 @@ class Processes(servers.Members):
 
     def init(self, *flags, **more):
         place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
-        members = ["--members", ",".join(self.names)]
+        named = [f"{name}={self.zones[name]}" if self.zones else name for name in self.names]
+        members = ["--members", ",".join(named)]
         return servers.fader("cluster", "init", *place, *members, *flags, home=self.folder, **more)
 
     def flags(self, name):

@@ -207,3 +207,29 @@ def test_a_node_that_is_lost_is_given_up(cluster):
     moved = done(cluster, order(cluster, "move", number, giving, "n5"))
     assert moved == f"chain {number} has moved from {giving} to n5\n"
     assert "n5" in cluster.chains()[chain] and giving not in cluster.chains()[chain]
+
+
+@pytest.mark.parametrize("wiring", ["star", "chain"])
+def test_heads_and_tails_come_back_to_their_zones(tmp_path, wiring):
+    zones = {"n1": "east", "n2": "north", "n3": "west"}
+    flags = ["--chains", "2", "--head-zone", "east", "--tail-zone", "west"]
+    with Processes(tmp_path, wiring=wiring, flags=flags, zones=zones) as cluster:
+        at_home = lambda places: list(places.items()) == [
+            ("n1", "head"), ("n2", "serving"), ("n3", "serving"),
+        ]
+        cluster.await_whole()
+        cluster.await_chains(at_home)
+        client = cluster.members["n2"].client()
+        for domain in DOMAINS:
+            at_any([client], lambda sdb, domain=domain: asking(sdb, MIXED).create_domain(
+                DomainName=domain))
+        with Load(cluster, ["n2"]) as load:
+            for name in ["n1", "n3"]:
+                cluster.kill(name)
+                cluster.await_chains(lambda places, name=name: places.get(name) in (None, "out"))
+                load.await_more()
+                cluster.start(name)
+                # It is filled, serves behind the others, and has its place again a while later.
+                cluster.await_chains(at_home)
+                load.await_more()
+        load.check()

@@ -19,6 +19,7 @@
 //! Deliberately absent: in which steps members get from node to node (`layout.rs`), and how
 //! (`crate::controller`); which collection is on which chain.
 
+pub mod home;
 pub mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fader_chain::Configuration;
 use fader_chain::controller::{Facts, first, next};
 
+use super::homing::Homing;
 use super::{Cluster, role};
 
 /// How often it looks when it hears nothing: sessions end by time.
@@ -59,6 +60,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
         let mut told = None;
         let mut troubled = None;
         let mut raised = Instant::now();
+        let mut homing = Homing::default();
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
@@ -67,7 +69,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
                 process.look();
             }
             tell_trouble(&cluster, &mut troubled);
-            control(&cluster, &mut raised);
+            control(&cluster, &mut raised, &mut homing);
             cluster.mend();
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
@@ -106,13 +108,16 @@ fn tell_trouble(cluster: &Cluster, told: &mut Option<u64>) {
 }
 
 /// Publishes what the facts ask for. That another controller was first is no matter.
-fn control(cluster: &Cluster, raised: &mut Instant) {
+fn control(cluster: &Cluster, raised: &mut Instant, homing: &mut Homing) {
     let coordinator = &*cluster.coordinator;
     // Before the sessions, which then leave out none of its members.
     let Ok(newest) = coordinator.configuration() else {
         return;
     };
-    let facts = facts(cluster, FLOOR <= raised.elapsed());
+    let mut facts = facts(cluster, FLOOR <= raised.elapsed());
+    if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
+        facts.shift = homing.due(newest, process.homeward(newest), Instant::now());
+    }
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),
         None => {

@@ -19,6 +19,7 @@
 mod controller;
 mod damage;
 mod forward;
+mod homing;
 pub(crate) mod hosting;
 mod links;
 pub(crate) mod process;

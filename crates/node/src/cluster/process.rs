@@ -19,9 +19,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use fader_chain::controller::Shift;
 use fader_chain::placement::Wish;
+use fader_chain::placement::home::homeward;
 use fader_chain::placement::layout::Layout;
-use fader_chain::{ChainId, DiskId, Identity, Incarnation, NodeId, Progress, Version, Wiring};
+use fader_chain::{
+    ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Version, Wiring,
+};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
@@ -238,6 +242,19 @@ impl Process {
         let elsewhere = present.iter().filter(|it| !places.contains(&it.name));
         let lives = elsewhere.filter_map(|it| it.member(self.chain));
         lives.map(|life| life.node).collect()
+    }
+
+    /// The change that brings the head or the tail of a chain of data to its zone.
+    pub(super) fn homeward(&self, newest: &Configuration) -> Option<Shift> {
+        if self.chain == ChainId::SYSTEM {
+            return None;
+        }
+        let (layout, names) = (self.home.layout(), self.home.names.lock());
+        let zone_of = |node| {
+            let site = layout.site(names.get(&node)?)?;
+            Some(site.zone.as_str())
+        };
+        homeward(newest, zone_of, &self.home.coordinator.cluster().wish)
     }
 
     /// The first members: when all that the chain is placed with are there, in that order.

@@ -1,0 +1,129 @@
+//! Whether a chain's head or tail is where it is wished to be, and which change among live members
+//! brings it back there after a failure took it elsewhere
+//! (docs/protocol/reconfiguration.md, section 12, HM).
+//!
+//! Deliberately absent: when it is time for that; whoever asks waits until the chain is calm.
+
+use super::Wish;
+use crate::config::{Configuration, NodeId, Role};
+use crate::controller::Shift;
+
+/// HM-1: the head first, then the tail; nothing while a member joins or leaves, where nobody of the
+/// zone serves, and where all is as it is wished.
+pub fn homeward<'a>(
+    newest: &Configuration,
+    zone_of: impl Fn(NodeId) -> Option<&'a str>,
+    wish: &Wish,
+) -> Option<Shift> {
+    if newest.seats.iter().any(|seat| seat.role != Role::Serving) {
+        return None;
+    }
+    let members: Vec<NodeId> = newest.serving().collect();
+    let (head, tail) = (*members.first()?, *members.last()?);
+    let is_in = |node: NodeId, zone: &String| zone_of(node) == Some(zone.as_str());
+    if let Some(zone) = &wish.head_zone
+        && !is_in(head, zone)
+        && let Some(node) = members.iter().find(|node| is_in(**node, zone))
+    {
+        return Some(Shift::Head(*node));
+    }
+    let zone = wish.tail_zone.as_ref()?;
+    // A head that is at home stays.
+    let free = match wish.head_zone {
+        Some(_) => &members[1..],
+        None => &members[..],
+    };
+    let at_home = free.iter().rev().find(|node| is_in(**node, zone));
+    at_home
+        .filter(|_| !is_in(tail, zone))
+        .map(|node| Shift::Back(*node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{DiskId, Incarnation, Wiring};
+    use crate::controller::{Facts, Reports, first, next};
+    use crate::replica::Identity;
+    use crate::version::Version;
+
+    const ZONES: [&str; 4] = ["east", "west", "west", "north"];
+
+    fn member(node: u32) -> Identity {
+        Identity {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+            disk: DiskId(u128::from(node)),
+        }
+    }
+
+    fn zone_of(node: NodeId) -> Option<&'static str> {
+        ZONES.get(node.0 as usize - 1).copied()
+    }
+
+    fn wish(head: &str, tail: &str) -> Wish {
+        let zone = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+        Wish {
+            copies: 3,
+            head_zone: zone(head),
+            tail_zone: zone(tail),
+        }
+    }
+
+    /// The order of the members when all has come home.
+    #[track_caller]
+    fn check(order: &[u32], wish: &Wish, expected: &[u32]) {
+        let members: Vec<Identity> = order.iter().map(|node| member(*node)).collect();
+        let mut newest = first(&members, Wiring::Chain, Version::NEWEST);
+        for _ in 0..2 {
+            let facts = Facts {
+                sessions: members.clone(),
+                reports: Reports::default(),
+                size: members.len(),
+                unwanted: Vec::new(),
+                wiring: Wiring::Chain,
+                shift: homeward(&newest, zone_of, wish),
+                raise_floor: false,
+                version: Version::NEWEST,
+            };
+            newest = next(&newest, &facts).unwrap_or(newest);
+        }
+        assert_eq!(homeward(&newest, zone_of, wish), None);
+        let order: Vec<u32> = newest.serving().map(|node| node.0).collect();
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn head_and_tail_come_home() {
+        check(&[2, 3, 1], &wish("east", ""), &[1, 2, 3]);
+        check(&[1, 3, 2], &wish("east", ""), &[1, 3, 2]);
+        check(&[4, 1, 2], &wish("east", "north"), &[1, 2, 4]);
+        check(&[4, 1, 2], &wish("", "north"), &[1, 2, 4]);
+        check(&[1, 2, 3], &wish("", "east"), &[2, 3, 1]);
+        // One member for both: it is the head.
+        check(&[2, 1, 3], &wish("east", "east"), &[1, 2, 3]);
+        check(&[2, 1, 3], &wish("west", "west"), &[2, 1, 3]);
+        check(&[1, 2, 3], &wish("west", "west"), &[2, 1, 3]);
+    }
+
+    #[test]
+    fn who_is_alone_or_has_no_zone_stays() {
+        check(&[2, 3], &wish("east", ""), &[2, 3]);
+        check(&[2], &wish("east", "north"), &[2]);
+        check(&[3, 2], &wish("", ""), &[3, 2]);
+        check(&[2, 3], &wish("south", "south"), &[2, 3]);
+    }
+
+    #[test]
+    fn nobody_moves_while_a_member_joins() {
+        let mut newest = first(&[2, 1].map(member), Wiring::Star, Version::NEWEST);
+        assert_eq!(
+            homeward(&newest, zone_of, &wish("east", "")),
+            Some(Shift::Head(NodeId(1)))
+        );
+        for role in [Role::Syncing, Role::Leaving] {
+            newest.seats[1].role = role;
+            assert_eq!(homeward(&newest, zone_of, &wish("east", "")), None);
+        }
+    }
+}
