@@ -74,6 +74,8 @@ pub enum Guard {
     PromoteIfLarger,
     /// D5: a base counts uncommitted entries.
     BaseDirty,
+    /// EV-5: nobody stamps on an uncommitted entry of an epoch in which a member may not be yet.
+    BaseAdopted,
     /// D5: a base counts the overlay.
     BaseOverlay,
     /// D5: a base counts the session's token.

@@ -49,6 +49,7 @@ scripts! {
     a_write_is_held_by_a_quorum_of_the_epoch_before
     a_strong_removal_of_what_is_tentative_wins
     a_stamp_is_above_what_is_dirty
+    a_stamp_waits_until_its_base_is_adopted
     a_settlement_that_is_not_committed_dies_with_its_head
     a_session_stamps_above_what_it_wrote_elsewhere
     a_session_reads_its_writes_at_any_member

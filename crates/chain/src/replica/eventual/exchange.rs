@@ -69,6 +69,12 @@ impl Exchange {
         }
     }
 
+    /// Whether every member is known to have adopted this epoch.
+    pub(super) fn is_adopted_by_all(&self, adopted: &Configuration, me: NodeId) -> bool {
+        let mut others = adopted.others(me);
+        others.all(|other| self.adopted.contains(&other))
+    }
+
     /// Whether `held`, of which there are `w` at least, meet min(w, N) members of every
     /// configuration that a member of `adopted` may still be in.
     pub(super) fn is_joint(
@@ -78,15 +84,13 @@ impl Exchange {
         held: &BTreeSet<NodeId>,
         w: usize,
     ) -> bool {
-        let is_adopted_by_all = adopted
-            .others(me)
-            .all(|other| self.adopted.contains(&other));
         let meets = |earlier: &Configuration| {
             let seats = earlier.seats.iter();
             let holders = seats.filter(|seat| held.contains(&seat.node)).count();
             w.min(earlier.size()) <= holders
         };
-        is_adopted_by_all || (self.knows_earlier && self.earlier.iter().all(meets))
+        self.is_adopted_by_all(adopted, me)
+            || (self.knows_earlier && self.earlier.iter().all(meets))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::config::{NodeId, Role};
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::host::{Accepted, Refusal, Token};
+use crate::message::Scope;
 use crate::mode::Standing;
 use crate::operation::{Digest, Operation, Outcome};
 use crate::record::Record;
@@ -73,7 +74,7 @@ impl Replica {
             step.refuse(token, Refusal::Denied);
             return Ok(());
         };
-        if !self.is_mode_clean(&accepted, step)? {
+        if !self.is_mode_clean(&accepted, step)? || !self.is_base_adopted(&accepted) {
             step.refuse(token, Refusal::NotServing);
             return Ok(());
         }
@@ -239,6 +240,20 @@ impl Replica {
             Some(Known::Decided { id, .. }) => Some(Fate::Settled(id, Outcome::Superseded)),
             Some(Known::TooOld | Known::Logged(_)) | None => None,
         })
+    }
+
+    /// EV-5: whether nobody who has not heard of the epoch in which the newest uncommitted entry of
+    /// these registers was numbered can number another one below it that commits.
+    fn is_base_adopted(&self, accepted: &[Accepted]) -> bool {
+        if self.log.last().epoch <= self.commit.epoch || !self.guards.has(Guard::BaseAdopted) {
+            return true;
+        }
+        let keys = accepted.iter().map(|accepted| accepted.key.clone());
+        let newest = self.log.dirty(&Scope::Keys(keys.collect()), self.commit);
+        let is_of_commit = newest.is_none_or(|newest| newest.epoch <= self.commit.epoch);
+        let adopted = self.configuration.as_ref().expect("a ready member has one");
+        let exchange = &self.eventual.exchange;
+        is_of_commit || exchange.is_adopted_by_all(adopted, self.me.node)
     }
 
     /// D5: above everything that this member, and the session, can have seen of the register.

@@ -32,6 +32,9 @@ missed! {
     base_dirty: BaseDirty,
         "a_stamp_is_above_what_is_dirty"
         => "201/1 is 0.0";
+    base_adopted: BaseAdopted,
+        "a_stamp_waits_until_its_base_is_adopted"
+        => "n1 answers 14: at 3.3: k=b";
     base_floor: BaseFloor,
         "a_stamp_is_above_what_is_dirty"
         => "301/1 is 0.0";
