@@ -52,6 +52,8 @@ pub struct Call {
     pub session: Option<u32>,
     /// The request's name; write `k` of an eventual batch is its part `k`.
     pub name: Option<RequestId>,
+    /// The name that it was sent under where that is another request's: `name` is none then.
+    pub borrowed: Option<RequestId>,
     /// Who was asked.
     pub node: NodeId,
     /// When it was sent.

@@ -26,6 +26,7 @@ mod faults;
 mod host;
 mod leavings;
 mod machine;
+mod moves;
 mod network;
 mod operator;
 mod plan;

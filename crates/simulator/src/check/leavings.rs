@@ -1,6 +1,10 @@
-//! LV-3: who leaves for good leaves nothing behind that it alone holds.
+//! LV-3, LV-4: who leaves for good leaves nothing behind that it alone holds, and serves no more in
+//! that life.
+
+use fader_chain::{Configuration, NodeId};
 
 use super::{Evidence, Verdict, Violation};
+use crate::history::Fact;
 use crate::history::display::Name;
 
 /// At the publication of each epoch without a member that was leaving, and is not waited for,
@@ -22,6 +26,7 @@ pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
             continue;
         }
         count += 1;
+        serves_no_more(evidence, node, before)?;
         for name in evidence.held_by(node, event.at) {
             let settled = evidence.settled.get(&name);
             if settled.is_some_and(|settled| settled.event.at <= event.at) {
@@ -42,4 +47,31 @@ pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
         }
     }
     Ok(count)
+}
+
+/// I27: the life that left for good with the epoch after `before` takes part in none that follows.
+fn serves_no_more(
+    evidence: &Evidence<'_>,
+    node: NodeId,
+    before: &Configuration,
+) -> Result<(), Violation> {
+    let life = |known: &Configuration| known.seat(node).map(|seat| seat.incarnation);
+    for event in &evidence.history.events {
+        let Fact::Ready {
+            node: ready, epoch, ..
+        } = &event.fact
+        else {
+            continue;
+        };
+        let known = evidence.epoch(*epoch);
+        let is_same = known.is_some_and(|known| life(known) == life(before));
+        if *ready == node && before.epoch < *epoch && is_same {
+            let text = format!(
+                "{node} had left with {}, and serves in {epoch}",
+                before.epoch
+            );
+            return Err(Violation::new("I27", text).event(event));
+        }
+    }
+    Ok(())
 }

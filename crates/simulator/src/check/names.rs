@@ -1,9 +1,11 @@
 //! I12: one name takes effect at most once, across retries, heads, members and rejoins; and never,
-//! if its client was told each time that nothing was done (semantics.md, section 10).
+//! if its client was told each time that nothing was done (semantics.md, section 10). What becomes
+//! of it is told to who asked for that, and to nobody who asks for something else (XO-6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Evidence, Verdict, Violation};
+use crate::history::Reply;
 use crate::history::display::Name;
 
 /// No two entries of the log carry one name, and none a name that was refused.
@@ -36,5 +38,34 @@ pub fn names(evidence: &Evidence<'_>) -> Verdict {
             return Err(violation.call(evidence.history, at).event(event));
         }
     }
-    Ok(known.len())
+    Ok(known.len() + borrowed(evidence)?)
+}
+
+/// XO-6: who uses another's name is told of no write but its own.
+fn borrowed(evidence: &Evidence<'_>) -> Verdict {
+    let mut count = 0;
+    for (at, call) in evidence.history.calls.iter().enumerate() {
+        let Some(name) = call.borrowed else {
+            continue;
+        };
+        count += 1;
+        let Some((_, Reply::Accepted { stamps, .. })) = call.done() else {
+            continue;
+        };
+        let is_own = |stamp| {
+            let attempts = evidence.attempts.values().flatten();
+            let mut its = attempts.filter(|(attempt, _)| attempt.stamp == stamp);
+            its.all(|(attempt, _)| {
+                let mut writes = call.request.writes.iter();
+                writes.any(|write| write.key == attempt.key && write.ops == attempt.ops)
+            })
+        };
+        if !stamps.iter().all(|stamp| is_own(*stamp)) {
+            let text = format!("another request was told of {}", Name(name));
+            return Err(Violation::new("XO-6", text)
+                .call(evidence.history, at)
+                .events(evidence.story(name)));
+        }
+    }
+    Ok(count)
 }

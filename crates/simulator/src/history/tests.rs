@@ -22,6 +22,7 @@ fn a_call_with_its_reply() {
         client: 3,
         session: Some(1),
         name: None,
+        borrowed: None,
         node: NodeId(2),
         invoked: at(1_204, 17),
         level: Level::Strong,

@@ -68,6 +68,7 @@ impl Client {
             client: self.number,
             session: order.has_session.then_some(self.number),
             name: (!request.is_read()).then_some(name),
+            borrowed: None,
             node: fader_chain::NodeId(0),
             invoked: history::Moment::default(),
             level: order.level,
@@ -99,12 +100,16 @@ impl World {
         let Some(mut call) = asking.call().filter(|_| !asking.is_waiting) else {
             return;
         };
-        if let Some(first) = self.watch.asked(call.name) {
+        let order = &self.clients[client].orders[self.clients[client].next];
+        let (target, is_another) = (order.target, order.is_another);
+        let machine = self.machine_asked(target);
+        if is_another {
+            let name = call.name.take();
+            call.borrowed = name.filter(|name| self.is_known(*name, machine));
+        } else if let Some(first) = self.watch.asked(call.name) {
             // XO-6: one name, one request.
             call.request = self.history.calls[first].request.clone();
         }
-        let target = self.clients[client].orders[self.clients[client].next].target;
-        let machine = self.machine_asked(target);
         let at = self.history.calls.len();
         call.node = self.machines[machine].node;
         call.invoked = self.moment();
@@ -120,6 +125,24 @@ impl World {
         self.plan_for(machine, 0, What::Request { call: at });
         let deadline = self.now + PATIENCE;
         self.queue.plan(deadline, Event::Deadline { call: at });
+    }
+
+    /// Whether an eventual write of this name was acknowledged at a machine, in the life that it
+    /// has now, or is settled: then another request under that name is refused (XO-6), or, by a
+    /// member that has not heard of the settlement, superseded.
+    fn is_known(&self, name: RequestId, machine: usize) -> bool {
+        let Some(first) = self.watch.asked(Some(name)) else {
+            return false;
+        };
+        let first = &self.history.calls[first];
+        let process = self.machines[machine].process.as_ref();
+        let life = process.map(|process| process.me.incarnation);
+        let is_eventual = matches!(first.level, Level::Eventual { .. });
+        let mut names = (0..first.request.writes.len()).filter_map(|part| first.part(part));
+        is_eventual
+            && names.all(|name| {
+                self.watch.settled(name).is_some() || self.watch.acknowledged_in(name) == life
+            })
     }
 
     fn machine_asked(&self, target: Target) -> usize {
@@ -319,14 +342,21 @@ impl World {
         let Level::Eventual { quorum, .. } = self.history.calls[call].level else {
             unreachable!("only eventual writes are held");
         };
+        let is_borrowed = self.history.calls[call].borrowed.is_some();
         let here = &self.machines[machine];
         let (node, now) = (here.node, here.clock.steady(self.now));
         let lease = here.process.as_ref().map(|process| process.lease.until);
+        let life = here.process.as_ref().map(|process| process.me.incarnation);
         let mut stamps = Vec::new();
         for Written { name, fate, .. } in &receipt.writes {
             match fate {
                 Fate::Tentative(stamp) => stamps.push(*stamp),
+                // Another request had the name: there is no stamp of this one.
+                Fate::Settled(_, fader_chain::Outcome::Superseded) if is_borrowed => {}
                 Fate::Settled(..) => stamps.extend(self.watch.settled(*name)),
+            }
+            if let Some(life) = life.filter(|_| !is_borrowed) {
+                self.watch.acknowledged(*name, life);
             }
             self.note(Fact::Acknowledged {
                 node,

@@ -16,8 +16,6 @@ use super::random::Random;
 
 /// How long a controller rests before it reads again, at most.
 const REST_MAX: Micros = 30_000;
-/// How long it takes from one step to the next, at most.
-const STEP_MAX: Micros = 60_000;
 
 /// One that acts on what the coordinator knows.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +74,7 @@ impl World {
         };
         let wait = match it.step {
             Step::First => REST_MAX,
-            _ => STEP_MAX,
+            _ => self.plan.control_max,
         };
         self.controllers[controller] = it;
         let at = self.now + self.controls.skewed(500, wait);

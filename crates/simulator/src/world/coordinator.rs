@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::leavings::Leavings;
 use fader_chain::controller::{self, Facts, Reports, Shift};
 use fader_chain::{
-    Configuration, DiskId, Guard, Guards, Identity, Incarnation, Progress, Report, Version, Wiring,
+    Configuration, DiskId, Guard, Guards, Identity, Incarnation, NodeId, Progress, Report, Role,
+    Version, Wiring,
 };
 
 /// What a member says to the coordinator.
@@ -66,6 +67,8 @@ pub(crate) struct Coordinator {
     shift: Option<Shift>,
     raises_floor: bool,
     guards: Guards,
+    /// Who was removed from among those that serve while its session lived (RM-1).
+    pub(crate) wronged: Option<NodeId>,
     /// Who is to leave.
     pub(crate) leavings: Leavings,
 }
@@ -84,6 +87,7 @@ impl Coordinator {
             shift: None,
             raises_floor: false,
             guards,
+            wronged: None,
             leavings: Leavings::default(),
         }
     }
@@ -184,11 +188,23 @@ impl Coordinator {
         {
             self.raises_floor = false;
         }
+        self.wronged = self.wronged.or(self.wrong(&next));
         self.leavings
             .on_published(self.configuration.as_deref(), &next);
         let next = Arc::new(next);
         self.configuration = Some(next.clone());
         Some(next)
+    }
+
+    /// RM-1: who serves, and whose session lives, and has no seat in `next`.
+    fn wrong(&self, next: &Configuration) -> Option<NodeId> {
+        let current = self.configuration.as_ref()?;
+        let mut seats = current.seats.iter();
+        let wronged = seats.find(|seat| {
+            let lives = matches!(self.sessions.get(&seat.incarnation), Some(Some(_)));
+            seat.role == Role::Serving && lives && next.seat(seat.node).is_none()
+        });
+        wronged.map(|seat| seat.node)
     }
 
     /// A life is over by its own word.

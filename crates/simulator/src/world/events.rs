@@ -215,6 +215,9 @@ impl World {
     /// The coordinator has another configuration, and tells.
     pub(crate) fn on_published(&mut self, next: &Arc<Configuration>) {
         self.note(crate::history::Fact::Published(next.clone()));
+        if let Some(node) = self.coordinator.wronged.take() {
+            self.fail("RM-1", format!("{node} serves, lives, and is removed"));
+        }
         let members: Vec<_> = self.coordinator.members().collect();
         for member in members {
             let news = Event::Pong(member.incarnation, Pong::News(next.clone()));

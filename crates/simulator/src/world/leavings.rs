@@ -96,3 +96,25 @@ pub(super) fn add(faults: &mut Vec<(Micros, Fault)>, plan: &Plan, random: &mut R
         at += random.skewed(30_000, 700_000);
     }
 }
+
+/// Again and again somebody leaves and does not hear that it has; it is to stay after all.
+pub(super) fn taken_back(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
+    let members = plan.members as usize;
+    let mut faults = Vec::new();
+    let mut at = random.between(100_000, 400_000);
+    while at < plan.calm_at {
+        let machine = random.below(members);
+        faults.push((at, Fault::Leave(machine)));
+        let deaf_at = at + random.skewed(1_000, 200_000);
+        let stay_at = deaf_at + random.skewed(1_000, 400_000);
+        let long = stay_at - deaf_at + random.skewed(1_000, 300_000);
+        faults.push((deaf_at, Fault::Deafen(machine, long)));
+        faults.push((stay_at, Fault::Stay(machine)));
+        if random.chance(300) {
+            faults.push((stay_at, Fault::Collect));
+        }
+        at = stay_at + random.between(100_000, 900_000);
+    }
+    faults.retain(|(at, _)| *at < plan.calm_at);
+    faults
+}

@@ -78,6 +78,8 @@ pub struct Plan {
     pub calm_loss: u32,
     /// How many controllers race; with none the coordinator acts by itself, at once.
     pub controllers: usize,
+    /// How long one takes from one step to the next, at most.
+    pub control_max: Micros,
     /// What rots without being noticed when everything rests, in liveness mode.
     pub rot: Option<Rot>,
 }
@@ -178,6 +180,8 @@ pub struct Order {
     pub asks_fate: bool,
     /// The client and its order that is asked again, under its name, if it was asked before.
     pub repeats: Option<(usize, usize)>,
+    /// Whether that is only its name, and what is asked is something else.
+    pub is_another: bool,
 }
 
 impl Order {
@@ -192,6 +196,7 @@ impl Order {
             retries: 0,
             asks_fate: false,
             repeats: None,
+            is_another: false,
         }
     }
 }
@@ -247,6 +252,7 @@ impl Plan {
             calm_at,
             calm_loss: 0,
             controllers: 0,
+            control_max: 60_000,
             rot: None,
         };
         plan.faults = faults(&plan, &mut random);

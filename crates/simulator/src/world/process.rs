@@ -471,8 +471,11 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
     match call.level {
         Level::Eventual { quorum, sloppy } if !call.request.is_read() => Input::Write {
             token,
-            request: call.name,
-            digest: digest_of(call.name.as_ref()),
+            request: call.name.or(call.borrowed),
+            digest: match call.borrowed {
+                Some(_) => Some(Digest(u128::MAX - u128::from(token.0))),
+                None => digest_of(call.name.as_ref()),
+            },
             w: quorum,
             sloppy,
             session,
@@ -493,7 +496,7 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
     }
 }
 
-/// The digest of the only request that has the name: of a retry it is the same.
+/// The digest of the only request whose name it is: of a retry it is the same.
 fn digest_of(name: Option<&RequestId>) -> Option<Digest> {
     name.map(|name| Digest(u128::from(name.seq)))
 }

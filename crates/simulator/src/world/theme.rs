@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fader_chain::ElementOp;
 
 use super::leavings;
+use super::moves;
 use super::network::Kind;
 use super::operator;
 use super::plan::{
@@ -39,11 +40,19 @@ pub enum Theme {
     Copies,
     /// Members leave for good while they hold operations. Not drawn: what seeds draw stays.
     Leavings,
+    /// The head's role moves between live members, some of which do not hear of it. Not drawn.
+    Moves,
+    /// Names that are used for other requests too. Not drawn.
+    Borrowings,
+    /// Members that are to leave, and to stay after all when they have left. Not drawn.
+    Retractions,
+    /// Controllers that are slow, and race, while members come and go. Not drawn.
+    Races,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Theme; 10] = [
+    pub const ALL: [Theme; 14] = [
         Theme::Returns,
         Theme::Quorums,
         Theme::Closings,
@@ -54,6 +63,10 @@ impl Theme {
         Theme::Floors,
         Theme::Copies,
         Theme::Leavings,
+        Theme::Moves,
+        Theme::Borrowings,
+        Theme::Retractions,
+        Theme::Races,
     ];
     /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
     const DRAWN: usize = 7;
@@ -74,6 +87,10 @@ impl Theme {
             Theme::Floors => ("floors", "The floor rises as often as it can"),
             Theme::Copies => ("copies", "Copies of disks are put back"),
             Theme::Leavings => ("leavings", "Members leave for good"),
+            Theme::Moves => ("moves", "The head moves, and does not hear of it"),
+            Theme::Borrowings => ("borrowings", "Names are used for other requests too"),
+            Theme::Retractions => ("retractions", "Who has left for good is to stay after all"),
+            Theme::Races => ("races", "Slow controllers race while members come and go"),
         }
     }
 }
@@ -99,6 +116,10 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
     if theme == Theme::Names {
         plan.stride = *random.pick(&[1, 200, 300, 600]);
     }
+    if theme == Theme::Races {
+        plan.controllers = random.between(3, 5) as usize;
+        plan.control_max = *random.pick(&[100_000, 300_000, 600_000]);
+    }
     plan.clients = clients(plan, theme, random);
     plan.faults = match theme {
         Theme::Returns | Theme::Closings => returns(plan, theme, random),
@@ -109,6 +130,8 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
             leavings::add(&mut faults, plan, random);
             faults
         }
+        Theme::Moves => moves::faults(plan, random),
+        Theme::Retractions => leavings::taken_back(plan, random),
         _ => shower(plan, theme, random),
     };
     plan.faults.sort_by_key(|(at, _)| *at);
@@ -140,10 +163,30 @@ fn clients(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<Vec<Order>> {
     clients.push(work(plan, random, pace, |label, random| {
         strong_write(label, random)
     }));
+    if theme == Theme::Moves {
+        // Who asks the head of the newest configuration never meets one that has not heard of it.
+        for machine in 0..members {
+            let pace = random.between(2_000, 20_000);
+            clients.push(work(plan, random, pace, |label, random| Order {
+                target: Target::Machine(machine),
+                retries: 0,
+                ..strong_write(label, random)
+            }));
+        }
+        for orders in &mut clients {
+            let has_session = random.chance(500);
+            for order in orders {
+                order.has_session = has_session;
+            }
+        }
+    }
     let pace = random.between(3_000, 40_000);
     clients.push(work(plan, random, pace, |_, random| read(members, random)));
     if matches!(theme, Theme::Names | Theme::Heads) {
         repeat(&mut clients, random);
+    }
+    if theme == Theme::Borrowings {
+        borrow(&mut clients, random);
     }
     clients
 }
@@ -181,6 +224,39 @@ fn repeat(clients: &mut [Vec<Order>], random: &mut Random) {
                     pause,
                     repeats: Some((of, earlier)),
                     ..order.clone()
+                };
+            }
+        }
+    }
+}
+
+/// Every so often somebody uses the name of what was asked before for something else, mostly where
+/// that was asked.
+fn borrow(clients: &mut [Vec<Order>], random: &mut Random) {
+    for client in 0..clients.len() {
+        for number in 1..clients[client].len() {
+            let of = random.below(clients.len());
+            let earlier = random.below(number);
+            let is_eventual = |order: &&Order| {
+                let is_write = !order.request.is_read() && !order.is_another;
+                is_write && matches!(order.level, Level::Eventual { .. })
+            };
+            let here = &clients[client][number];
+            let lender = clients[of].get(earlier).filter(is_eventual);
+            if let Some(lender) = lender
+                && is_eventual(&here)
+                && random.chance(400)
+            {
+                let target = match random.chance(800) {
+                    true => lender.target,
+                    false => here.target,
+                };
+                clients[client][number] = Order {
+                    target,
+                    repeats: Some((of, earlier)),
+                    is_another: true,
+                    retries: 0,
+                    ..here.clone()
                 };
             }
         }

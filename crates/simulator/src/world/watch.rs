@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, NodeId, RequestId, Stamp};
+use fader_chain::{EntryId, Incarnation, NodeId, RequestId, Stamp};
 
 use super::World;
 use crate::history::Reply;
@@ -24,6 +24,8 @@ pub(crate) struct Watch {
     asked: BTreeMap<RequestId, usize>,
     /// The stamp under which each operation was settled.
     settled: BTreeMap<RequestId, Stamp>,
+    /// The life that acknowledged each operation last.
+    acknowledged: BTreeMap<RequestId, Incarnation>,
 }
 
 impl Watch {
@@ -72,6 +74,15 @@ impl Watch {
     /// The stamp under which an operation was settled.
     pub(crate) fn settled(&self, name: RequestId) -> Option<Stamp> {
         self.settled.get(&name).copied()
+    }
+
+    pub(crate) fn acknowledged(&mut self, name: RequestId, life: Incarnation) {
+        self.acknowledged.insert(name, life);
+    }
+
+    /// The life that acknowledged the operation, if one did: it holds it, or knows its end.
+    pub(crate) fn acknowledged_in(&self, name: RequestId) -> Option<Incarnation> {
+        self.acknowledged.get(&name).copied()
     }
 
     /// The first call of this name.

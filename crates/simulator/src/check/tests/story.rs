@@ -154,6 +154,7 @@ impl Story {
                 seq: call as u64 + 1,
                 part: 0,
             }),
+            borrowed: None,
             node: NodeId(node),
             invoked,
             level,

@@ -87,6 +87,7 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
                 client: 1,
                 session: None,
                 name: None,
+                borrowed: None,
                 node: NodeId(1),
                 invoked: at(begin),
                 level,
