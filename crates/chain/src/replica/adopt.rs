@@ -80,8 +80,8 @@ impl Replica {
         self.epoch() < next.epoch && (is_out || self.may_have_left(next))
     }
 
-    /// Whether it is joining, in the epoch that it is in. One that ends so has made others wait, and
-    /// comes back later (SL-4).
+    /// Whether it is joining, in the epoch that it is in. One that ends so has made others wait,
+    /// and comes back later (SL-4).
     pub fn is_joining(&self) -> bool {
         let adopted = self.configuration();
         adopted.is_some_and(|adopted| adopted.syncing() == Some(self.me.node))
