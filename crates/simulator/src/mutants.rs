@@ -57,7 +57,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::TxnDirtyAll], Scenario("star-transactions")),
     (&[Guard::PromoteIfLarger], Seed(4)),
     (&[Guard::BaseDirty], Seed(24)),
-    (&[Guard::BaseAdopted], About(Theme::Moves, 28)),
+    (&[Guard::BaseAdopted], Scenario("star-moves-mixed")),
     (&[Guard::BaseOverlay], Scenario("chain-elements")),
     (&[Guard::BaseToken], Seed(67)),
     (&[Guard::BaseFloor], Seed(210)),

@@ -287,6 +287,15 @@ fn changing(wiring: Wiring) -> Vec<Scenario> {
         },
         Scenario {
             members: 2,
+            moves: 2,
+            epochs: 3,
+            ..scenario(
+                ["star-moves-mixed", "chain-moves-mixed"],
+                vec![put("k", "a"), put("k", "b"), tentative("k", "e", 1)],
+            )
+        },
+        Scenario {
+            members: 2,
             crashes: 2,
             returns: 1,
             epochs: 3,
