@@ -217,6 +217,7 @@ impl ChainThread {
         let mut next = Some(first);
         let mut flow = Flow::On;
         let mut jobs = 0;
+        let mut has_yielded = false;
         while let Some(job) = next {
             match job {
                 Job::Close => flow = Flow::Close,
@@ -226,12 +227,25 @@ impl ChainThread {
             jobs += 1;
             let has_room = jobs < BATCH_JOBS && self.records_bytes < BATCH_BYTES;
             next = match flow {
-                Flow::On if has_room => self.jobs.try_recv().ok(),
+                Flow::On if has_room => self.next_of_turn(&mut has_yielded),
                 _ => None,
             };
         }
         self.flush();
         flow
+    }
+
+    /// What is queued. Before a turn is over, whoever is about to ask for something, on a machine
+    /// that is busy, does so first: one write and one sync are for all. On one that is idle this is
+    /// nothing.
+    fn next_of_turn(&self, has_yielded: &mut bool) -> Option<Job> {
+        let next = self.jobs.try_recv().ok();
+        if next.is_some() || *has_yielded {
+            return next;
+        }
+        *has_yielded = true;
+        std::thread::yield_now();
+        self.jobs.try_recv().ok()
     }
 
     fn take(&mut self, job: Job) {

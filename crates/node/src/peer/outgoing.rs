@@ -148,11 +148,17 @@ impl Outgoing {
     /// Queues a letter. Says whether there was room.
     pub(super) fn send(&self, letter: Letter) -> bool {
         let mut queue = self.queue.lock();
-        let has_room = queue.letters.len() < LETTERS_MAX && !queue.is_closed;
+        let waiting = queue.letters.len();
+        let has_room = waiting < LETTERS_MAX && !queue.is_closed;
         if has_room {
             queue.letters.push(letter);
+        }
+        drop(queue);
+        // It waits only for the first.
+        if has_room && waiting == 0 {
             self.due.notify_one();
-        } else {
+        }
+        if !has_room {
             self.traffic.lost.fetch_add(1, Ordering::Relaxed);
         }
         has_room
@@ -224,6 +230,9 @@ impl Outgoing {
         loop {
             if lanes.bulk.is_empty() {
                 self.wait();
+                // Whoever is about to send, on a machine that is busy, does so first: one write
+                // carries it all. On one that is idle this is nothing.
+                std::thread::yield_now();
             }
             // Else the first write after its end would be lost, and nobody the wiser.
             is_silent(stream)?;
