@@ -345,7 +345,7 @@ impl Register {
 
     /// The stored form.
     pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(128);
+        let mut out = Vec::with_capacity(self.encoded_len_about());
         out.push(FORMAT);
         self.version.encode(&mut out);
         self.cleared.encode(&mut out);
@@ -362,7 +362,18 @@ impl Register {
                 member.written.encode(&mut out);
             }
         }
-        Bytes::from(out)
+        Bytes::from(out.into_boxed_slice())
+    }
+
+    /// As many octets as `encode` writes, or some more; should its numbers be great, some fewer,
+    /// which costs another allocation.
+    fn encoded_len_about(&self) -> usize {
+        const HEAD: usize = 48;
+        let of_group = |group: &Group| {
+            let members = group.members.iter().map(|it| HEAD + it.value.len());
+            HEAD + group.name.len() + members.sum::<usize>()
+        };
+        HEAD + self.groups.iter().map(of_group).sum::<usize>()
     }
 
     /// Reads what `encode` wrote; names and values share the memory of `bytes`.
