@@ -148,6 +148,7 @@ class Processes(servers.Members):
         return {
             line.split(":")[0]: dict(place.split() for place in line.split(": ")[2].split(", "))
             for line in lines
+            if ": epoch " in line
         }
 
     def await_chains(self, is_so):

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shutil
+import socket
 import threading
 import time
 import urllib.request
@@ -323,6 +324,38 @@ def test_who_is_no_member_is_told(cluster):
         assert refused.returncode == 1 and why in refused.stderr, (why, refused.stderr)
     again = cluster.init(check=False)
     assert again.returncode == 1 and "already" in again.stderr
+
+
+def test_what_is_no_node_is_refused_once_where_nodes_call(cluster):
+    cluster.await_whole()
+    host, port = cluster.addresses["n1"].rsplit(":", 1)
+    begin = b"FADPEER\x01"
+    attacks = {
+        "it does not speak the protocol": [b"GET / HTTP/1.1\r\n\r\n", b"FADPEER\x02" + bytes(200)],
+        "longer than allowed": [begin + b"\xff\xff" + bytes(range(256)) * 256],
+        "the connection ended within a frame": [begin, begin + b"\x70\x00" + bytes(50)],
+        "its cluster key is another one": [
+            begin + b"\x70\x00" + bytes(112), begin + b"\x70\x00" + bytes(range(112)),
+        ],
+    }
+    before = cluster.members["n1"].log().splitlines()
+    for sent in [text for texts in attacks.values() for text in texts] * 5:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port))) as attack:
+            attack.settimeout(30)
+            attack.sendall(sent)
+            attack.shutdown(socket.SHUT_WR)
+            assert attack.recv(1) == b"", "nothing is answered"
+    log = cluster.members["n1"].log().splitlines()[len(before):]
+    for reason in attacks:
+        lines = [line for line in log if "no connection between nodes" in line and reason in line]
+        assert len(lines) == 1, (reason, cluster.members["n1"].log())
+    # Nobody was kept out, and nothing served otherwise.
+    assert cluster.are_whole(cluster.roles()[1])
+    assert 'fader_peer_connected{peer="n2"} 1' in metrics(cluster.members["n1"])
+    at_any(cluster.clients(), lambda sdb: sdb.create_domain(DomainName="domain"))
+    for number, client in enumerate(cluster.clients()):
+        put(client, "domain", "item", n=str(number), replace=True)
+        assert get(client, "domain", "item") == {"n": [str(number)]}
 
 
 def other_key(cluster):

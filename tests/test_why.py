@@ -152,3 +152,75 @@ def test_a_chain_that_is_down_names_its_disks_and_is_restored(cluster):
         assert sorted(get(client, "domain", "item")["n"]) == ["1", "3"]
     with refused("NoSuchDomain", 400):
         get(n3, "other", "item")
+
+
+def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
+    with Processes(tmp_path, flags=["--chains", "1"]) as cluster:
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        client = cluster.members["n3"].client(read_timeout=30)
+        mixed = asking(cluster.members["n3"].client(), {"x-fader-collection-mode": "mixed"})
+        mixed.create_domain(DomainName="domain")
+        put(client, "domain", "item", n="1")
+        eventual = asking(cluster.members["n3"].client(), {"x-fader-consistency": "eventual"})
+        put(eventual, "domain", "early", n="1")
+        assert cluster.members["n3"].stop() == 0
+        cluster.await_roles(lambda roles: roles["n3"] == "out")
+        data = cluster.folder / "n3" / "data"
+        shutil.copytree(data, cluster.folder / "old")
+        cluster.start("n3")
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        client = cluster.members["n3"].client(read_timeout=30)
+        put(client, "domain", "item", n="2")
+        restore = lambda *words: servers.fader(
+            "cluster", "restore", *words, "--zookeeper", cluster.zookeeper.hosts,
+            home=cluster.folder, check=False,
+        )
+        told = restore("1", "--member", "n3", "--accept-loss")
+        assert told.returncode != 0 and "n3 runs" in told.stderr
+        cluster.kill("n3")
+        cluster.await_roles(lambda roles: roles["n3"] == "out")
+        told = restore("1", "--member", "n3", "--accept-loss")
+        assert told.returncode != 0 and "nothing has to be lost" in told.stderr
+        cluster.start("n3")
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        # All is lost but the copy.
+        for name in ["n1", "n2", "n3"]:
+            cluster.kill(name)
+            shutil.rmtree(cluster.folder / name / "data")
+        shutil.copytree(cluster.folder / "old", data)
+        refused_one = cluster.new_member("n3", wait=False)
+        assert refused_one.process.wait(60) == 1
+        assert "an old copy" in refused_one.log() and "--accept-loss" in refused_one.log()
+        for chain in ["0", "1"]:
+            # Nobody runs who ends sessions, and nobody who can go on.
+            assert restore(chain, "--member", "n3", "--yes").returncode != 0
+            told = restore(chain, "--member", "n3", "--accept-loss")
+            assert told.returncode == 0, told.stderr
+            assert "will be lost for ever" in told.stdout and "in epoch" in told.stdout
+        n3 = cluster.members["n3"] = cluster.new_member("n3", wait=False)
+        for chain in ["0", "1"]:
+            # It begins nothing by itself.
+            cluster.await_why("all members that served are down", chain)
+            while (told := restore(chain, "--member", "n3", "--yes")).returncode != 0:
+                assert "or its session is not over" in told.stderr, told.stderr
+        n3.await_listening()
+        assert "goes back to what the member here has" in n3.log()
+        client = n3.client(read_timeout=30)
+        assert at_any([client], lambda sdb: get(sdb, "domain", "item")) == {"n": ["1"]}
+        at_any([client], lambda sdb: put(sdb, "domain", "item", n="3"))
+        eventual = asking(n3.client(read_timeout=30), {"x-fader-consistency": "eventual"})
+        at_any([eventual], lambda sdb: put(sdb, "domain", "late", n="1"))
+        for name in ["n1", "n2"]:
+            cluster.start(name)
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        for client in cluster.clients():
+            assert sorted(get(client, "domain", "item")["n"]) == ["1", "3"]
+            assert get(client, "domain", "early") == {"n": ["1"]}
+            assert get(client, "domain", "late") == {"n": ["1"]}
+        _, lines = cluster.status()
+        for chain in ["chain 0", "chain 1"]:
+            assert any(line.startswith(f"{chain} went on with less") for line in lines), lines

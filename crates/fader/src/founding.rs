@@ -33,7 +33,9 @@ chosen member has is lost for ever. `fader cluster why` says which disks would b
 
 Examples:
   fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3         says what would be lost
-  fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3 --yes   goes on with it";
+  fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3 --yes   goes on with it
+  fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3 --accept-loss
+                                    before it: n2 may start on an old copy of its folder";
 
 /// Where a cluster is kept.
 #[derive(Args)]
@@ -130,6 +132,11 @@ pub(crate) struct RestoreOptions {
     /// Goes on, whatever is lost.
     #[arg(long)]
     yes: bool,
+
+    /// Lets the node begin on an old copy of its folder, without what was acknowledged after the
+    /// copy was made. Its process must not run yet.
+    #[arg(long, conflicts_with = "yes")]
+    accept_loss: bool,
 
     #[command(flatten)]
     place: Place,
@@ -229,6 +236,11 @@ pub(crate) fn node(text: &str) -> (String, String) {
 pub(crate) fn restore(options: &RestoreOptions) -> Result<ExitCode> {
     let place = options.place.settings()?;
     let (chain, member) = (ChainId(options.chain), &options.member);
+    if options.accept_loss {
+        let had = ZooKeeperCoordinator::accept_old_copy(&place, chain, member)?;
+        output::print(&restoring::accepted(chain, member, &had))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     restoring::consent(member, options.yes)?;
     let epoch = ZooKeeperCoordinator::restore(&place, chain, member)?;
     output::print(&format!(
@@ -269,6 +281,13 @@ fn table(standing: &Standing) -> String {
         let members = members.map(|name| format!("{name} {}", role(standing, chain, &name)));
         let members: Vec<String> = members.collect();
         text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
+    }
+    for (chain, newest) in &standing.configurations {
+        let lossy = newest.lossy;
+        if lossy.count != 0 {
+            let lossy = restoring::standing(lossy.count, lossy.epoch);
+            text += &format!("{chain} {lossy}");
+        }
     }
     text
 }

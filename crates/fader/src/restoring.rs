@@ -1,6 +1,7 @@
 //! What is said to whoever has a chain go on without all that was acknowledged (AL-4).
 
 use anyhow::{Result, bail};
+use fader_node::{ChainId, Progress};
 
 /// Says what may be lost, and goes on only with a yes.
 ///
@@ -17,6 +18,21 @@ pub(crate) fn consent(member: &str, yes: bool) -> Result<()> {
          name may be carried out a second time. Members that come back later are made equal to \
          {member}, and what only they have is discarded. If any member that served last can be \
          started with its disk, start that one instead: then nothing is lost. To go on, say --yes"
+    )
+}
+
+/// What is said of a node that may begin on an old copy (AL-7), whose disks had come so far.
+pub(crate) fn accepted(chain: ChainId, member: &str, had: &[Progress]) -> String {
+    let had = had.iter().map(|it| match it.last.index {
+        0 => format!("in epoch {}", it.epoch),
+        _ => format!("in epoch {} with entry {}", it.epoch, it.last),
+    });
+    let had = had.collect::<Vec<_>>().join(", or ");
+    format!(
+        "{member} may begin on an old copy of its folder of {chain}. Its disk was {had} when it \
+         was last heard of: whatever is not in the copy will be lost for ever. Start {member}, and \
+         then say: fader cluster restore {0} --member {member} --yes\n",
+        chain.0
     )
 }
 

@@ -47,7 +47,7 @@ pub use coordinator::Standing;
 pub use fader_chain::controller::is_of;
 pub use fader_chain::placement::Wish;
 pub use fader_chain::placement::layout::{Layout, NotDone, Order, is_at_rest};
-pub use fader_chain::{ChainId, Configuration, Role, Version, Wiring};
+pub use fader_chain::{ChainId, Configuration, Progress, Role, Version, Wiring};
 pub use node::Node;
 pub use peer::PeerCounters;
 pub use seal::{OpenKey, Secret};

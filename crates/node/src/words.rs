@@ -152,7 +152,10 @@ pub(crate) fn not_restored(
             "nothing has to be lost: {} has everything, and the chain begins again with it",
             name(node)
         ),
-        NotRestored::Absent => format!("{member} does not run: start it first"),
+        NotRestored::Absent => format!(
+            "{member} does not run: start it first. If all that is left of it is an old copy of \
+             its folder, which is refused, --accept-loss lets it begin"
+        ),
         NotRestored::Unfilled => format!(
             "{member} was being filled from another member, and what it has is no state: choose \
              another one"

@@ -74,6 +74,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
             {
+                tell_loss(&cluster, told.as_deref(), &newest);
                 (cluster.tell)(event(&cluster, told.as_deref(), &newest));
                 told = Some(newest);
             }
@@ -105,6 +106,19 @@ fn tell_trouble(cluster: &Cluster, told: &mut Option<u64>) {
         }
         None => Event::Slow(name),
     });
+}
+
+/// Tells, where it goes on, with what a chain goes on that was restored (AL-4).
+fn tell_loss(cluster: &Cluster, before: Option<&Configuration>, newest: &Configuration) {
+    let is_lossy = before.is_some_and(|before| before.lossy.count < newest.lossy.count);
+    if let (true, Some(member)) = (is_lossy, cluster.member(newest.head())) {
+        tracing::error!(
+            epoch = newest.lossy.epoch,
+            index = member.counters().commit_index,
+            "by an operator's order the chain goes back to what the member here has: up to this \
+             index. What was acknowledged beyond is lost"
+        );
+    }
 }
 
 /// Publishes what the facts ask for. That another controller was first is no matter.

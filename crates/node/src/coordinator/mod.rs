@@ -66,7 +66,8 @@ impl CoordinatorError {
         };
         CoordinatorError::Refused(format!(
             "the folder of {node} {what}: it is an old copy. Remove the folder, and the node joins \
-             with an empty one"
+             with an empty one; or, if nothing newer of the chain is left anywhere, let it begin \
+             with `fader cluster restore --accept-loss`"
         ))
     }
 

@@ -39,7 +39,7 @@ impl ZooKeeperCoordinator {
             return Ok(known);
         }
         let record = DiskRecord {
-            node: self.next_node(&mut asker)?,
+            node: next_node(&self.shared.root, &mut asker)?,
             progress: Progress {
                 epoch,
                 last: EntryId::ZERO,
@@ -116,22 +116,6 @@ impl ZooKeeperCoordinator {
         })
     }
 
-    /// A number that nobody has.
-    fn next_node(&self, asker: &mut Asker) -> Result<NodeId, CoordinatorError> {
-        let path = format!("{}/next", self.shared.root);
-        for _ in 0..TRIES {
-            let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
-            let NextNode(number) = read(&path, &znode)?;
-            let next = NextNode(number.saturating_add(1)).encode();
-            if asker.set(&path, &next, znode.version)? == Changed::Done {
-                return Ok(NodeId(number));
-            }
-        }
-        Err(CoordinatorError::Unavailable(
-            "too many others want a number".to_owned(),
-        ))
-    }
-
     /// How far sessions of this node that nobody has ended say that a disk came.
     pub(super) fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
         let lives = self.lives.lock();
@@ -179,4 +163,20 @@ pub(super) fn check_progress(
         true => Err(CoordinatorError::old_disk(known.node, shown, progress)),
         false => Ok(()),
     }
+}
+
+/// A number that nobody has.
+pub(super) fn next_node(root: &str, asker: &mut Asker) -> Result<NodeId, CoordinatorError> {
+    let path = format!("{root}/next");
+    for _ in 0..TRIES {
+        let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
+        let NextNode(number) = read(&path, &znode)?;
+        let next = NextNode(number.saturating_add(1)).encode();
+        if asker.set(&path, &next, znode.version)? == Changed::Done {
+            return Ok(NodeId(number));
+        }
+    }
+    Err(CoordinatorError::Unavailable(
+        "too many others want a number".to_owned(),
+    ))
 }

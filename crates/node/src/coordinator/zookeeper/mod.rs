@@ -31,6 +31,7 @@ mod disks;
 mod lives;
 mod orders;
 mod record;
+mod restoring;
 mod standing;
 mod stream;
 mod watcher;

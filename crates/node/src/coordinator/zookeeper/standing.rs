@@ -1,20 +1,18 @@
-//! How a cluster stands, for whoever is no member of it, and the one order that such a one can
-//! give.
+//! How a cluster stands, for whoever is no member of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fader_chain::controller::{Facts, NotRestored, Reports, restore};
+use fader_chain::controller::{Facts, Reports};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
-use super::connection::{Asker, Changed};
+use super::connection::Asker;
 use super::orders::{AwayDisk, layout_at};
-use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
+use super::record::{ClusterRecord, DiskRecord, SessionRecord};
 use super::watcher::{Session, chain_path, disk_path, spoken};
 use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
 use crate::coordinator::CoordinatorError;
-use crate::words;
 
 /// A process is silent that was not heard of in this part of a session, in which it pings twice.
 pub(super) const SILENT: u32 = 4;
@@ -77,9 +75,9 @@ impl Standing {
 }
 
 /// What a look found, with the versions of what processes said: each ping is one.
-struct Look {
-    standing: Standing,
-    pings: BTreeMap<Identity, i32>,
+pub(super) struct Look {
+    pub(super) standing: Standing,
+    pub(super) pings: BTreeMap<Identity, i32>,
 }
 
 impl ZooKeeperCoordinator {
@@ -110,62 +108,9 @@ impl ZooKeeperCoordinator {
         }
         Ok(standing)
     }
-
-    /// Has a chain go on with what the member of one node has, though others had more (AL-4).
-    ///
-    /// # Errors
-    /// [`CoordinatorError`]: `Refused` with the reason when nothing has to be lost, or the member
-    /// cannot go on.
-    pub fn restore(
-        settings: &ZooKeeperSettings,
-        chain: ChainId,
-        name: &str,
-    ) -> Result<u64, CoordinatorError> {
-        let refused = |why: String| Err(CoordinatorError::Refused(why));
-        let root = &settings.root;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        let cluster = cluster_at(root, &mut asker)?;
-        let (layout, _) = layout_at(root, &cluster, &mut asker)?;
-        if !layout.chains.contains_key(&chain) {
-            return refused(format!("the cluster has no {chain}"));
-        }
-        if layout.site(name).is_none() {
-            let names: Vec<&str> = layout.sites.iter().map(|site| &*site.name).collect();
-            let names = names.join(", ");
-            return refused(format!(
-                "{name} is no node of the cluster, which has {names}"
-            ));
-        }
-        let path = chain_path(root, chain);
-        let Some(znode) = asker.get(&path, false)? else {
-            return refused(format!(
-                "{chain} has not begun: nothing is there to be lost"
-            ));
-        };
-        let newest: Configuration = read(&path, &znode)?;
-        // Sessions are read after the configuration (Z5).
-        let standing = look(root, &mut asker)?.standing;
-        let facts = standing.facts(chain, newest.size());
-        let of = standing.present.iter().find(|it| it.name == name);
-        let Some(life) = of.and_then(|it| it.member(chain)) else {
-            let absent = NotRestored::Absent;
-            return refused(words::not_restored(absent, name, |node| {
-                standing.name(node)
-            }));
-        };
-        let next = restore(&newest, life.node, &facts.sessions, &facts.reports);
-        let next = next.map_err(|why| {
-            let why = words::not_restored(why, name, |node| standing.name(node));
-            CoordinatorError::Refused(why)
-        })?;
-        match asker.set(&path, &next.encode(), znode.version)? {
-            Changed::Done => Ok(next.epoch),
-            _ => refused("the chain has just changed: look again".to_owned()),
-        }
-    }
 }
 
-fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
+pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
     let cluster = cluster_at(root, asker)?;
     let mut configurations = BTreeMap::new();
     let (layout, _) = layout_at(root, &cluster, asker)?;

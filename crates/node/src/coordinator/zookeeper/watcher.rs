@@ -125,23 +125,7 @@ impl Shared {
                 ..progress
             },
         };
-        let path = self.disk(disk);
-        for _ in 0..TRIES {
-            let Some(znode) = asker.get(&path, false)? else {
-                return Err(Trouble::Content(format!("there is no znode {path}")));
-            };
-            let known: DiskRecord = decode(&path, &znode.data)?;
-            if progress <= known.progress {
-                return Ok(());
-            }
-            let record = DiskRecord { progress, ..known };
-            if asker.set(&path, &record.encode(), znode.version)? == Changed::Done {
-                return Ok(());
-            }
-        }
-        Err(Trouble::Content(format!(
-            "too many write to the znode {path}"
-        )))
+        note_progress(asker, &self.disk(disk), progress)
     }
 
     /// We published a configuration.
@@ -375,6 +359,30 @@ impl Watcher {
         sessions.sort_by_key(|(created, _)| *created);
         Ok(sessions.into_iter().map(|(_, session)| session).collect())
     }
+}
+
+/// Notes in a disk's znode how far it came, where that is news.
+pub(super) fn note_progress(
+    asker: &mut Asker,
+    path: &str,
+    progress: Progress,
+) -> Result<(), Trouble> {
+    for _ in 0..TRIES {
+        let Some(znode) = asker.get(path, false)? else {
+            return Err(Trouble::Content(format!("there is no znode {path}")));
+        };
+        let known: DiskRecord = decode(path, &znode.data)?;
+        if progress <= known.progress {
+            return Ok(());
+        }
+        let record = DiskRecord { progress, ..known };
+        if asker.set(path, &record.encode(), znode.version)? == Changed::Done {
+            return Ok(());
+        }
+    }
+    Err(Trouble::Content(format!(
+        "too many write to the znode {path}"
+    )))
 }
 
 /// The name of a session's znode. Processes of version 2 do not look into it, but do not pass over

@@ -1,0 +1,203 @@
+//! What an operator orders where all who served last are lost: a chain goes on with what one member
+//! has (AL-4), and that may be an old copy of its disk (AL-7).
+
+use std::sync::Arc;
+
+use fader_chain::controller::{NotRestored, restore};
+use fader_chain::{ChainId, Configuration, NodeId, Progress};
+
+use super::connection::{Asker, Changed};
+use super::disks::next_node;
+use super::orders::layout_at;
+use super::record::{Content, DiskRecord, SessionRecord};
+use super::standing::{Look, Standing, disks_of, look};
+use super::watcher::{chain_path, disk_path, note_progress, session_name};
+use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use crate::coordinator::CoordinatorError;
+use crate::words;
+
+/// A chain about which something is ordered, and all that is known of it.
+struct Ordered {
+    newest: Configuration,
+    /// That of its znode.
+    version: i32,
+    look: Look,
+}
+
+impl ZooKeeperCoordinator {
+    /// Has a chain go on with what the member of one node has, though others had more (AL-4).
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` with the reason when nothing has to be lost, or the member
+    /// cannot go on.
+    pub fn restore(
+        settings: &ZooKeeperSettings,
+        chain: ChainId,
+        name: &str,
+    ) -> Result<u64, CoordinatorError> {
+        let root = &settings.root;
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let ordered = ordered(root, &mut asker, chain, name)?;
+        let Some(life) = life_of(ordered.standing(), chain, name) else {
+            return Err(not_restored(ordered.standing(), NotRestored::Absent, name));
+        };
+        let next = ordered.restored(chain, life);
+        let next = next.map_err(|why| not_restored(ordered.standing(), why, name))?;
+        match asker.set(&chain_path(root, chain), &next.encode(), ordered.version)? {
+            Changed::Done => Ok(next.epoch),
+            _ => Err(CoordinatorError::Refused(
+                "the chain has just changed: look again".to_owned(),
+            )),
+        }
+    }
+
+    /// Lets a node begin on an old copy of its disk of a chain (AL-7): the disk is another one for
+    /// the others, with another number, and nobody counts on it. How far the disks had come that
+    /// this is about.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` with the reason when nothing has to be lost, the node runs,
+    /// or no disk of it is known.
+    pub fn accept_old_copy(
+        settings: &ZooKeeperSettings,
+        chain: ChainId,
+        name: &str,
+    ) -> Result<Vec<Progress>, CoordinatorError> {
+        let refused = |why: String| Err(CoordinatorError::Refused(why));
+        let root = &settings.root;
+        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let before = look(root, &mut asker)?;
+        std::thread::sleep(before.standing.cluster.session);
+        let mut ordered = ordered(root, &mut asker, chain, name)?;
+        // Where all are down nobody ends sessions: who was not heard of for S has none (FN-2).
+        let Look { standing, pings } = &mut ordered.look;
+        let is_over = |it: &Present| before.pings.get(&it.identity) == pings.get(&it.identity);
+        let (over, present) = std::mem::take(&mut standing.present)
+            .into_iter()
+            .partition(is_over);
+        standing.present = present;
+        let over: Vec<Present> = over;
+        let ordered = ordered;
+        if life_of(ordered.standing(), chain, name).is_some() {
+            return refused(format!(
+                "{name} runs, with what it has: --yes goes on with it"
+            ));
+        }
+        // Nobody has the number 0: that it has no session is what is to be said, and nothing else.
+        match ordered.restored(chain, NodeId(0)) {
+            Err(NotRestored::Absent) => {}
+            Err(why) => return Err(not_restored(ordered.standing(), why, name)),
+            Ok(_) => return refused("the chain has just changed: look again".to_owned()),
+        }
+        for it in over.iter().filter(|it| it.name == name) {
+            end(
+                root,
+                &mut asker,
+                it,
+                (chain, ordered.look.pings[&it.identity]),
+            )?;
+        }
+        let disks = disks_of(root, std::iter::once(&ordered.newest), &mut asker)?;
+        let its = disks
+            .iter()
+            .filter(|(_, known)| known.name == name && known.chain == Some(chain));
+        let mut had = Vec::new();
+        for (disk, known) in its {
+            let path = disk_path(root, *disk);
+            let version = asker.get(&path, false)?.map(|znode| znode.version);
+            let record = DiskRecord {
+                node: next_node(root, &mut asker)?,
+                progress: Progress::default(),
+                ..known.clone()
+            };
+            let version = version.unwrap_or_default();
+            if asker.set(&path, &record.encode(), version)? != Changed::Done {
+                return refused("the disk has just begun: look again".to_owned());
+            }
+            had.push(known.progress);
+        }
+        match had.is_empty() {
+            true => refused(format!("{name} had no disk of {chain} that is known")),
+            false => Ok(had),
+        }
+    }
+}
+
+impl Ordered {
+    fn standing(&self) -> &Standing {
+        &self.look.standing
+    }
+
+    /// The configuration in which this member goes on alone.
+    fn restored(&self, chain: ChainId, member: NodeId) -> Result<Configuration, NotRestored> {
+        let facts = self.standing().facts(chain, self.newest.size());
+        restore(&self.newest, member, &facts.sessions, &facts.reports)
+    }
+}
+
+/// Ends a session that is over, at the version that was seen for S (Z2), noting how far its disks
+/// of other chains came (C5).
+fn end(
+    root: &str,
+    asker: &mut Asker,
+    of: &Present,
+    (chain, version): (ChainId, i32),
+) -> Result<(), CoordinatorError> {
+    let name = session_name(of.identity, of.speaks);
+    let path = format!("{root}/sessions/{name}");
+    let Some(znode) = asker.get(&path, false)? else {
+        return Ok(());
+    };
+    let record: SessionRecord = read(&path, &znode)?;
+    for life in record.lives.iter().filter(|life| life.chain != chain) {
+        note_progress(asker, &disk_path(root, life.identity.disk), life.progress())?;
+    }
+    match asker.delete(&path, version)? {
+        Changed::Stale => Err(CoordinatorError::Refused(format!("{} runs", of.name))),
+        _ => Ok(()),
+    }
+}
+
+/// The chain, if it has begun, of a cluster that has this node.
+fn ordered(
+    root: &str,
+    asker: &mut Asker,
+    chain: ChainId,
+    name: &str,
+) -> Result<Ordered, CoordinatorError> {
+    let refused = |why: String| Err(CoordinatorError::Refused(why));
+    let cluster = cluster_at(root, asker)?;
+    let (layout, _) = layout_at(root, &cluster, asker)?;
+    if !layout.chains.contains_key(&chain) {
+        return refused(format!("the cluster has no {chain}"));
+    }
+    if layout.site(name).is_none() {
+        let names: Vec<&str> = layout.sites.iter().map(|site| &*site.name).collect();
+        let names = names.join(", ");
+        return refused(format!(
+            "{name} is no node of the cluster, which has {names}"
+        ));
+    }
+    let path = chain_path(root, chain);
+    let Some(znode) = asker.get(&path, false)? else {
+        return refused(format!(
+            "{chain} has not begun: nothing is there to be lost"
+        ));
+    };
+    // Sessions are read after the configuration (Z5).
+    Ok(Ordered {
+        newest: read(&path, &znode)?,
+        version: znode.version,
+        look: look(root, asker)?,
+    })
+}
+
+/// The member of a chain that a node has now.
+fn life_of(standing: &Standing, chain: ChainId, name: &str) -> Option<NodeId> {
+    let of = standing.present.iter().find(|it| it.name == name);
+    of.and_then(|it| it.member(chain)).map(|life| life.node)
+}
+
+fn not_restored(standing: &Standing, why: NotRestored, name: &str) -> CoordinatorError {
+    CoordinatorError::Refused(words::not_restored(why, name, |node| standing.name(node)))
+}
