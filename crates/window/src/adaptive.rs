@@ -65,6 +65,12 @@ const WINDOW_MAX: f64 = 100_000.0;
 /// The longest time between two requests, where there are any. Bound: above 0. Half a second: a
 /// service that refuses everything gets two requests a second, and is found soon when it returns.
 const PROBE: f64 = 0.5;
+/// The time of an answer where all was refused so far, in seconds. Bound: above 0. Without it a
+/// service that never took anything would not be left alone.
+const LATENCY_GUESSED: f64 = 0.1;
+/// The least part of the window that is remembered. Bound: 0 to 0.01. A service that took a
+/// thousand requests a second and takes none now gets five: little to it, and it is found sooner.
+const PROBE_PART: f64 = 0.005;
 /// Answers in the average of the window that is called settled, in windows. Bound: 16 upwards. So
 /// many that what clients take from each other at random is no loss of capacity.
 const SETTLED_WINDOWS: f64 = 64.0;
@@ -80,7 +86,7 @@ const LOST_REQUESTS: f64 = 2.0;
 const SOUGHT: f64 = 1.75;
 /// The share of timeouts that are taken for chance. Bound: 0 to 0.1.
 const CHANCE: f64 = 0.02;
-/// Silence before the first refusal: growth at full speed.
+/// Silence before the first refusal, in refusals: growth at full speed. Bound: 10 upwards.
 const UNKNOWN: f64 = 100.0;
 
 #[derive(Debug)]
@@ -137,7 +143,15 @@ impl Adaptive {
     }
 
     pub(crate) fn interval(&self) -> Duration {
-        Duration::from_secs_f64(self.latency / self.window)
+        Duration::from_secs_f64(self.span() / self.window)
+    }
+
+    /// The time of an answer, in seconds; zero until something is known.
+    fn span(&self) -> f64 {
+        match self.latency {
+            0.0 if 0.0 < self.refusal => LATENCY_GUESSED,
+            latency => latency,
+        }
     }
 
     pub(crate) fn on_ok(&mut self, now: Time, flight: &Flight) {
@@ -154,6 +168,7 @@ impl Adaptive {
         let bound = 1.0 + QUEUE_SHARE + QUEUE_REQUESTS / self.window;
         if let Some(window) = self.delay.watch(bound < ratio, self.window) {
             self.window = window;
+            self.silence = UNKNOWN;
         } else if bound < ratio {
             self.silence = 0.0;
             self.shrink(self.window - (ratio - bound).min(FALL).min(self.window / 2.0));
@@ -164,7 +179,7 @@ impl Adaptive {
     }
 
     pub(crate) fn on_overload(&mut self, now: Time, flight: &Flight) {
-        let span = now.since(flight.sent).as_secs_f64();
+        let span = now.since(flight.sent).as_secs_f64().max(1e-9);
         self.refusal += (span - self.refusal) / 8.0;
         self.silence = 0.0;
         if self.is_accepting {
@@ -189,7 +204,9 @@ impl Adaptive {
         let share = self.share();
         self.silence += share * room;
         let step = if self.window < self.threshold {
-            1.0
+            // What refusals told before is not known of the service that came back.
+            self.silence = UNKNOWN;
+            (self.threshold - self.window).min(1.0)
         } else {
             let rest = self.cut() * share;
             let full = (RISE + 1.0 / self.window).min(self.window);
@@ -201,7 +218,8 @@ impl Adaptive {
     }
 
     fn shrink(&mut self, window: f64) {
-        let probing = (self.latency / PROBE).clamp(1e-6, 1.0);
+        let probing = (self.span() / PROBE).max(PROBE_PART * self.remembered);
+        let probing = probing.clamp(1e-6, 1.0);
         self.window = window.max(probing);
     }
 

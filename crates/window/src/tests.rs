@@ -56,6 +56,16 @@ fn a_refused_window_shrinks_to_two_requests_a_second() {
 }
 
 #[test]
+fn the_first_answer_ends_the_wait_of_an_outage() {
+    check("the_first_answer_ends_the_wait_of_an_outage");
+}
+
+#[test]
+fn a_service_that_never_took_anything_is_left_alone() {
+    check("a_service_that_never_took_anything_is_left_alone");
+}
+
+#[test]
 fn lanes_do_not_see_each_other() {
     check("lanes_do_not_see_each_other");
 }

@@ -18,9 +18,10 @@ use crate::queue::{Queue, Waiting};
 pub struct Settings {
     /// Which rule.
     pub rule: Rule,
-    /// How often a request is sent at most. Bound: 1 upwards. The seed: five.
+    /// How often a request is sent at most. Bound: 1 upwards. Five, as in the seed.
     pub attempts_max: u32,
-    /// Requests that may wait. Bound: 1 upwards; what is beyond fails at once.
+    /// Requests that may wait. Bound: 1 upwards; what is beyond fails at once. 65,536: a guard of
+    /// memory.
     pub waiting_max: usize,
     /// Where the jitter of delays begins: different in each client.
     pub seed: u64,
@@ -37,14 +38,18 @@ impl Default for Settings {
     }
 }
 
-/// The longest that a service may ask to be left alone. Who asks for more is asked again.
+/// The longest that a service may ask to be left alone. Bound: 1 s upwards. A mistaken hour must
+/// not stop a client; who asks for more is asked again after this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// The delay of a request that is sent again is the time that an answer takes, doubled with each
-/// attempt: one that was refused gives way to others. This is the most.
+/// attempt: one that was refused gives way to others. This is the most. Bound: a few answers' time
+/// upwards. The window holds back the load; a longer delay would only make its request late.
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// The time that an answer takes, before there was one.
+/// The time that an answer takes, before there was one. Bound: above 0. Of the order of a service
+/// that is not near.
 const LATENCY_UNKNOWN: Duration = Duration::from_millis(100);
-/// Pacing lets so much time's worth of requests leave at once: runtimes' timers tick so.
+/// Pacing lets so much time's worth of requests leave at once, in nanoseconds. Bound: above 0,
+/// below a round trip. Runtimes' timers tick so; with less they would hold a fast lane back.
 const TICK: u64 = 1_000_000;
 
 /// One window.
@@ -55,7 +60,10 @@ pub struct Window {
     queue: Queue,
     flights: BTreeMap<RequestId, (Flight, Waiting)>,
     budget: Budget,
-    next_send: Time,
+    /// When the last request left, and the part of the interval until the next one.
+    paced: Option<(Time, f64)>,
+    /// Before this moment nothing is sent: the service asked for it.
+    quiet: Time,
     last_ok: Option<Time>,
     random: u64,
     counts: Counts,
@@ -119,7 +127,8 @@ impl Window {
             queue: Queue::default(),
             flights: BTreeMap::new(),
             budget: Budget::new(),
-            next_send: Time(0),
+            paced: None,
+            quiet: Time(0),
             last_ok: None,
             random: settings.seed,
             counts: Counts::default(),
@@ -143,7 +152,7 @@ impl Window {
     /// When to step next if nothing else happens; none if only a report can change anything.
     pub fn wake_at(&self) -> Option<Time> {
         let can_send = self.queue.has_ready() && self.in_flight() < self.controller.limit();
-        let paced = can_send.then_some(self.next_send);
+        let paced = can_send.then(|| self.next_send());
         self.queue.wake_at().into_iter().chain(paced).min()
     }
 
@@ -205,7 +214,7 @@ impl Window {
                 // One among accepted ones speaks for itself; where none was accepted since this
                 // one left, it speaks for all.
                 if self.last_ok.is_none_or(|last| last < flight.sent) {
-                    self.next_send = self.next_send.max(now.after(pause));
+                    self.quiet = self.quiet.max(now.after(pause));
                 }
                 self.again(now, waiting, pause, Repeat::Refused, effects);
             }
@@ -271,12 +280,25 @@ impl Window {
         doubled.min(DELAY_MAX).mul_f64(0.5 + self.chance())
     }
 
+    /// When the next request may leave. The pace is that of the window now: after an outage the
+    /// first answer ends the long wait that was meant for a service that takes nothing.
+    fn next_send(&self) -> Time {
+        let paced = self.paced.map_or(Time(0), |(last, part)| {
+            last.after(self.controller.interval().mul_f64(part))
+        });
+        paced.max(self.quiet)
+    }
+
     fn send(&mut self, now: Time, effects: &mut Vec<Effect>) {
         while let Some(id) = self.queue.expire(now) {
             self.fail(id, Failure::Deadline, effects);
         }
         self.queue.release(now);
-        while self.in_flight() < self.controller.limit() && self.next_send <= now {
+        while self.in_flight() < self.controller.limit() {
+            let due = self.next_send();
+            if now < due {
+                break;
+            }
             let Some(mut waiting) = self.queue.pop() else {
                 break;
             };
@@ -293,10 +315,9 @@ impl Window {
             let attempt = waiting.attempts;
             effects.push(Effect::Send { id, attempt });
             // A little out of step, so that clients of one service do not march together.
-            let interval = self.controller.interval();
-            let interval = interval.mul_f64(0.9 + 0.2 * self.chance());
+            let part = 0.9 + 0.2 * self.chance();
             let earliest = Time(now.0.saturating_sub(TICK));
-            self.next_send = self.next_send.max(earliest).after(interval);
+            self.paced = Some((due.max(earliest), part));
         }
     }
 
