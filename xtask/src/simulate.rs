@@ -45,12 +45,13 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
 }
 
 /// Themes that seeds do not draw, and how many runs of them every merge makes.
-const APART: [(&str, &str); 5] = [
+const APART: [(&str, &str); 6] = [
     ("leavings", "100"),
     ("moves", "100"),
     ("borrowings", "50"),
     ("retractions", "50"),
     ("races", "50"),
+    ("idlers", "50"),
 ];
 
 /// The runs and searches of every merge.

@@ -68,6 +68,8 @@ pub enum Guard {
     EventualDigest,
     /// I12, D17: a number below the window is refused.
     WindowRefuses,
+    /// XO-4: what is kept of an idle client stays while a settlement is above the floor.
+    IdleFloor,
     /// CO-2: a mini-transaction makes every register it writes dirty.
     TxnDirtyAll,
     /// I14: the head drops what its log dominates.

@@ -61,6 +61,21 @@ pub fn parse_client_key(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(client))
 }
 
+/// Behind every client's record.
+pub(crate) fn clients_end() -> Bytes {
+    key(CLIENTS + 1, &[])
+}
+
+/// Where the results of a client begin, and where they are over.
+pub(crate) fn results_of(client: u128) -> (Bytes, Bytes) {
+    let results = |client: u128| key(RESULTS, &[&client.to_be_bytes()]);
+    let end = client.checked_add(1).map(results);
+    (
+        results(client),
+        end.unwrap_or_else(|| key(RESULTS + 1, &[])),
+    )
+}
+
 /// Whether a result or a client's record is at `key`.
 pub(crate) fn is_result(key: &[u8]) -> bool {
     parse_result_key(key).is_some() || parse_client_key(key).is_some()

@@ -24,6 +24,7 @@ mod counts;
 mod digest;
 mod eventual;
 mod future;
+mod idle;
 mod interface;
 mod joining;
 mod read;
@@ -49,6 +50,7 @@ use digest::Digests;
 use eventual::Eventual;
 pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
 pub use future::Ahead;
+use idle::Idle;
 pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
 use joining::Joining;
 use read::Reads;
@@ -115,6 +117,7 @@ pub struct Replica {
     tally: Tally,
     joining: Joining,
     collect: Collect,
+    idle: Idle,
     digests: Digests,
     slowness: Slowness,
     eventual: Eventual,
@@ -142,6 +145,7 @@ impl Replica {
             tally: Tally::default(),
             joining: Joining::default(),
             collect: Collect::default(),
+            idle: Idle::default(),
             digests: Digests::default(),
             slowness: Slowness::default(),
             eventual: Eventual::default(),
@@ -362,6 +366,7 @@ impl Replica {
             self.retry_reads(step)?;
             self.tick_joining(step)?;
             self.tick_collect(step)?;
+            self.tick_idle(step)?;
             self.tick_digest(step)?;
             self.tick_slowness(step);
             self.tick_heard(step);

@@ -4,17 +4,18 @@
 //!
 //! ```text
 //! result := epoch:varint index:varint kind:u8 (0 strong, 1 settlement) result
-//! client := greatest:varint        the greatest number seen of the client
+//! client := greatest:varint        the greatest number seen of the client; or [`WINDOW`] beyond
+//!                                  it, where its results are dropped
 //! ```
 //!
 //! Invariants:
 //! - X1 a result is there exactly if the entry that carried its name is in the state.
 //! - X2 the results of a client's last [`WINDOW`] numbers are there; below, only settlements above
-//!   the floor (D17).
+//!   the floor (D17); but for clients that are idle (XO-4, `replica::idle`).
 
 use bytes::Bytes;
 
-use crate::change::Mutation;
+use crate::change::{Change, Mutation};
 use crate::codec::{Reader, put_varint};
 use crate::entry::{Entry, RequestId};
 use crate::keys;
@@ -69,6 +70,32 @@ pub(crate) fn is_settled(name: &RequestId, state: &dyn View) -> Result<bool, Vie
     Ok(state.get(&keys::result_key(*name))?.is_some())
 }
 
+/// The names of a client's results in order, each with the entry that decided it, and whether that
+/// settled an eventual operation.
+pub(crate) fn of_client(
+    state: &dyn View,
+    client: u128,
+) -> impl Iterator<Item = Result<(RequestId, EntryId, bool), ViewError>> {
+    let (start, end) = keys::results_of(client);
+    let results = state.scan(&start, &end, Direction::Forward);
+    results.map(|pair| {
+        let (key, value) = pair?;
+        let name = keys::parse_result_key(&key).expect("it is among the results");
+        let (id, is_settlement, _) = decode(value)?;
+        Ok((name, id, is_settlement))
+    })
+}
+
+/// What has the client's window begin behind `last`, if it does not yet.
+pub(crate) fn close(last: RequestId, state: &dyn View) -> Result<Option<Change>, ViewError> {
+    let greatest = greatest(last.client, state)?;
+    let beyond = last.seq.saturating_add(WINDOW);
+    Ok((greatest < beyond).then(|| Change::Put {
+        key: keys::client_key(last.client),
+        value: client(beyond),
+    }))
+}
+
 /// Adds what is kept of `name`, which `entry` carries, to what the entry does.
 pub(crate) fn record(
     entry: &Entry,
@@ -87,11 +114,9 @@ pub(crate) fn record(
     });
     let greatest = greatest(name.client, state)?;
     if greatest < name.seq {
-        let mut value = Vec::with_capacity(8);
-        put_varint(&mut value, name.seq);
         out.push(Mutation {
             key: keys::client_key(name.client),
-            value: Some(value.into()),
+            value: Some(client(name.seq)),
         });
         sweep(entry, name, state, out)?;
     }
@@ -136,6 +161,12 @@ fn decode(value: Bytes) -> Result<(EntryId, bool, Bytes), ViewError> {
     let id = EntryId::new(reader.varint()?, reader.varint()?);
     let is_settlement = reader.byte()? != 0;
     Ok((id, is_settlement, reader.rest()))
+}
+
+fn client(greatest: u64) -> Bytes {
+    let mut value = Vec::with_capacity(8);
+    put_varint(&mut value, greatest);
+    value.into()
 }
 
 fn greatest(client: u128, state: &dyn View) -> Result<u64, ViewError> {

@@ -54,6 +54,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::EventualDigest], About(Theme::Borrowings, 2)),
     (&[Guard::NamePart], Seed(1)),
     (&[Guard::WindowRefuses], Scenario("star-window")),
+    (&[Guard::IdleFloor], About(Theme::Idlers, 42)),
     (&[Guard::TxnDirtyAll], Scenario("star-transactions")),
     (&[Guard::PromoteIfLarger], Seed(4)),
     (&[Guard::BaseDirty], Seed(24)),

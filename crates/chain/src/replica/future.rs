@@ -3,7 +3,8 @@
 //!
 //! Left out is what is derived from the rest at the end of a step that flushed, what is counted
 //! for people, the numbers of records that are durable, and what only those inputs look at that
-//! [`Ahead`] rules out. Two replicas that hash alike answer all other inputs alike.
+//! [`Ahead`] rules out; and what takes a day (`idle`).
+//! Two replicas that hash alike answer all other inputs alike.
 //!
 //! Deliberately absent: mutants. A guard that is removed may make what is left out matter; the
 //! model then searches fewer states than there are, and what it finds is still there.

@@ -61,6 +61,10 @@ pub struct Tuning {
     pub own_operations_max: usize,
     /// BP-4: bytes that a joining member compares and takes in a second while it is filled; not 0.
     pub fill_bytes_per_second: u64,
+    /// XO-4: milliseconds without a request after which a client's results are dropped; at most
+    /// twice as many. More than requests are believed to be old, by sessions (24 hours) and by
+    /// their signatures.
+    pub idle_ms: u64,
     /// Bytes of an overlay before its member refuses and delays (BP-2): one message holds it.
     pub overlay_bytes_max: usize,
 }
@@ -82,6 +86,7 @@ impl Default for Tuning {
             promote_after_ms: 20,
             own_operations_max: 4_096,
             fill_bytes_per_second: 32 << 20,
+            idle_ms: 25 * 60 * 60 * 1_000,
             overlay_bytes_max: 16 << 20,
         }
     }

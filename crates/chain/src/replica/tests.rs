@@ -78,6 +78,7 @@ scripts! {
     a_deposed_head_answers_nothing
     a_refusal_is_an_entry
     a_retry_finds_its_result
+    what_is_kept_of_idle_clients_is_dropped
     conditions_pipeline
     lost_messages_are_sent_again
     a_removed_value_does_not_return_with_a_member

@@ -154,7 +154,7 @@ pub(crate) fn identity(machine: &Machine, incarnation: u128) -> Identity {
 }
 
 /// How replicas are tuned in a world, where everything takes less time.
-pub(crate) fn tuning() -> Tuning {
+pub(crate) fn tuning(idle_ms: u64) -> Tuning {
     Tuning {
         window_entries: 16,
         uncommitted_max: 64,
@@ -171,5 +171,6 @@ pub(crate) fn tuning() -> Tuning {
         own_operations_max: 16,
         fill_bytes_per_second: 1 << 20,
         overlay_bytes_max: 1 << 16,
+        idle_ms,
     }
 }

@@ -2,7 +2,7 @@
 //! begins, so that a failing run can be made smaller by leaving things out.
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, EntryId, Wiring};
+use fader_chain::{ElementOp, EntryId, Tuning, Wiring};
 
 use super::network::{Kind, Weather};
 use super::operator::{self, Wish};
@@ -62,6 +62,8 @@ pub struct Plan {
     pub work_rest: Micros,
     /// The longest wait for more input before a member sends what has gathered.
     pub flush_max: Micros,
+    /// After how many milliseconds a client is idle.
+    pub idle_ms: u64,
     /// What goes wrong, by its time.
     pub faults: Vec<(Micros, Fault)>,
     /// Whether the registers are in a collection, whose mode changes.
@@ -244,6 +246,7 @@ impl Plan {
             work_max: sync_max / 4,
             work_rest: 100,
             flush_max: *random.pick(&[0, 0, 300]),
+            idle_ms: Tuning::default().idle_ms,
             faults: Vec::new(),
             modes: false,
             wishes: Vec::new(),

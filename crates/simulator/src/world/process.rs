@@ -33,7 +33,7 @@ impl World {
         let here = &mut self.machines[machine];
         here.life += 1;
         let me = identity(here, incarnation);
-        let replica = guarded(Replica::new(me, tuning()), &self.guards);
+        let replica = guarded(Replica::new(me, tuning(self.plan.idle_ms)), &self.guards);
         let durable = here.disk.durable();
         let (applied, filling) = (here.disk.state().applied, here.disk.state().is_filling);
         let mut process = Process::new(me, replica, here.disk.progress());

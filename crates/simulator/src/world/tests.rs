@@ -130,6 +130,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         calm_at: 2_000_000,
         calm_loss: 0,
         control_max: 60_000,
+        idle_ms: u64::MAX / 2,
         controllers: 0,
         rot: None,
     }

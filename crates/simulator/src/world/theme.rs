@@ -12,7 +12,8 @@ use super::moves;
 use super::network::Kind;
 use super::operator;
 use super::plan::{
-    Choice, Fault, Micros, Order, Plan, Target, conditional, element_ops, few, single_read, write,
+    Choice, Fault, Micros, Mode, Order, Plan, Target, conditional, element_ops, few, single_read,
+    write,
 };
 use super::random::Random;
 use crate::history::{Level, Request, Write};
@@ -48,11 +49,13 @@ pub enum Theme {
     Retractions,
     /// Controllers that are slow, and race, while members come and go. Not drawn.
     Races,
+    /// Clients that are idle, of which nothing is kept. Not drawn.
+    Idlers,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Theme; 14] = [
+    pub const ALL: [Theme; 15] = [
         Theme::Returns,
         Theme::Quorums,
         Theme::Closings,
@@ -67,6 +70,7 @@ impl Theme {
         Theme::Borrowings,
         Theme::Retractions,
         Theme::Races,
+        Theme::Idlers,
     ];
     /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
     const DRAWN: usize = 7;
@@ -90,6 +94,7 @@ impl Theme {
             Theme::Moves => ("moves", "The head moves, and does not hear of it"),
             Theme::Borrowings => ("borrowings", "Names are used for other requests too"),
             Theme::Retractions => ("retractions", "Who has left for good is to stay after all"),
+            Theme::Idlers => ("idlers", "Clients are idle, and forgotten"),
             Theme::Races => ("races", "Slow controllers race while members come and go"),
         }
     }
@@ -121,9 +126,20 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
         plan.control_max = *random.pick(&[100_000, 300_000, 600_000]);
     }
     plan.clients = clients(plan, theme, random);
+    if theme == Theme::Idlers {
+        // Nobody asks again, not even at rest: what is settled twice was settled twice by members.
+        plan.mode = Mode::Safety;
+        // Longer than anybody waits for an answer.
+        plan.idle_ms = *random.pick(&[800, 1_000]);
+        plan.calm_at = 5_000_000;
+        let orders = plan.clients.iter_mut().flatten();
+        orders.for_each(|order| order.retries = 0);
+    }
     plan.faults = match theme {
         Theme::Returns | Theme::Closings => returns(plan, theme, random),
         Theme::Floors => floors(plan, random),
+        Theme::Idlers if random.chance(600) => floors(plan, random),
+        Theme::Idlers => returns(plan, theme, random),
         Theme::Copies => copies(plan, random),
         Theme::Leavings => {
             let mut faults = shower(plan, theme, random);

@@ -20,6 +20,7 @@
 //! lose 3 · rot 3 k                  member 3 crashes and its disk is empty; a row of it is lost
 //! hold 2 · take 2                   its engine is slow to take entries; takes them all
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
+//! idle 1000 · names 1               of later starts; what is kept of names
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! run                               disks and links work until nothing is left to do
 //! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · skew 1 600 · state · held
@@ -152,6 +153,8 @@ impl Script {
             "take" => each(words, |node| cluster.take(node))?,
             "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
             "lose" => each(words, |node| cluster.lose(node))?,
+            "idle" => cluster.tuning.idle_ms = number(0)?.into(),
+            "names" => self.names(number(0)?),
             "rate" => cluster.tuning.fill_bytes_per_second = number(0)?.into(),
             "floor" => cluster.floor = parse_id(words[0])?,
             "lossy" => {
@@ -381,6 +384,18 @@ impl Script {
                 self.0.events.push(event);
             }
         }
+    }
+
+    /// What is kept of names: results and clients.
+    fn names(&mut self, node: u32) {
+        let rows = &self.0.members[&node].host.store.rows;
+        let events = rows.keys().filter_map(|key| {
+            let result =
+                parse_result_key(key).map(|name| format!("result of {}", show_name(&name)));
+            result.or_else(|| Some(format!("client {}", parse_client_key(key)?)))
+        });
+        let events: Vec<String> = events.collect();
+        self.0.events.extend(events);
     }
 
     /// The registers that hold marks, and the rows.
