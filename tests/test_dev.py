@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
+from damage import flip_engine, flip_log
 from sdb_calls import Following, asking, get, put, select
 from server import Cluster, Server
 
@@ -341,21 +342,12 @@ def test_all_members_down_and_up_again(tmp_path, ending):
         assert cluster.stop() == 0, cluster.log()
 
 
-def flip(path, at):
-    """A bit of the file is another."""
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 4]))
-
-
 def test_a_member_whose_log_is_damaged_joins_with_an_empty_folder(tmp_path):
     with Cluster(tmp_path) as cluster:
         with Load(cluster) as load:
             cluster.order("kill", "n2")
             folder = pathlib.Path(cluster.data)
-            flip(min((folder / "n2" / "log").glob("*.log")), 200)
+            flip_log(folder / "n2")
             cluster.order("restart", "n2")
             cluster.await_roles(lambda roles: roles["n2"] == "out")
             cluster.await_roles(is_whole)
@@ -378,9 +370,7 @@ def test_a_member_whose_engine_is_damaged_joins_with_an_empty_folder(tmp_path):
             load.await_more(50)
         assert cluster.stop() == 0, cluster.log()
         folder = pathlib.Path(cluster.data)
-    for table in (folder / "n2" / "engine").glob("*/tables/*"):
-        for at in range(0, table.stat().st_size, 64):
-            flip(table, at)
+    flip_engine(folder / "n2")
     with Cluster(tmp_path, root=False) as cluster:
         for _ in range(3):
             load.check(cluster.client(read_timeout=30))

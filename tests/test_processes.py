@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
 import server as servers
+from damage import flip_engine, flip_log
 from processes import Member, Processes, at_any
 from sdb_calls import asking, get, put, refused, select
 
@@ -421,25 +422,6 @@ def test_an_old_copy_of_one_chains_folder_has_none_begin(cluster):
     assert at_any([waiting.client()], domains) == [
         f"domain-{number}" for number in range(len(before))
     ]
-
-
-def flip(path, at):
-    """A bit of the file is another."""
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 4]))
-
-
-def flip_log(folder):
-    flip(min((folder / "log").glob("*.log")), 200)
-
-
-def flip_engine(folder):
-    for table in (folder / "engine").glob("*/tables/*"):
-        for at in range(0, table.stat().st_size, 64):
-            flip(table, at)
 
 
 @pytest.mark.parametrize("damage", [flip_log, flip_engine])

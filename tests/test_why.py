@@ -1,5 +1,6 @@
 """`fader cluster why` names what a chain waits for, and for whom; and `restore` ends one wait."""
 
+import functools
 import shutil
 
 import pytest
@@ -103,6 +104,14 @@ def error(cluster, *words):
     return done.stderr
 
 
+def restoring(cluster, *words):
+    """What comes of `fader cluster restore`."""
+    return servers.fader(
+        "cluster", "restore", *words, "--zookeeper", cluster.zookeeper.hosts,
+        home=cluster.folder, check=False,
+    )
+
+
 def test_a_chain_that_is_down_names_its_disks_and_is_restored(cluster):
     clients = cluster.clients()
     at_any(clients, lambda sdb: sdb.create_domain(DomainName="domain"))
@@ -121,10 +130,7 @@ def test_a_chain_that_is_down_names_its_disks_and_is_restored(cluster):
         assert {"n1", "n2"} & set(why.replace(",", " ").replace(".", " ").split())
     for name in ["n1", "n2"]:
         shutil.rmtree(cluster.folder / name / "data")
-    restore = lambda *words: servers.fader(
-        "cluster", "restore", *words, "--zookeeper", cluster.zookeeper.hosts,
-        home=cluster.folder, check=False,
-    )
+    restore = functools.partial(restoring, cluster)
     told = restore("1", "--member", "n3")
     assert told.returncode != 0 and "would be lost for ever" in told.stderr
     told = restore("1", "--member", "n1", "--yes")
@@ -173,10 +179,7 @@ def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
         cluster.await_chains(cluster.are_whole)
         client = cluster.members["n3"].client(read_timeout=30)
         put(client, "domain", "item", n="2")
-        restore = lambda *words: servers.fader(
-            "cluster", "restore", *words, "--zookeeper", cluster.zookeeper.hosts,
-            home=cluster.folder, check=False,
-        )
+        restore = functools.partial(restoring, cluster)
         told = restore("1", "--member", "n3", "--accept-loss")
         assert told.returncode != 0 and "n3 runs" in told.stderr
         cluster.kill("n3")
