@@ -117,11 +117,11 @@ impl Cluster {
     /// What the members of other processes say, and who says nothing.
     async fn others_waits(&self, newest: &Configuration) -> (Vec<String>, Vec<String>) {
         let (mut why, mut unheard) = (Vec::new(), Vec::new());
-        for seat in &newest.seats {
-            match self.waits_of(seat.node).await {
-                Some(Ok(waits)) => why.extend(waits),
-                Some(Err(_)) => unheard.push(self.name(seat.node)),
-                None => {}
+        let nodes = newest.seats.iter().map(|seat| seat.node);
+        for node in nodes.filter(|node| self.is_of_another(*node)) {
+            match self.waits_of(node).await {
+                Some(waits) => why.extend(waits),
+                None => unheard.push(self.name(node)),
             }
         }
         (why, unheard)

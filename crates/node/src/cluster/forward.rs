@@ -158,21 +158,23 @@ impl Cluster {
         serving[(first + turn) % serving.len()]
     }
 
-    /// What a member of another process says that it waits for: nothing of one that is here, the
-    /// reason where it does not say.
-    pub(crate) async fn waits_of(&self, node: NodeId) -> Option<Result<Vec<String>, String>> {
-        let process = self.process.as_ref().filter(|_| self.own() != Some(node))?;
-        if !self.version().is_third() {
-            return Some(Err("the cluster's version is too old to ask it".to_owned()));
-        }
+    /// Whether a member is another process's, which alone knows what it waits for.
+    pub(crate) fn is_of_another(&self, node: NodeId) -> bool {
+        self.process.is_some() && self.own() != Some(node)
+    }
+
+    /// What a member of another process says that it waits for; none if it does not say.
+    pub(crate) async fn waits_of(&self, node: NodeId) -> Option<Vec<String>> {
+        // An older version has no such question.
+        let process = self.process.as_ref();
+        let process = process.filter(|_| self.version().is_third())?;
         let asked = process
             .peers()
             .forward(node, process.chain, &Asked::Why, LOOK);
-        Some(match asked.await {
-            Ok(Told::Why(waits)) => Ok(waits),
-            Ok(Told::NotHere(reason)) => Err(reason),
-            Ok(_) | Err(_) => Err(NOBODY.to_owned()),
-        })
+        match asked.await {
+            Ok(Told::Why(waits)) => Some(waits),
+            Ok(_) | Err(_) => None,
+        }
     }
 
     /// Whether this process can carry out what another was asked.

@@ -148,20 +148,18 @@ impl Outgoing {
     /// Queues a letter. Says whether there was room.
     pub(super) fn send(&self, letter: Letter) -> bool {
         let mut queue = self.queue.lock();
-        let waiting = queue.letters.len();
-        let has_room = waiting < LETTERS_MAX && !queue.is_closed;
-        if has_room {
-            queue.letters.push(letter);
+        if LETTERS_MAX <= queue.letters.len() || queue.is_closed {
+            self.traffic.lost.fetch_add(1, Ordering::Relaxed);
+            return false;
         }
+        queue.letters.push(letter);
+        let is_first = queue.letters.len() == 1;
         drop(queue);
-        // It waits only for the first.
-        if has_room && waiting == 0 {
+        // Its thread waits only for the first.
+        if is_first {
             self.due.notify_one();
         }
-        if !has_room {
-            self.traffic.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        has_room
+        true
     }
 
     /// Ends the connection, and its thread soon.

@@ -11,8 +11,7 @@ pub(super) fn faults(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
     let mut faults = Vec::new();
     let mut at = random.between(150_000, 400_000);
     while at < plan.calm_at {
-        let one = random.below(members);
-        let other = (one + 1 + random.below(members.max(2) - 1)) % members;
+        let (one, other) = random.two_below(members);
         if random.chance(700) {
             faults.push((at, Fault::Promote(one)));
         }

@@ -368,8 +368,7 @@ fn faults(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
 const KINDS: usize = 18;
 
 fn fault(kind: usize, members: usize, random: &mut Random) -> Fault {
-    let one = random.below(members);
-    let other = (one + 1 + random.below(members.max(2) - 1)) % members;
+    let (one, other) = random.two_below(members);
     let short = random.skewed(5_000, 300_000);
     let long = random.skewed(50_000, 1_500_000);
     match kind {

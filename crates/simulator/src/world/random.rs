@@ -39,6 +39,12 @@ impl Random {
         self.between(0, count.max(1) as u64 - 1) as usize
     }
 
+    /// Two indices below `count`: different ones, where there are two.
+    pub(crate) fn two_below(&mut self, count: usize) -> (usize, usize) {
+        let one = self.below(count);
+        (one, (one + 1 + self.below(count.max(2) - 1)) % count)
+    }
+
     /// True in `permille` of a thousand cases.
     pub(crate) fn chance(&mut self, permille: u32) -> bool {
         self.number() % 1_000 < u64::from(permille)

@@ -496,8 +496,7 @@ fn shower(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<(Micros, Fault)
 }
 
 fn any(theme: Theme, members: usize, random: &mut Random) -> Fault {
-    let one = random.below(members);
-    let other = (one + 1 + random.below(members.max(2) - 1)) % members;
+    let (one, other) = random.two_below(members);
     let short = random.skewed(20_000, 300_000);
     let long = random.between(300_000, 1_200_000);
     let kind = *random.pick(&Kind::ALL);

@@ -70,14 +70,9 @@ impl ZooKeeperCoordinator {
         std::thread::sleep(before.standing.cluster.session);
         let mut ordered = ordered(root, &mut asker, chain, name)?;
         // Where all are down nobody ends sessions: who was not heard of for S has none (FN-2).
-        let Look { standing, pings } = &mut ordered.look;
-        let is_over = |it: &Present| before.pings.get(&it.identity) == pings.get(&it.identity);
-        let (over, present) = std::mem::take(&mut standing.present)
-            .into_iter()
-            .partition(is_over);
-        standing.present = present;
-        let over: Vec<Present> = over;
-        let ordered = ordered;
+        ordered.look.mark_silent(&before);
+        let present = &mut ordered.look.standing.present;
+        let over: Vec<Present> = present.extract_if(.., |it| it.is_silent).collect();
         if life_of(ordered.standing(), chain, name).is_some() {
             return refused(format!(
                 "{name} runs, with what it has: --yes goes on with it"

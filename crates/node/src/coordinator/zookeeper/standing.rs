@@ -98,15 +98,18 @@ impl ZooKeeperCoordinator {
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let before = look(&settings.root, &mut asker)?;
         std::thread::sleep(before.standing.cluster.session / SILENT);
-        let Look {
-            mut standing,
-            pings,
-        } = look(&settings.root, &mut asker)?;
-        for it in &mut standing.present {
-            let id = &it.identity;
-            it.is_silent = before.pings.contains_key(id) && before.pings.get(id) == pings.get(id);
+        let mut now = look(&settings.root, &mut asker)?;
+        now.mark_silent(&before);
+        Ok(now.standing)
+    }
+}
+
+impl Look {
+    /// Marks the processes of which nothing was heard since the look `before`.
+    pub(super) fn mark_silent(&mut self, before: &Look) {
+        for it in &mut self.standing.present {
+            it.is_silent = before.pings.get(&it.identity) == self.pings.get(&it.identity);
         }
-        Ok(standing)
     }
 }
 
