@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
 import server as servers
+from damage import flip_log
 from processes import Processes, at_any
 from sdb_calls import asking, get, put, select
 
@@ -194,7 +195,7 @@ def test_a_node_that_is_lost_is_given_up(cluster):
     cluster.kill("n1")
     cluster.await_roles(lambda roles: roles["n1"] == "out")
     lost = done(cluster, order(cluster, "drain", "n1", "--lost"))
-    assert lost.startswith("n1 is given up, and what only it held on ")
+    assert lost.startswith("n1 holds nothing but what is given up, on ")
     await_placed(cluster, {"n2": 4, "n3": 4, "n4": 4})
     # A member is moved by hand; nothing moves it back.
     with contextlib.closing(cluster.members["n2"].client()) as sdb:
@@ -207,6 +208,41 @@ def test_a_node_that_is_lost_is_given_up(cluster):
     moved = done(cluster, order(cluster, "move", number, giving, "n5"))
     assert moved == f"chain {number} has moved from {giving} to n5\n"
     assert "n5" in cluster.chains()[chain] and giving not in cluster.chains()[chain]
+
+
+def test_a_drained_node_whose_folder_was_damaged_is_told_of_and_given_up(cluster):
+    sdb = asking(cluster.clients()[0], MIXED)
+    for domain in DOMAINS:
+        sdb.create_domain(DomainName=domain)
+    done(cluster, order(cluster, "add", "n4"))
+    begin(cluster, "n4")
+    await_placed(cluster, {"n1": 3, "n2": 3, "n3": 3, "n4": 3})
+    chain = next(chain for chain, places in cluster.chains().items() if "n1" in places)
+    number = chain.split()[1]
+    with Load(cluster, ["n2", "n3", "n4"]) as load:
+        load.await_more()
+        cluster.kill("n1")
+        cluster.await_roles(lambda roles: roles["n1"] == "out")
+        flip_log(cluster.folder / "n1" / "data" / "chains" / number)
+        cluster.start("n1")
+        # It joins with an empty folder, and serves; what it had before is waited for.
+        await_placed(cluster, {"n1": 3, "n2": 3, "n3": 3, "n4": 3})
+        assert f"{number}.damaged-1" in folders(cluster, "n1")
+        assert "leaves" not in cluster.why(number)
+        draining = order(cluster, "drain", "n1")
+        for member in [None, cluster.members["n2"]]:
+            why = cluster.await_why("in a folder that no process has", number, member=member)
+            assert "`fader cluster drain n1 --lost`" in why
+        # So does the order, which waits.
+        waits = f"waits for n1, which leaves, to hand on what it may hold of {chain}, in a folder"
+        assert any(waits in line for line in draining.stderr)
+        given_up = done(cluster, order(cluster, "drain", "n1", "--lost"))
+        assert given_up == "n1 holds nothing but what is given up, on 1 disks: it can be stopped\n"
+        assert done(cluster, draining) == "n1 holds nothing: it can be stopped\n"
+        assert cluster.members["n1"].stop() == 0
+        await_placed(cluster, {"n2": 4, "n3": 4, "n4": 4})
+        assert cluster.await_why("waits for nothing", number)
+    load.check()
 
 
 @pytest.mark.parametrize("wiring", ["star", "chain"])

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
 import server as servers
-from damage import flip_engine, flip_log
+from damage import falsify, flip_engine, flip_log
 from processes import Member, Processes, at_any
 from sdb_calls import asking, get, put, refused, select
 
@@ -455,6 +455,41 @@ def test_a_damaged_member_joins_with_an_empty_folder(cluster, damage):
     cluster.start("n2")
     found = select(cluster.members["n2"].client(), "select * from domain limit 2500")
     assert load.acknowledged.keys() <= found.keys()
+
+
+def test_a_member_whose_data_differs_is_found_by_comparison_and_made_equal(tmp_path):
+    with Processes(tmp_path, flags=["--chains", "1"]) as cluster:
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        n3 = cluster.members["n3"]
+        n3.client().create_domain(DomainName="domain")
+        put(n3.client(), "domain", "item", n="a value that is right")
+        # So much that it takes a while to be made equal.
+        values = [str(number) * 1000 for number in range(10)]
+        for number in range(300):
+            put(n3.client(), "domain", f"item-{number}", n=values)
+        cluster.kill("n3")
+        cluster.await_roles(lambda roles: roles["n3"] == "out")
+        folder = n3.data / "chains" / "1"
+        assert falsify(folder, b"a value that is right", b"a value that is wrong") == 1
+        n3 = cluster.members["n3"] = Member(cluster, "n3", more={"FADER_FILL_MB": "1"})
+        # No checksum says so, and it joins as any other; the others say that it differs.
+        why = cluster.await_why("for n3, whose data was found to differ from the others'", "1")
+        assert "which joins" in why
+        assert cluster.chains()["chain 1"]["n3"] == "joining"
+        logs = [member.log() for member in cluster.members.values()]
+        assert any("n3 differs from the others: it is filled anew" in log for log in logs), logs
+        differing = re.compile(r'fader_chain_differences_total\{chain="1"\} [1-9]')
+        assert any(differing.search(metrics(member)) for member in cluster.members.values())
+        assert "damaged" not in n3.log()
+        cluster.await_chains(cluster.are_whole)
+        cluster.await_why("waits for nothing", "1")
+        # What it has itself is right: it shows it with nobody to ask.
+        for name in ("n1", "n2"):
+            assert cluster.members[name].stop() == 0, cluster.log()
+            cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+        right = {"n": ["a value that is right"]}
+        assert at_any([n3.client()], lambda sdb: get(sdb, "domain", "item")) == right
 
 
 def test_a_damaged_member_on_whom_the_chain_counts_waits(cluster):

@@ -1,6 +1,7 @@
 """`fader cluster why` names what a chain waits for, and for whom; and `restore` ends one wait."""
 
 import functools
+import re
 import shutil
 
 import pytest
@@ -90,6 +91,11 @@ def test_any_node_tells_what_others_know(tmp_path):
         assert f"{head} did not say what its member waits for" in why
         cluster.members[head].go_on()
         cluster.await_why("for more members: there are 2 of 3", "1", member=cluster.members[other])
+
+
+def names_in(why):
+    """Whoever is named: the number of a disk that has no name would show as `n14`."""
+    return set(re.findall(r"\bn\d+\b", why))
 
 
 def refusal(call):
@@ -189,10 +195,13 @@ def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
         cluster.start("n3")
         cluster.await_whole()
         cluster.await_chains(cluster.are_whole)
-        # All is lost but the copy.
+        # All is lost but the copy, and n3 is the last that served.
         for name in ["n1", "n2", "n3"]:
             cluster.kill(name)
             shutil.rmtree(cluster.folder / name / "data")
+            if name != "n3":
+                cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+                cluster.await_chains(lambda places, name=name: places.get(name) in (None, "out"))
         shutil.copytree(cluster.folder / "old", data)
         refused_one = cluster.new_member("n3", wait=False)
         assert refused_one.process.wait(60) == 1
@@ -203,10 +212,13 @@ def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
             told = restore(chain, "--member", "n3", "--accept-loss")
             assert told.returncode == 0, told.stderr
             assert "will be lost for ever" in told.stdout and "in epoch" in told.stdout
+            # Whose disk it is has not changed, though its number has.
+            assert names_in(cluster.why(chain)) <= {"n1", "n2", "n3"}
         n3 = cluster.members["n3"] = cluster.new_member("n3", wait=False)
         for chain in ["0", "1"]:
             # It begins nothing by itself.
-            cluster.await_why("all members that served are down", chain)
+            why = cluster.await_why("all members that served are down", chain)
+            assert names_in(why) <= {"n1", "n2", "n3"}
             while (told := restore(chain, "--member", "n3", "--yes")).returncode != 0:
                 assert "or its session is not over" in told.stderr, told.stderr
         n3.await_listening()

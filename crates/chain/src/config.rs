@@ -139,6 +139,13 @@ impl Configuration {
         self.seats.len()
     }
 
+    /// The disks that it speaks of, each with the number that it gives its member.
+    pub fn disks(&self) -> impl Iterator<Item = (NodeId, DiskId)> {
+        let seats = self.seats.iter().map(|seat| (seat.node, seat.disk));
+        let away = self.away.iter().map(|away| (away.node, away.disk));
+        seats.chain(away).chain(self.last_serving.iter().copied())
+    }
+
     /// How many members it has once those who are away have come back.
     pub fn whole_size(&self) -> usize {
         let has_no_seat = |away: &&Away| self.seat(away.node).is_none();

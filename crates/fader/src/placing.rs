@@ -35,7 +35,9 @@ cluster add` takes it back.
 Examples:
   fader cluster drain n1 --zookeeper zk1
   fader cluster drain n1 --lost --zookeeper zk1     n1 is gone with its disks: eventual writes that
-                                                    only it has are lost";
+                                                    only it has are lost
+  (also where n1 runs, and the folder of a member was damaged: that folder is given up, and the
+  members that are well hand on what they hold)";
 
 /// A node that comes.
 #[derive(Args)]
@@ -59,7 +61,7 @@ pub(crate) struct DrainOptions {
     /// Its name.
     node: String,
 
-    /// It will not come back: nobody waits for what only it may hold.
+    /// Its disks will not come back: nobody waits for what only they may hold.
     #[arg(long)]
     lost: bool,
 }
@@ -78,7 +80,7 @@ pub(crate) struct ReplaceOptions {
     #[arg(value_name = "NEW[=ZONE]")]
     new: String,
 
-    /// The old one will not come back: nobody waits for what only it may hold.
+    /// The old one's disks will not come back: nobody waits for what only they may hold.
     #[arg(long)]
     lost: bool,
 }
@@ -175,9 +177,8 @@ fn give(place: &ZooKeeperSettings, order: &Order) -> Result<fader_node::Layout> 
 
 /// Has a node leave, waits until it has nothing, and forgets it.
 fn empty(place: &ZooKeeperSettings, name: &str, order: &Order, is_lost: bool) -> Result<ExitCode> {
-    // Of a node that runs nothing is lost: it is refused before anything is ordered.
     let mut given_up = match is_lost {
-        true => ZooKeeperCoordinator::abandon(place, name)?,
+        true => give_up(place, name)?,
         false => 0,
     };
     give(place, order)?;
@@ -197,9 +198,23 @@ fn empty(place: &ZooKeeperSettings, name: &str, order: &Order, is_lost: bool) ->
     give(place, &Order::Forget(name.to_owned()))?;
     output::print(&match given_up {
         0 => format!("{name} holds nothing: it can be stopped\n"),
-        count => format!("{name} is given up, and what only it held on {count} disks\n"),
+        count => format!(
+            "{name} holds nothing but what is given up, on {count} disks: it can be stopped\n"
+        ),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has nobody wait for what a node does not have any more: all its disks, or, of one that runs,
+/// those whose folders were damaged. Where that is nothing it is refused, before anything is
+/// ordered.
+fn give_up(place: &ZooKeeperSettings, name: &str) -> Result<usize> {
+    let count = ZooKeeperCoordinator::abandon(place, name)?;
+    let standing = ZooKeeperCoordinator::look(place)?;
+    if count == 0 && standing.present.iter().any(|it| it.name == name) {
+        bail!("{name} runs, or its session is not over yet: what it holds is not lost");
+    }
+    Ok(count)
 }
 
 /// What a node that leaves still has, and what that waits for.
@@ -208,23 +223,35 @@ fn held(standing: &Standing, name: &str) -> Option<String> {
     let places = layout.chains_at(name).count();
     let runs = standing.present.iter().find(|it| it.name == name);
     let lives = runs.map_or(0, |it| it.members.len());
-    let away = standing.away.iter().find(|it| it.node == name);
-    match (runs, away) {
-        _ if 0 < places => Some(format!(
-            "{name} is to give up {places} chains{}",
-            absent(standing)
-        )),
-        (Some(_), _) if 0 < lives => Some(format!(
+    let mut away = standing.away.iter().filter(|it| it.node == name);
+    if 0 < places {
+        return Some(format!(
+            "{name} is to give up {places} chains{}{}",
+            absent(standing),
+            unwell(standing)
+        ));
+    }
+    if 0 < lives {
+        return Some(format!(
             "{name} hands on what {lives} members hold{}",
             absent(standing)
-        )),
-        (None, Some(away)) => Some(format!(
-            "{name} does not run, and {} waits for what it may hold: start it, or give that up \
-             with --lost",
-            away.chain
-        )),
-        (Some(_), Some(away)) => Some(format!("{name} hands on what it held of {}", away.chain)),
-        _ => None,
+        ));
+    }
+    let awaited = away.find_map(|it| standing.awaited(it));
+    awaited.map(|words| format!("waits {words}"))
+}
+
+/// The chains whose members are not all where they are to be: no member moves meanwhile.
+fn unwell(standing: &Standing) -> String {
+    let chains = standing.layout.chains.keys();
+    let unwell = chains.filter(|chain| !rests(standing, **chain));
+    let unwell: Vec<String> = unwell.map(|chain| chain.0.to_string()).collect();
+    match unwell.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; not well yet (`fader cluster why`): chain {}",
+            unwell.join(", ")
+        ),
     }
 }
 

@@ -99,7 +99,8 @@ impl Cluster {
         };
         let (others, unheard) = self.others_waits(&newest).await;
         why.extend(others);
-        let mut standing = standing(&newest, |node| self.name(node));
+        why.extend(self.leavers(&newest));
+        let mut standing = standing(&newest, |node| self.name_by_disk(node));
         if !unheard.is_empty() {
             let unheard = unheard.join(" and ");
             standing += &format!("; {unheard} did not say what its member waits for");
@@ -111,7 +112,9 @@ impl Cluster {
     fn known(&self, newest: &Configuration) -> Vec<String> {
         let (facts, silent) = self.facts();
         let waits = waits(newest, &facts, &silent);
-        waits.iter().map(|it| self.in_words(it)).collect()
+        let words = waits.iter().map(|it| self.in_words(it));
+        let unequal = made_equal(newest, |node| self.name_by_disk(node));
+        words.chain(unequal).collect()
     }
 
     /// What the members of other processes say, and who says nothing.
@@ -152,18 +155,7 @@ impl Cluster {
     }
 
     fn in_words(&self, wait: &Wait) -> String {
-        let session = self.session();
-        match wait {
-            Wait::Restart(disks) => {
-                let names = |node| {
-                    let mut disks = disks.iter().filter(|(of, _)| *of == node);
-                    let known = disks.find_map(|(_, disk)| self.name_of(*disk));
-                    known.unwrap_or_else(|| self.name(node))
-                };
-                words::wait(wait, session, names)
-            }
-            _ => words::wait(wait, session, |node| self.name(node)),
-        }
+        words::wait(wait, self.session(), |node| self.name_by_disk(node))
     }
 }
 
@@ -180,6 +172,16 @@ fn standing(newest: &Configuration, name: impl Fn(NodeId) -> String) -> String {
         of(Role::Serving),
         name(newest.head())
     )
+}
+
+/// The members that have to be made equal to others (DG-3).
+fn made_equal(
+    newest: &Configuration,
+    name: impl Fn(NodeId) -> String,
+) -> impl Iterator<Item = String> {
+    let seats = newest.seats.iter();
+    let unequal = seats.filter(|seat| seat.role.is_syncing() && newest.must_fill(seat.disk));
+    unequal.map(move |seat| words::made_equal(&name(seat.node)))
 }
 
 impl Standing {
@@ -205,8 +207,15 @@ impl Standing {
             let words = waits
                 .iter()
                 .map(|it| words::wait(it, session, |node| self.name(node)));
+            let away = self.away.iter().filter(|it| it.chain == chain);
+            let leavers = away.filter_map(|it| self.awaited(it));
+            let unequal = made_equal(newest, |node| self.name(node));
             let standing = standing(newest, |node| self.name(node));
-            Why::new(chain, standing, words.collect())
+            Why::new(
+                chain,
+                standing,
+                words.chain(unequal).chain(leavers).collect(),
+            )
         });
         why.collect()
     }

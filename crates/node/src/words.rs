@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use fader_chain::controller::NotRestored;
-use fader_chain::{Filling, NodeId, Wait};
+use fader_chain::{ChainId, Filling, NodeId, Wait};
 
 /// What is said of a chain that waits for nothing.
 pub(crate) const NOTHING: &str = "waits for nothing";
@@ -88,6 +88,28 @@ pub(crate) fn damage(name: &str) -> String {
     format!(
         "for the member of {name}, whose folder is damaged: it is set aside, and the member joins \
          with an empty one, when another member serves"
+    )
+}
+
+/// What a chain waits for whose member has what the others have not.
+pub(crate) fn made_equal(name: &str) -> String {
+    format!(
+        "for {name}, whose data was found to differ from the others' (or may have what a `restore` \
+         gave up), to be made equal to them: it serves nothing meanwhile"
+    )
+}
+
+/// What a node that leaves is waited for, whose disk of this chain some process has or has not: of
+/// one that holds nothing else nobody can say whether it runs.
+pub(crate) fn leaver(name: &str, chain: ChainId, has_disk: bool) -> String {
+    if has_disk {
+        return format!("for {name}, which leaves, to hand on what it held of {chain}");
+    }
+    format!(
+        "for {name}, which leaves, to hand on what it may hold of {chain}, in a folder that no \
+         process has: start {name}, if it was stopped. If it is gone for good, or the folder was \
+         damaged and is set aside, the order with --lost gives that up: `fader cluster drain \
+         {name} --lost`"
     )
 }
 

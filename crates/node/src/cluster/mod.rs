@@ -403,11 +403,6 @@ impl Cluster {
         self.coordinator.session()
     }
 
-    /// The name of the node that has this disk, if that can be asked.
-    pub(crate) fn name_of(&self, disk: DiskId) -> Option<String> {
-        self.process.as_ref()?.name_of(disk)
-    }
-
     /// The names of those that the chain is to begin with, and that are not there.
     pub(crate) fn missing(&self) -> Vec<String> {
         let process = self.process.as_ref();
@@ -462,7 +457,7 @@ impl Cluster {
     /// The name of the member with this number.
     pub(crate) fn name(&self, node: NodeId) -> String {
         if let Some(process) = &self.process {
-            return process.name(node);
+            return process.name(node).unwrap_or_else(|| node.to_string());
         }
         let at = self
             .slots

@@ -286,12 +286,35 @@ impl Process {
         places.filter(|name| !is_there(name)).collect()
     }
 
-    pub(super) fn name(&self, node: NodeId) -> String {
-        let names = self.home.names.lock();
-        names
-            .get(&node)
-            .cloned()
-            .unwrap_or_else(|| node.to_string())
+    /// The name of the node that has the member with this number, if it was heard of.
+    pub(super) fn name(&self, node: NodeId) -> Option<String> {
+        self.home.names.lock().get(&node).cloned()
+    }
+}
+
+impl Cluster {
+    /// The name of a member that this process may not have heard of: by the disk that the newest
+    /// configuration says it has.
+    pub(crate) fn name_by_disk(&self, node: NodeId) -> String {
+        let by_disk = |process: &Process| match process.name(node) {
+            None => {
+                let newest = self.configuration()?;
+                let (_, disk) = newest.disks().find(|(of, _)| *of == node)?;
+                process.name_of(disk)
+            }
+            known => known,
+        };
+        let named = self.process.as_ref().and_then(by_disk);
+        named.unwrap_or_else(|| self.name(node))
+    }
+
+    /// The nodes that leave, and that the chain waits for because of disks, in words.
+    pub(crate) fn leavers(&self, newest: &Configuration) -> Vec<String> {
+        let process = self.process.as_ref();
+        process.map_or_else(Vec::new, |process| {
+            let coordinator = &process.home.coordinator;
+            coordinator.leavers(process.chain, newest)
+        })
     }
 }
 

@@ -77,6 +77,19 @@ fn a_domain_that_closes_names_who_is_awaited() {
     .assert_eq(&wrapped(&why));
 }
 
+#[test]
+fn a_node_that_leaves_is_waited_for_with_the_order_that_ends_it() {
+    let waits = [true, false].map(|has_disk| leaver("n1", ChainId(3), has_disk));
+    let words = waits.map(|it| wrapped(&it));
+    expect![[r#"
+        for n1, which leaves, to hand on what it held of chain 3
+        for n1, which leaves, to hand on what it may hold of chain 3, in a folder that
+           no process has: start n1, if it was stopped. If it is gone for good, or the
+           folder was damaged and is set aside, the order with --lost gives that up:
+           `fader cluster drain n1 --lost`"#]]
+    .assert_eq(&words.join("\n"));
+}
+
 /// In lines that are not too long for this file.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];

@@ -9,7 +9,7 @@ use fader_chain::{ChainId, Configuration, DiskId};
 
 use super::connection::{Asker, Changed};
 use super::record::{ClusterRecord, Content};
-use super::standing::{away_of, disks_of};
+use super::standing::{away_of, disks_of, lives};
 use super::watcher::{chain_path, layout_path};
 use super::{PATIENCE, TRIES, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
 use crate::coordinator::CoordinatorError;
@@ -88,21 +88,16 @@ impl ZooKeeperCoordinator {
         ))
     }
 
-    /// Has nobody wait for the disks of a node that does not run: what only they hold is lost.
-    /// How many there were.
+    /// Has nobody wait for disks of a node that no process has: what only they hold is lost. How
+    /// many there were.
     ///
     /// # Errors
-    /// [`CoordinatorError::Refused`] when it runs.
+    /// [`CoordinatorError`].
     pub fn abandon(settings: &ZooKeeperSettings, node: &str) -> Result<usize, CoordinatorError> {
         let standing = Self::look(settings)?;
-        if standing.present.iter().any(|it| it.name == node) {
-            return Err(CoordinatorError::Refused(format!(
-                "{node} runs, or its session is not over yet: what it holds is not lost"
-            )));
-        }
         let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
         let mut count = 0;
-        for (chain, _) in standing.configurations {
+        for chain in standing.configurations.keys().copied() {
             let path = chain_path(&settings.root, chain);
             for _ in 0..TRIES {
                 let Some(znode) = asker.get(&path, false)? else {
@@ -112,7 +107,8 @@ impl ZooKeeperCoordinator {
                 let known = disks_of(&settings.root, std::iter::once(&newest), &mut asker)?;
                 let away = away_of(chain, &newest, &known);
                 let its = away.iter().filter(|it| it.node == node);
-                let disks: Vec<DiskId> = its.map(|it| it.disk).collect();
+                let lost = its.filter(|it| !lives(it, &standing.present));
+                let disks: Vec<DiskId> = lost.map(|it| it.disk).collect();
                 let Ok(next) = abandon(&newest, &disks, |_| false) else {
                     break;
                 };

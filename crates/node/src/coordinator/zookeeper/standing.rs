@@ -13,6 +13,7 @@ use super::record::{ClusterRecord, DiskRecord, SessionRecord};
 use super::watcher::{Session, chain_path, disk_path, spoken};
 use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
 use crate::coordinator::CoordinatorError;
+use crate::words;
 
 /// A process is silent that was not heard of in this part of a session, in which it pings twice.
 pub(super) const SILENT: u32 = 4;
@@ -56,6 +57,11 @@ impl Standing {
             raise_floor: false,
             version: self.cluster.version,
         }
+    }
+
+    /// In words, how a node that leaves is waited for because of a disk; nothing where it stays.
+    pub fn awaited(&self, away: &AwayDisk) -> Option<String> {
+        awaited(away, &self.layout, &self.present)
     }
 
     /// The members of a chain that live where none is to be.
@@ -104,6 +110,26 @@ impl ZooKeeperCoordinator {
     }
 }
 
+impl ZooKeeperCoordinator {
+    /// The nodes that leave, and that a chain waits for because of disks, in words.
+    pub(crate) fn leavers(&self, chain: ChainId, newest: &Configuration) -> Vec<String> {
+        let layout = self.layout();
+        if !layout.sites.iter().any(|site| site.is_leaving) {
+            return Vec::new();
+        }
+        let present = self.present();
+        let away = newest.away.iter().filter_map(|away| {
+            Some(AwayDisk {
+                chain,
+                disk: away.disk,
+                node: self.name_of(away.disk)?,
+            })
+        });
+        away.filter_map(|it| awaited(&it, &layout, &present))
+            .collect()
+    }
+}
+
 impl Look {
     /// Marks the processes of which nothing was heard since the look `before`.
     pub(super) fn mark_silent(&mut self, before: &Look) {
@@ -133,9 +159,8 @@ pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorErr
         let said = life.reports.iter();
         said.for_each(|report| of.note(life.identity.node, *report));
     }
-    let names = disks.into_values().map(|it| (it.node, it.name)).collect();
     let standing = Standing {
-        names,
+        names: names(configurations.values(), &disks),
         present: sessions.iter().map(Present::of).collect(),
         cluster,
         configurations,
@@ -169,18 +194,26 @@ fn sessions(root: &str, asker: &mut Asker) -> Result<Sessions, CoordinatorError>
     Ok((sessions, pings))
 }
 
+/// The names of the nodes that have these members: by the numbers of their disks, and by those that
+/// configurations give them, which an operator's order may have made another's (AL-7).
+fn names<'a>(
+    configurations: impl Iterator<Item = &'a Configuration>,
+    disks: &BTreeMap<DiskId, DiskRecord>,
+) -> BTreeMap<NodeId, String> {
+    let spoken_of = configurations.flat_map(Configuration::disks);
+    let named = spoken_of.filter_map(|(node, disk)| Some((node, disks.get(&disk)?.name.clone())));
+    let known = disks.values().map(|it| (it.node, it.name.clone()));
+    named.chain(known).collect()
+}
+
 /// What is known of all disks that configurations speak of.
 pub(super) fn disks_of<'a>(
     root: &str,
     configurations: impl Iterator<Item = &'a Configuration>,
     asker: &mut Asker,
 ) -> Result<BTreeMap<DiskId, DiskRecord>, CoordinatorError> {
-    let mut named: BTreeSet<DiskId> = BTreeSet::new();
-    for newest in configurations {
-        named.extend(newest.seats.iter().map(|seat| seat.disk));
-        named.extend(newest.last_serving.iter().map(|(_, disk)| *disk));
-        named.extend(newest.away.iter().map(|away| away.disk));
-    }
+    let spoken_of = configurations.flat_map(Configuration::disks);
+    let named: BTreeSet<DiskId> = spoken_of.map(|(_, disk)| disk).collect();
     let mut disks = BTreeMap::new();
     for disk in named {
         let path = disk_path(root, disk);
@@ -189,6 +222,19 @@ pub(super) fn disks_of<'a>(
         }
     }
     Ok(disks)
+}
+
+/// Whether a process has a disk that a chain waits for.
+pub(super) fn lives(away: &AwayDisk, present: &[Present]) -> bool {
+    let mut lives = present.iter().filter_map(|it| it.member(away.chain));
+    lives.any(|life| life.disk == away.disk)
+}
+
+/// In words, how a node that leaves is waited for because of a disk; nothing where it stays.
+fn awaited(away: &AwayDisk, layout: &Layout, present: &[Present]) -> Option<String> {
+    let site = layout.site(&away.node)?;
+    let words = || words::leaver(&away.node, away.chain, lives(away, present));
+    site.is_leaving.then(words)
 }
 
 /// The disks that a chain waits for, with the names of their nodes.
@@ -207,3 +253,6 @@ pub(super) fn away_of(
     });
     away.collect()
 }
+
+#[cfg(test)]
+mod tests;
