@@ -56,6 +56,28 @@ class Report:
         figure = f"{middle:>10.4g} {unit:<6} [{low:.4g}, {high:.4g}]"
         self._judge(name, figure, middle <= most, f"at most {most:g} {unit}")
 
+    def falls(self, name, steps, points, unit):
+        """That no step rises, and that the last point is below the first. What noise could be is
+        none: a step goes the wrong way if the intervals of its medians are apart."""
+        self._moves(name, steps, points, unit, "falls", lambda one, other: other[1] < one[0])
+
+    def rises(self, name, steps, points, unit):
+        """The same the other way round."""
+        self._moves(name, steps, points, unit, "rises", lambda one, other: one[1] < other[0])
+
+    def _moves(self, name, steps, points, unit, verb, is_right):
+        for step, values in zip(steps, points):
+            self.series(f"{name}, {step}", values, unit)
+        intervals = [interval(values) for values in points]
+        wrong = [
+            step
+            for step, one, other in zip(steps[1:], intervals, intervals[1:])
+            if is_right(other, one)
+        ]
+        is_kept = not wrong and is_right(intervals[0], intervals[-1])
+        told = f"always{', but not at ' + ', '.join(wrong) if wrong else ''}"
+        self.promise(f"{name} {verb}", is_kept, told)
+
     def code(self):
         if self.is_small:
             print("small: shows that it works, judges nothing")

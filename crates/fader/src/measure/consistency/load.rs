@@ -72,15 +72,25 @@ impl Kind {
     }
 }
 
+/// Of so many operations in a row each kind has its share exactly: shares are in quarters. Drawn
+/// one by one, the few operations of a point would have other shares than they should, by more
+/// than what one step of a figure comes to.
+const DEAL: u64 = 16;
+
 impl Mix {
-    /// The kind of an operation: chance without a source of it, the same in every run.
+    /// The kind of an operation, the same in every run: each deal is shuffled in its own way.
     fn kind(self, number: u64) -> Kind {
-        let chance = |salt: u64| scatter(number ^ salt.rotate_left(32)) as f64 / u64::MAX as f64;
-        match (chance(1) < self.writes, chance(2) < self.eventual) {
-            (false, false) => Kind::StrongRead,
-            (true, false) => Kind::StrongWrite,
-            (false, true) => Kind::EventualRead,
-            (true, true) => Kind::EventualWrite,
+        let first = number - number % DEAL;
+        let own = scatter(number);
+        let before = (first..first + DEAL).filter(|other| scatter(*other) < own);
+        let place = before.count() as f64;
+        let writes = self.writes * DEAL as f64;
+        let reads = DEAL as f64 - writes;
+        match place < writes {
+            true if place < writes * self.eventual => Kind::EventualWrite,
+            true => Kind::StrongWrite,
+            false if place - writes < reads * self.eventual => Kind::EventualRead,
+            false => Kind::StrongRead,
         }
     }
 }
@@ -148,12 +158,10 @@ pub(super) async fn at_rate(
 ) -> Result<Samples> {
     let mut tasks = JoinSet::new();
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
-    let begin = Instant::now();
-    let mut number = 0;
-    while begin.elapsed() < time {
+    let count = (rate * time.as_secs_f64()).ceil() as u64;
+    for number in 0..count {
         ticks.tick().await;
         tasks.spawn(timed(cluster.client.clone(), mix.kind(number), number));
-        number += 1;
     }
     let mut samples = Samples::new();
     while let Some(done) = tasks.join_next().await {
@@ -198,23 +206,36 @@ pub(super) async fn saturated(
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Mix};
+    use super::{DEAL, Kind, Mix};
 
     #[test]
-    fn a_mix_is_what_was_asked_for() {
+    fn a_mix_is_what_was_asked_for_in_every_deal() {
+        for (writes, eventual) in [(0.75, 0.25), (0.5, 0.75), (0.25, 0.5)] {
+            let mix = Mix { writes, eventual };
+            let shares = [
+                (1.0 - writes) * (1.0 - eventual),
+                writes * (1.0 - eventual),
+                (1.0 - writes) * eventual,
+                writes * eventual,
+            ];
+            for deal in 0..100 {
+                let kinds: Vec<_> = (DEAL * deal..DEAL * (deal + 1))
+                    .map(|number| mix.kind(number))
+                    .collect();
+                let count = |kind| kinds.iter().filter(|of| **of == kind).count() as f64;
+                assert_eq!(Kind::ALL.map(count), shares.map(|it| it * DEAL as f64));
+            }
+        }
+    }
+
+    #[test]
+    fn deals_differ() {
         let mix = Mix {
-            writes: 0.75,
-            eventual: 0.25,
+            writes: 0.5,
+            eventual: 0.5,
         };
-        let mut counts = std::collections::BTreeMap::new();
-        for number in 0..10_000 {
-            *counts.entry(mix.kind(number)).or_insert(0) += 1;
-        }
-        let expected = [1875, 5625, 625, 1875];
-        for (kind, expected) in Kind::ALL.into_iter().zip(expected) {
-            let count: i32 = counts[&kind];
-            assert!((count - expected).abs() < 200, "{kind:?}: {count}");
-        }
+        let deal = |deal| (DEAL * deal..DEAL * (deal + 1)).map(move |it| mix.kind(it));
+        assert!(!deal(0).eq(deal(1)));
     }
 
     #[test]

@@ -26,6 +26,8 @@ use crate::dev::WiringName;
 use cluster::Cluster;
 use load::{Kind, Mix};
 
+/// The delays of figures 1 to 3.
+const DELAYS_MS: [u64; 3] = [0, 50, 100];
 /// Shares of writes in figures 1 to 3.
 const WRITE_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 /// Shares of eventual operations in figures 4 and 5.
@@ -34,12 +36,15 @@ const EVENTUAL_SHARES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 const MIX_DELAY_MS: u64 = 50;
 /// Half of the operations of figures 4 and 5 are writes.
 const MIX_WRITES: f64 = 0.5;
+/// In which what many clients left behind is settled: five delays and more.
+const CALM: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
   fader measure consistency                    all figures, about ten minutes
   fader measure consistency --quick            shows that it works, in half a minute
   fader measure consistency --wiring star      writes travel from the head to all, at once
+  fader measure consistency --delays 50        figures 2, 4 and 5 alone
   fader measure consistency --out figures      the figures as SVG, and all numbers as JSON
 
 It starts clusters of its own on loopback, with their data in a temporary folder.";
@@ -67,6 +72,11 @@ pub(crate) struct Options {
     /// Requests under way where throughput is measured.
     #[arg(long, default_value_t = 128)]
     clients: usize,
+
+    /// One-way delays in milliseconds, with commas between them. Figures 4 and 5 are those of 50.
+    /// [default: 0,50,100]
+    #[arg(long, value_name = "MS", value_delimiter = ',')]
+    delays: Vec<u64>,
 
     /// One run of a second for each point, without the delay of 100 ms: shows that it works.
     #[arg(long)]
@@ -115,14 +125,13 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         "--rate, --seconds and --clients are above zero"
     );
     let options = options.as_meant();
+    ensure!(
+        options.delays.iter().all(|delay| DELAYS_MS.contains(delay)),
+        "--delays are of 0, 50 and 100, as the paper's figures"
+    );
     let mut latency = Vec::new();
     let mut mixed = Vec::new();
-    let delays: &[u64] = if options.quick {
-        &[0, 50]
-    } else {
-        &[0, 50, 100]
-    };
-    for delay_ms in delays {
+    for delay_ms in &options.delays {
         let cluster = Cluster::start(options.wiring, Duration::from_millis(*delay_ms)).await?;
         latency.extend(latencies(&options, &cluster, *delay_ms).await?);
         if *delay_ms == MIX_DELAY_MS {
@@ -147,13 +156,18 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
 
 impl Options {
     fn as_meant(&self) -> Options {
-        let (runs, seconds) = match self.quick {
-            true => (1, 1.0),
-            false => (self.runs, self.seconds),
+        let (runs, seconds, delays) = match self.quick {
+            true => (1, 1.0, &DELAYS_MS[..2]),
+            false => (self.runs, self.seconds, &DELAYS_MS[..]),
+        };
+        let delays = match self.delays.is_empty() {
+            true => delays.to_vec(),
+            false => self.delays.clone(),
         };
         Options {
             runs,
             seconds,
+            delays,
             out: self.out.clone(),
             ..*self
         }
@@ -241,6 +255,7 @@ async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> 
             point.write_means_ms.push(of(&[true]));
             let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
             point.writes_per_s.push(done as f64 / options.seconds);
+            tokio::time::sleep(CALM).await;
         }
     }
     eprintln!();
