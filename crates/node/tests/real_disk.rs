@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -116,6 +117,27 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
     assert_eq!(get(&node, "item7").await.as_deref(), Some("seven"));
     assert_eq!(get(&node, "item299").await.as_deref(), Some("299"));
     assert_eq!(node.health(), Health::Serving);
+}
+
+#[tokio::test]
+async fn most_writes_of_the_log_find_their_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings::new(folder.path().join("data"));
+    let segment = settings.data.join("log/0000000000000001.log");
+    let (node, _) = Node::open(settings).unwrap();
+    node.simpledb(&account(), create(), Demand::default())
+        .await
+        .0
+        .unwrap();
+    let blocks = || std::fs::metadata(&segment).unwrap().blocks();
+    let before = blocks();
+    for number in 0..50 {
+        do_put(&node, &format!("item{number}"), &number.to_string(), None)
+            .await
+            .unwrap();
+    }
+    assert_eq!(blocks(), before);
+    assert!(before < 4096, "not the whole segment: {before} blocks");
 }
 
 #[tokio::test]
