@@ -9,6 +9,8 @@
 //! - **Memory.** Where the window has long been less than half of what it once settled at, capacity
 //!   was lost that may come back: the share of refused requests is larger, so that it is found
 //!   soon.
+//! - **Few in flight.** The fewer requests, the higher that price: below 40 a client pays it once,
+//!   and then goes on with what it has learnt (`few.rs`). What it holds is its pace, not its window.
 //! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
 //!   was *sent*, so a burst of refusals cuts about once in a round trip.
 //! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
@@ -17,14 +19,15 @@
 //!   window shrinks (`delay.rs`).
 //! - **Pacing.** Requests leave evenly, a window of them in the time that an answer takes.
 //!
-//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate, of
-//! at least one request in `PROBE`.
+//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate, that
+//! no refusal lowers below one request in `PROBE`, or in `PROBE_TAKEN` where some are accepted.
 
 use std::f64::consts::LN_2;
 use std::time::Duration;
 
 use crate::controller::Flight;
 use crate::delay::Delay;
+use crate::few::{self, Few};
 use crate::message::Time;
 
 /// The share of refused requests at rest: `SHARE / (window + SHARE_OFFSET) ^ SHARE_POWER`, of which
@@ -36,6 +39,9 @@ const SHARE_OFFSET: f64 = 2.0;
 /// Bound: above 0. The higher, the fairer: clients know each other by refusals only, and the spread
 /// of their windows is the inverse of this times the root of the refusals seen.
 const SHARE_POWER: f64 = 1.5;
+/// From this window on there are many in flight, and what `few.rs` says counts for nothing. Bound:
+/// about where both shares meet; here they differ by a tenth.
+const FEW: f64 = 40.0;
 /// What a refusal takes from a large window, in requests. Bound: above 0. One too many was in
 /// flight; but what had left before the cut is refused too, so half is right.
 const CUT: f64 = 0.5;
@@ -48,6 +54,9 @@ const KEPT: f64 = 0.87;
 /// Growth rises with silence, as `silence ^ BOOST`. Bound: 1 to 8. The steeper, the sooner full
 /// speed comes after twice the usual silence, and the more refusals there are at rest.
 const BOOST: i32 = 5;
+/// The same is divided by one and this, where few are in flight. Bound: 0 upwards. Chance makes
+/// silences of three times the usual there, and what growth adds by chance makes clients unequal.
+const QUIET: f64 = 2.0;
 /// Growth at full speed, beside one request: a part of the window in a round trip. Bound: 0 to 1.
 /// From 1 to 40 requests in 19 round trips; what is too much when a limit is met is a sixteenth.
 const RISE: f64 = 1.0 / 16.0;
@@ -65,6 +74,9 @@ const WINDOW_MAX: f64 = 100_000.0;
 /// The longest time between two requests, where there are any. Bound: above 0. Half a second: a
 /// service that refuses everything gets two requests a second, and is found soon when it returns.
 const PROBE: f64 = 0.5;
+/// The same where the service accepts some. Bound: `PROBE` upwards. Several clients share a service
+/// of a few requests a second.
+const PROBE_TAKEN: f64 = 10.0;
 /// The time of an answer where all was refused so far, in seconds. Bound: above 0. Without it a
 /// service that never took anything would not be left alone.
 const LATENCY_GUESSED: f64 = 0.1;
@@ -84,6 +96,9 @@ const LOST_REQUESTS: f64 = 2.0;
 /// The share of refused requests over what it is otherwise, until lost capacity is back or
 /// forgotten. Bound: 1 to 2. Silence tells so much sooner.
 const SOUGHT: f64 = 1.75;
+/// Where few are in flight, the share rises as this power of what is remembered over the window.
+/// Bound: 0 to 8. At half of what was once taken 64 times as much is borne, at nine tenths twice.
+const LOST_POWER: i32 = 6;
 /// The share of timeouts that are taken for chance. Bound: 0 to 0.1.
 const CHANCE: f64 = 0.02;
 /// Silence before the first refusal, in refusals: growth at full speed. Bound: 10 upwards.
@@ -110,6 +125,7 @@ pub(crate) struct Adaptive {
     /// Timeouts that may still be chance.
     lenience: f64,
     delay: Delay,
+    few: Few,
 }
 
 impl Adaptive {
@@ -126,6 +142,7 @@ impl Adaptive {
             is_accepting: false,
             lenience: 1.0,
             delay: Delay::new(),
+            few: Few::new(),
         }
     }
 
@@ -158,7 +175,10 @@ impl Adaptive {
         let latency = now.since(flight.sent).as_secs_f64();
         // Two windows of answers: late enough to be smooth, soon enough to follow.
         self.answers = (self.answers + 1.0).min((2.0 * self.window).max(16.0));
+        let before = self.latency;
         self.latency += (latency - self.latency) / self.answers;
+        self.hold_pace(before);
+        self.few.on_ok();
         self.delay.add(latency, self.window);
         self.lenience = (self.lenience + CHANCE).min(2.0);
         self.is_accepting = true;
@@ -171,7 +191,8 @@ impl Adaptive {
             self.silence = UNKNOWN;
         } else if bound < ratio {
             self.silence = 0.0;
-            self.shrink(self.window - (ratio - bound).min(FALL).min(self.window / 2.0));
+            let window = self.window - (ratio - bound).min(FALL).min(self.window / 2.0);
+            self.shrink(window, self.probing());
         } else if flight.is_limited {
             let room = (2.0 * (bound - ratio) / (bound - 1.0)).clamp(0.0, 1.0);
             self.grow(room);
@@ -181,13 +202,18 @@ impl Adaptive {
     pub(crate) fn on_overload(&mut self, now: Time, flight: &Flight) {
         let span = now.since(flight.sent).as_secs_f64().max(1e-9);
         self.refusal += (span - self.refusal) / 8.0;
+        self.few.on_refusal(self.silence);
         self.silence = 0.0;
+        let kept = self.window.min(KEPT * flight.window);
+        let window = (self.window - self.cut()).max(kept);
         if self.is_accepting {
             self.is_accepting = false;
             self.threshold = self.window / 2.0;
+            let probing = self.probing().min(self.span() / PROBE_TAKEN);
+            self.shrink(window, probing);
+        } else {
+            self.shrink(window, self.probing());
         }
-        let kept = self.window.min(KEPT * flight.window);
-        self.shrink((self.window - self.cut()).max(kept));
     }
 
     /// A few timeouts are chance; more mean what a refusal means.
@@ -212,15 +238,30 @@ impl Adaptive {
             let full = (RISE + 1.0 / self.window).min(self.window);
             // Where refusals are known late, growth waits for them.
             let slow = (self.latency / self.refusal.max(1e-9)).min(1.0);
-            (rest * self.silence.max(1.0).powi(BOOST)).min(full * slow)
+            let silence = self.silence / (1.0 + QUIET * self.fewness());
+            (rest * silence.max(1.0).powi(BOOST)).min(full * slow)
         };
         self.window = (self.window + step * room).min(WINDOW_MAX);
     }
 
-    fn shrink(&mut self, window: f64) {
-        let probing = (self.span() / PROBE).max(PROBE_PART * self.remembered);
-        let probing = probing.clamp(1e-6, 1.0);
-        self.window = window.max(probing);
+    /// Down to `window`, but not below `least`.
+    fn shrink(&mut self, window: f64, least: f64) {
+        self.window = window.max(least.clamp(1e-6, 1.0).min(self.window));
+    }
+
+    /// The window of a client that asks whether a service takes anything again.
+    fn probing(&self) -> f64 {
+        (self.span() / PROBE).max(PROBE_PART * self.remembered)
+    }
+
+    /// What is known where few are in flight is the pace. It stays as it is when the time of an
+    /// answer, known from few answers, is seen to be another than `before`.
+    fn hold_pace(&mut self, before: f64) {
+        let known = (1.0 - self.few.unknown()) * self.fewness();
+        if 0.0 < before && 0.0 < known {
+            let window = self.window * (self.latency / before).powf(known);
+            self.window = window.min(WINDOW_MAX);
+        }
     }
 
     /// After an answer: what the window settles at, and once settled at.
@@ -231,17 +272,46 @@ impl Adaptive {
         self.remembered = (self.remembered * (1.0 - forgotten)).max(self.settled);
     }
 
+    /// The share of refused requests that is borne now.
     fn share(&self) -> f64 {
-        let is_lost = self.settled + LOST_REQUESTS < LOST * self.remembered;
-        let sought = match is_lost && self.window < self.remembered {
-            true => SOUGHT,
-            false => 1.0,
+        let many = match self.is_sought() {
+            true => SOUGHT * self.share_of_many(),
+            false => self.share_of_many(),
         };
-        sought * SHARE / (self.window + SHARE_OFFSET).powf(SHARE_POWER)
+        if self.fewness() == 0.0 {
+            return many;
+        }
+        let now = self.settled.min(self.window).max(f64::MIN_POSITIVE);
+        let lost = (self.remembered / now).max(1.0).powi(LOST_POWER);
+        let rest = (few::share(self.window) * lost).min(many);
+        let learning = few::learning_share(self.window / self.span());
+        rest + self.few.unknown() * (learning.max(many) - rest)
     }
 
+    fn share_of_many(&self) -> f64 {
+        SHARE / (self.window + SHARE_OFFSET).powf(SHARE_POWER)
+    }
+
+    /// Whether capacity was lost that may come back.
+    fn is_sought(&self) -> bool {
+        let is_lost = self.settled + LOST_REQUESTS < LOST * self.remembered;
+        is_lost && self.window < self.remembered
+    }
+
+    /// How far the window is one of few requests: from 0 to 1. Not at all before the first refusal,
+    /// nor where lost capacity is sought.
+    fn fewness(&self) -> f64 {
+        if FEW <= self.window || self.refusal == 0.0 || self.is_sought() {
+            return 0.0;
+        }
+        (1.0 - few::share(self.window) / self.share_of_many()).max(0.0)
+    }
+
+    /// What a refusal takes, in requests.
     fn cut(&self) -> f64 {
         let whole = (CUT + CUT_SMALL / (self.window + SHARE_OFFSET)).min(1.0);
-        whole * (self.window / 2.0).min(1.0)
+        let many = whole * (self.window / 2.0).min(1.0);
+        let few = many.min(self.few.cut() * self.window);
+        many + self.fewness() * (few - many)
     }
 }

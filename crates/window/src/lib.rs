@@ -14,6 +14,7 @@ mod adaptive;
 mod budget;
 mod controller;
 mod delay;
+mod few;
 mod message;
 mod queue;
 mod seed;

@@ -71,6 +71,8 @@ pub(super) trait Client {
 pub enum Algorithm {
     /// Knows the capacity and paces; the ceiling, not realisable.
     Oracle,
+    /// Knows its share of the capacity, but not when the others send; not realisable either.
+    Uncoordinated,
     /// So many requests in flight, chosen by hand for the scenario; not realisable.
     Fixed(u32),
     /// 34 threads, each backing off exponentially up to 400 ms: the seed's opponent.
@@ -111,6 +113,7 @@ impl Algorithm {
     pub fn name(self) -> String {
         match self {
             Algorithm::Oracle => "oracle".into(),
+            Algorithm::Uncoordinated => "oracle, each alone".into(),
             Algorithm::Fixed(count) => format!("fixed, best: {count}"),
             Algorithm::Threads => "34 threads, back-off".into(),
             Algorithm::AwsStandard => "AWS standard".into(),
@@ -133,6 +136,7 @@ impl Algorithm {
     ) -> Box<dyn Client> {
         match self {
             Algorithm::Oracle => Box::new(Oracle::new(&scenario.shape, index, clients)),
+            Algorithm::Uncoordinated => Box::new(Oracle::alone(&scenario.shape, clients, seed)),
             Algorithm::Fixed(count) => Box::new(Threads::fixed(count.div_ceil(clients))),
             Algorithm::Threads => Box::new(Threads::backing_off(seed)),
             Algorithm::AwsStandard => Box::new(Retrying::new(seed)),

@@ -297,7 +297,7 @@ const fn far(rate: f64, burst: f64, round_trip: f64) -> Shape {
 
 /// Services that nothing was tuned on: other capacities, distances and times of work. Nobody may
 /// choose a parameter by what comes out here.
-pub const HOLDOUT: [Scenario; 11] = [
+pub const HOLDOUT: [Scenario; 14] = [
     Scenario {
         name: "rate 500/s, burst 50, 100 ms",
         shape: far(500.0, 50.0, 0.080),
@@ -379,6 +379,28 @@ pub const HOLDOUT: [Scenario; 11] = [
             ..far(800.0, 80.0, 0.050)
         },
         ..SHORT
+    },
+    Scenario {
+        name: "rate 30/s, burst 6, 60 ms",
+        shape: far(30.0, 6.0, 0.040),
+        measured: (20.0, 100.0),
+        ..STEADY
+    },
+    Scenario {
+        name: "rate 100/s, burst 8, 140 ms",
+        shape: far(100.0, 8.0, 0.120),
+        measured: (10.0, 50.0),
+        ..STEADY
+    },
+    Scenario {
+        name: "capacity 60, 20, 60/s, 70 ms",
+        shape: far(60.0, 8.0, 0.050),
+        changes: &[
+            (40.0, Change::Capacity(1.0 / 3.0)),
+            (70.0, Change::Capacity(1.0)),
+        ],
+        measured: (20.0, 100.0),
+        ..STEADY
     },
     Scenario {
         name: "demand 300/s of 500/s, 100 ms",

@@ -107,8 +107,17 @@ fn ours_comes_again_when_it_was_told_to() {
 }
 
 /// The median of ours over some seeds.
-fn median(name: &str, figure: fn(&Measured) -> f64) -> f64 {
-    let runs = (1..=11).map(|seed| figure(&measure(scenario(name), Algorithm::Ours, 1, seed)));
+fn median(name: &str, clients: u32, figure: fn(&Measured) -> f64) -> f64 {
+    median_of(Algorithm::Ours, scenario(name), clients, figure)
+}
+
+fn median_of(
+    algorithm: Algorithm,
+    scenario: &Scenario,
+    clients: u32,
+    figure: fn(&Measured) -> f64,
+) -> f64 {
+    let runs = (1..=11).map(|seed| figure(&measure(scenario, algorithm, clients, seed)));
     let mut runs: Vec<f64> = runs.collect();
     runs.sort_by(f64::total_cmp);
     runs[runs.len() / 2]
@@ -119,7 +128,7 @@ fn median(name: &str, figure: fn(&Measured) -> f64) -> f64 {
 #[test]
 fn ours_is_back_within_a_second() {
     for name in ["capacity 1,000, 300, 1,000/s", "capacity 1,000, 0, 1,000/s"] {
-        let found = median(name, |it| it.recovery.unwrap_or(f64::INFINITY));
+        let found = median(name, 1, |it| it.recovery.unwrap_or(f64::INFINITY));
         assert!(found <= 1.0, "{name}: {found} s");
     }
 }
@@ -127,8 +136,56 @@ fn ours_is_back_within_a_second() {
 /// A way that grew longer is not taken for a queue for long.
 #[test]
 fn ours_follows_a_longer_way() {
-    let goodput = median("round trip 20, 100, 20 ms", |it| it.goodput);
+    let goodput = median("round trip 20, 100, 20 ms", 1, |it| it.goodput);
     assert!(0.94 <= goodput, "{goodput}");
+}
+
+/// Where a client has few requests in flight it is refused as seldom as where it has many.
+#[test]
+fn ours_is_seldom_refused_by_a_slow_service() {
+    let puts = "seed: puts, 75/s, 113 ms";
+    for name in [puts, "rate 10/s, burst 2"] {
+        let refused = median(name, 1, |it| it.rejected);
+        assert!(refused <= 0.01, "{name}: {refused} refused");
+        let goodput = median(name, 1, |it| it.goodput);
+        assert!(0.97 <= goodput, "{name}: {goodput}");
+    }
+    let refused = median(puts, 4, |it| it.rejected);
+    assert!(refused <= 0.02, "{refused} refused");
+    assert!(0.99 <= median(puts, 4, |it| it.goodput));
+    let jain = median(puts, 4, |it| it.jain);
+    assert!(0.96 <= jain, "{jain}");
+}
+
+/// Four clients of a service of five requests a second: each one's share is less than the two
+/// requests a second with which a client asks a service that takes nothing.
+#[test]
+fn ours_goes_below_two_requests_a_second() {
+    let service = scenario("rate 10/s, burst 2");
+    let slow = Scenario {
+        shape: Shape {
+            kind: Kind::Rate {
+                rate: 5.0,
+                burst: 5.0,
+            },
+            ..service.shape
+        },
+        measured: (200.0, 200.0),
+        ..*service
+    };
+    let refused = median_of(Algorithm::Ours, &slow, 4, |it| it.rejected);
+    assert!(refused <= 0.1, "{refused} refused");
+}
+
+/// Clients that know their share of a rate, but not each other, meet at random: a bucket that holds
+/// fewer requests than there are clients refuses many of them.
+#[test]
+fn who_does_not_know_the_others_is_refused() {
+    let service = scenario("rate 10/s, burst 2");
+    let refused = |algorithm, clients| median_of(algorithm, service, clients, |it| it.rejected);
+    assert!(refused(Algorithm::Oracle, 4) <= 0.001);
+    assert!(refused(Algorithm::Uncoordinated, 1) <= 0.01);
+    assert!(0.1 <= refused(Algorithm::Uncoordinated, 4));
 }
 
 #[test]

@@ -107,6 +107,8 @@ pub(super) struct Oracle {
     in_flight: f64,
     next: Moment,
     again: Vec<u32>,
+    /// Of a client that does not know the others: its intervals spread.
+    alone: Option<Chance>,
 }
 
 impl Oracle {
@@ -122,6 +124,18 @@ impl Oracle {
             // Clients take turns.
             next: seconds(f64::from(index) / shape.most()),
             again: Vec::new(),
+            alone: None,
+        }
+    }
+
+    /// One that knows its share only: it begins at random, and sends a little out of step.
+    pub(super) fn alone(shape: &Shape, clients: u32, seed: u64) -> Oracle {
+        let mut chance = Chance::new(seed);
+        let turn = f64::from(clients) / shape.most();
+        Oracle {
+            next: seconds(chance.unit() * turn),
+            alone: Some(chance),
+            ..Oracle::new(shape, 0, clients)
         }
     }
 }
@@ -142,7 +156,11 @@ impl Client for Oracle {
             };
             turn.sends.push(request);
             self.in_flight += 1.0;
-            self.next = turn.now.max(self.next) + seconds(1.0 / rate);
+            let part = self
+                .alone
+                .as_mut()
+                .map_or(1.0, |chance| 0.9 + 0.2 * chance.unit());
+            self.next = turn.now.max(self.next) + seconds(part / rate);
         }
         turn.wake = Some(self.next.min(turn.now + seconds(0.01)));
     }

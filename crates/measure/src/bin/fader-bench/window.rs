@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Result;
 use fader_measure::{Interval, median, ratio_of_medians};
 use fader_simulator::traffic::{
-    ALGORITHMS, Algorithm, HOLDOUT, Measured, SCENARIOS, Scenario, measure,
+    ALGORITHMS, Algorithm, HOLDOUT, Kind, Measured, SCENARIOS, Scenario, measure,
 };
 
 use crate::Options;
@@ -138,7 +138,13 @@ fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
 fn cell(scenario: &'static Scenario, is_held_out: bool, clients: u32, seeds: u64) -> Cell {
     let before = if is_held_out { HELD_SEEDS } else { 0 };
     let fixed = Algorithm::Fixed(best_fixed(scenario, clients));
-    let algorithms = [Algorithm::Oracle, fixed].into_iter().chain(ALGORITHMS);
+    // Several clients of a limited rate meet at random, whatever they know.
+    let is_met = 1 < clients && matches!(scenario.shape.kind, Kind::Rate { .. });
+    let algorithms = [Algorithm::Oracle]
+        .into_iter()
+        .chain(is_met.then_some(Algorithm::Uncoordinated))
+        .chain([fixed])
+        .chain(ALGORITHMS);
     let rows = algorithms.map(|algorithm| Row {
         algorithm,
         runs: (before + 1..=before + seeds)

@@ -43,6 +43,7 @@ const RETURN: &str = "capacity 1,000, 300, 1,000/s";
 const WITHIN: &str = "demand 800/s of 1,000/s";
 const GETS: &str = "seed: gets, 1,300/s, 113 ms";
 const PUTS: &str = "seed: puts, 75/s, 113 ms";
+const SLOW: &str = "rate 10/s, burst 2";
 const NO_QUEUE: &str = "32 slots, no queue";
 
 fn goodput(run: &Measured) -> f64 {
@@ -74,7 +75,7 @@ fn median_ms(run: &Measured) -> f64 {
 }
 
 /// The aims that are one figure of ours each; the median bound is 1.3 times 33.9 ms.
-const AIMS: [Aim; 21] = [
+const AIMS: [Aim; 28] = [
     aim((RATE, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
     aim((RATE, 1), "refused", refused, (" %", Target::AtMost(1.0))),
     aim((RATE, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
@@ -110,6 +111,13 @@ const AIMS: [Aim; 21] = [
     aim((FAST, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
     aim((FAST, 4), "refused", refused, (" %", Target::AtMost(2.0))),
     aim((FAST, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
+    aim((PUTS, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
+    aim((PUTS, 1), "refused", refused, (" %", Target::AtMost(1.0))),
+    aim((PUTS, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
+    aim((PUTS, 4), "refused", refused, (" %", Target::AtMost(2.0))),
+    aim((PUTS, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
+    aim((SLOW, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
+    aim((SLOW, 1), "refused", refused, (" %", Target::AtMost(1.0))),
     aim(
         (QUEUE, 1),
         "goodput",
