@@ -13,10 +13,10 @@
 
 mod files;
 mod marker;
+mod merge;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,8 +31,9 @@ use lsm_tree::{SeqNo, SequenceNumberCounter, Slice};
 use parking_lot::{Condvar, Mutex};
 
 use marker::Marker;
+use merge::Merge;
 
-use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
+use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs, table_end};
 use crate::log::is_full;
 use crate::status::OpenError;
 
@@ -59,6 +60,8 @@ struct State {
     applied: BTreeMap<Tree, EntryId>,
     /// Whether it is being filled, and stands for nothing.
     is_filling: bool,
+    /// Whether each tree says so in a table of this life.
+    is_marked_filling: bool,
     /// Bytes committed since the last checkpoint began.
     memory: u64,
     durable: EntryId,
@@ -141,6 +144,7 @@ impl LsmEngine {
             state: Mutex::new(State {
                 applied: opened.clone(),
                 is_filling: was_filling,
+                is_marked_filling: false,
                 memory: 0,
                 durable: opened.values().min().copied().unwrap_or_default(),
                 writing: None,
@@ -247,16 +251,13 @@ impl Engine for LsmEngine {
         if let Some(error) = state.error() {
             return Err(error.clone());
         }
-        let seqno = core.seqno.next();
-        for (name, tree) in &core.trees {
-            let marker = Marker {
-                applied: state.applied[name],
-                is_filling: state.is_filling,
-            };
-            tree.insert(MARKER, marker.encode(), seqno);
+        if !state.is_marked_filling {
+            core.mark(&state);
+        }
+        state.is_marked_filling = state.is_filling;
+        for tree in core.trees.values() {
             tree.rotate_memtable();
         }
-        core.publish(seqno);
         state.memory = 0;
         state.writing = Some(state.applied.values().min().copied().unwrap_or_default());
         core.changed.notify_all();
@@ -287,7 +288,7 @@ impl Engine for LsmEngine {
 
     fn end_fill(&self, at: EntryId) -> Result<(), EngineError> {
         let mut state = self.core.state.lock();
-        state.is_filling = false;
+        (state.is_filling, state.is_marked_filling) = (false, false);
         let applied = state.applied.values_mut();
         applied.for_each(|applied| *applied = at);
         drop(state);
@@ -336,6 +337,21 @@ impl Drop for LsmEngine {
 }
 
 impl Core {
+    /// Puts into each tree what it stands for. A tree that is filled says it once: with its last
+    /// key in it, each table would overlap all that come after it, which come in order, and merging
+    /// would write them anew instead of moving them down.
+    fn mark(&self, state: &State) {
+        let seqno = self.seqno.next();
+        for (name, tree) in &self.trees {
+            let marker = Marker {
+                applied: state.applied[name],
+                is_filling: state.is_filling,
+            };
+            tree.insert(MARKER, marker.encode(), seqno);
+        }
+        self.publish(seqno);
+    }
+
     fn publish(&self, seqno: SeqNo) {
         self.snapshots.lock().published = seqno + 1;
     }
@@ -472,25 +488,41 @@ impl View for LsmSnapshot {
         if end <= start {
             return Box::new(std::iter::empty());
         }
-        let scan = |tree: &AnyTree| -> Scan<'static> {
-            let range = tree.range(start..end, self.below, None);
-            match direction {
-                Direction::Forward => Box::new(range.map(pair)),
-                Direction::Backward => Box::new(range.rev().map(pair)),
-            }
-        };
-        match Tree::of_range(start, end) {
-            Some(tree) => scan(&self.core.trees[&tree]),
-            None => {
-                let scans = self
-                    .core
-                    .trees
-                    .values()
-                    .map(|tree| hide_marker(scan(tree)).peekable())
-                    .collect();
-                Box::new(Merge { scans, direction })
-            }
+        if let Some(tree) = Tree::of_range(start, end) {
+            return self.scan_tree(tree, start, end, direction);
         }
+        match table_end(start) {
+            // The other trees are not looked at before this one's part is over: to find the first
+            // key of a tree may mean to pass over thousands of its newer values.
+            Some(middle) if middle.as_slice() < end && direction == Direction::Forward => {
+                let first = self.scan_tree(Tree::of(start), start, &middle, direction);
+                let end = end.to_vec();
+                let rest = move || self.scan_trees(&middle, &end, direction);
+                Box::new(first.chain(std::iter::once_with(rest).flatten()))
+            }
+            _ => Box::new(self.scan_trees(start, end, direction)),
+        }
+    }
+}
+
+impl LsmSnapshot {
+    fn scan_tree(
+        &self,
+        tree: Tree,
+        start: &[u8],
+        end: &[u8],
+        direction: Direction,
+    ) -> Scan<'static> {
+        let range = self.core.trees[&tree].range(start..end, self.below, None);
+        match direction {
+            Direction::Forward => Box::new(range.map(pair)),
+            Direction::Backward => Box::new(range.rev().map(pair)),
+        }
+    }
+
+    fn scan_trees(&self, start: &[u8], end: &[u8], direction: Direction) -> Merge {
+        let scan = |tree| hide_marker(self.scan_tree(tree, start, end, direction)).peekable();
+        Merge::new(Tree::ALL.map(scan).into(), direction)
     }
 }
 
@@ -500,38 +532,6 @@ fn hide_marker(scan: Scan<'static>) -> Scan<'static> {
         pair.as_ref().is_ok_and(|(key, _)| &key[..] == MARKER)
     };
     Box::new(scan.filter(move |pair| !is_marker(pair)))
-}
-
-/// The trees' pairs as one sequence. No key is in two trees.
-struct Merge {
-    scans: Vec<Peekable<Scan<'static>>>,
-    direction: Direction,
-}
-
-impl Iterator for Merge {
-    type Item = Result<(Bytes, Bytes), ViewError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut first: Option<(usize, Bytes)> = None;
-        for (at, scan) in self.scans.iter_mut().enumerate() {
-            match scan.peek() {
-                None => {}
-                Some(Err(_)) => return scan.next(),
-                Some(Ok((key, _))) => {
-                    let is_first = first
-                        .as_ref()
-                        .is_none_or(|(_, first)| match self.direction {
-                            Direction::Forward => key < first,
-                            Direction::Backward => first < key,
-                        });
-                    if is_first {
-                        first = Some((at, key.clone()));
-                    }
-                }
-            }
-        }
-        self.scans[first?.0].next()
-    }
 }
 
 fn pair(guard: IterGuardImpl) -> Result<(Bytes, Bytes), ViewError> {

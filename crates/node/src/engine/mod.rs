@@ -61,11 +61,16 @@ impl Tree {
 
     /// The one tree that holds all of `start..end`, if one does.
     fn of_range(start: &[u8], end: &[u8]) -> Option<Tree> {
-        let prefix = start.get(..=TABLE_AT)?;
-        let mut next = prefix.to_vec();
-        next[TABLE_AT] = next[TABLE_AT].checked_add(1)?;
-        (end <= next.as_slice()).then(|| Tree::of(start))
+        let is_one = end <= table_end(start)?.as_slice();
+        is_one.then(|| Tree::of(start))
     }
+}
+
+/// Where the keys of the collection's table that has `key` end, if it is in one.
+fn table_end(key: &[u8]) -> Option<Vec<u8>> {
+    let mut next = key.get(..=TABLE_AT)?.to_vec();
+    next[TABLE_AT] = next[TABLE_AT].checked_add(1)?;
+    Some(next)
 }
 
 /// Where a key says which table it is of: behind the collection's id.

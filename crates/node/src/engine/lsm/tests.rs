@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use fader_chain::EntryId;
+use fader_chain::{EntryId, RangeContent};
 use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
 
-use super::LsmEngine;
+use super::{LsmEngine, name};
 use crate::disk::SimulatedDisk;
 use crate::engine::{Engine, MemoryEngine, Mutations, Tree, pairs};
 
@@ -231,4 +231,103 @@ fn nobody_else_can_read_it_whatever_the_folder_around_it_allows() {
     open(&engine).unwrap();
     let mode = std::fs::metadata(&engine).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
+}
+
+/// The rows of items, in a range of their own, as a part of a fill brings them.
+fn part(numbers: std::ops::Range<u32>) -> RangeContent {
+    let (start, end) = (numbers.start, numbers.end);
+    let row = |number| (key(Table::Items, number), Bytes::from("filled"));
+    RangeContent {
+        start: key(Table::Items, start),
+        end: key(Table::Items, end),
+        rows: numbers.map(row).collect(),
+    }
+}
+
+fn await_merges(engine: &LsmEngine) {
+    let mut state = engine.core.state.lock();
+    while state.writing.is_some() || state.is_merge_due || state.is_merging {
+        let wait = std::time::Duration::from_millis(1);
+        engine.core.changed.wait_for(&mut state, wait);
+    }
+}
+
+/// Each table that is written has a number of its own: one that is merged has a new one.
+fn tables_written(folder: &Path, tree: Tree) -> u64 {
+    let tables = files(&folder.join(name(tree)).join("tables"));
+    let numbers = tables.iter().map(|(path, _)| path.to_str().unwrap());
+    1 + numbers
+        .map(|number| number.parse::<u64>().unwrap())
+        .max()
+        .unwrap()
+}
+
+#[test]
+fn what_a_fill_brings_in_order_is_written_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.begin_fill().unwrap();
+    for number in 0..20 {
+        await_merges(&engine);
+        engine.fill(&part(number..number + 1)).unwrap();
+        engine.checkpoint().unwrap();
+    }
+    await_merges(&engine);
+    // One that says that it is being filled, and one for each checkpoint.
+    assert_eq!(tables_written(folder.path(), Tree::Registers), 21);
+    assert_eq!(tables_written(folder.path(), Tree::Index), 1);
+}
+
+#[test]
+fn a_fill_that_was_cut_short_is_known_in_every_life_until_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = open(folder.path()).unwrap();
+    engine.commit(&pairs(&puts(0..1, "old")), id(1)).unwrap();
+    engine.begin_fill().unwrap();
+    for number in 0..3 {
+        engine.fill(&part(number..number + 1)).unwrap();
+        engine.checkpoint().unwrap();
+        engine.close();
+        drop(engine);
+        engine = open(folder.path()).unwrap();
+        assert!(engine.is_filling());
+    }
+    engine.end_fill(id(7)).unwrap();
+    engine.close();
+    drop(engine);
+    let engine = open(folder.path()).unwrap();
+    assert!(!engine.is_filling());
+    for tree in Tree::ALL {
+        assert_eq!(engine.applied(tree), id(7));
+    }
+    let filled = Some(Bytes::from("filled"));
+    assert_eq!(engine.snapshot().get(&key(Table::Items, 2)), Ok(filled));
+}
+
+#[test]
+fn a_scan_that_stays_in_one_table_looks_at_no_other_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let count = 1_000;
+    engine
+        .commit(&pairs(&puts(0..count, "value")), id(1))
+        .unwrap();
+    engine.checkpoint().unwrap();
+    engine.close();
+    drop(engine);
+    let index = folder.path().join(name(Tree::Index)).join("tables/0");
+    let mut bytes = std::fs::read(&index).unwrap();
+    // In its first block; the marker is in the last.
+    bytes[40] ^= 1;
+    std::fs::write(&index, bytes).unwrap();
+
+    let engine = open(folder.path()).unwrap();
+    let snapshot = engine.snapshot();
+    let (start, end) = (key(Table::Items, 3), 8_u64.to_be_bytes());
+    let mut scan = snapshot.scan(&start, &end, Direction::Forward);
+    for number in 3..count {
+        assert_eq!(scan.next().unwrap().unwrap().0, key(Table::Items, number));
+    }
+    let later = scan.collect::<Vec<_>>();
+    assert!(later.iter().any(Result::is_err), "{later:?}");
 }
