@@ -7,6 +7,8 @@
 //!   value after the last of them that changes it.
 //!
 //! Above an open gap entries are held and not computed: there is no state to compute them on (D9).
+//! When it is closed they are computed in order, some at a time, and what comes meanwhile is held
+//! as well.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -224,16 +226,23 @@ impl Log {
         self.slots.push_back(slot);
     }
 
-    /// Computes what was held above a gap that is closed now.
+    /// Whether entries were held above a gap that are not computed yet: the last ones.
+    pub(crate) fn holds_back(&self) -> bool {
+        let last = self.slots.back().filter(|_| self.applied < self.last());
+        last.is_some_and(|slot| slot.mutations.is_none())
+    }
+
+    /// Computes the first `max` entries of those that were held above a gap that is closed now.
     pub(crate) fn compute(
         &mut self,
         below: &dyn View,
+        max: usize,
         mut compute: impl FnMut(&Entry, &dyn View) -> Result<Vec<Mutation>, ViewError>,
     ) -> Result<(), ViewError> {
-        for at in self.offset(self.applied)..self.slots.len() {
-            if self.slots[at].mutations.is_some() {
-                continue;
-            }
+        let unapplied = self.slots.range(self.offset(self.applied)..);
+        let computed = unapplied.take_while(|slot| slot.mutations.is_some());
+        let first = self.offset(self.applied) + computed.count();
+        for at in (first..self.slots.len()).take(max) {
             let mutations = compute(&self.slots[at].entry, &self.newest(below))?;
             self.slots[at].mutations = Some(Arc::new(mutations));
             note_newest(&mut self.newest, &self.slots[at]);

@@ -146,6 +146,9 @@ impl Replica {
             self.halt(step);
             return Ok(());
         }
+        if self.role() == Some(Role::Serving) {
+            self.catch_up(usize::MAX, step)?;
+        }
         if self.is_head() {
             return self.become_ready(step);
         }

@@ -61,6 +61,9 @@ pub struct Tuning {
     pub own_operations_max: usize,
     /// BP-4: bytes that a joining member compares and takes in a second while it is filled; not 0.
     pub fill_bytes_per_second: u64,
+    /// JN-5: entries held above a gap that are computed at one tick when it is closed; not 0. For
+    /// as long as that takes the chain waits for this member's next confirmation.
+    pub catch_up_max: usize,
     /// XO-4: milliseconds without a request after which a client's results are dropped; at most
     /// twice as many. More than requests are believed to be old, by sessions (24 hours) and by
     /// their signatures.
@@ -86,6 +89,7 @@ impl Default for Tuning {
             promote_after_ms: 20,
             own_operations_max: 4_096,
             fill_bytes_per_second: 32 << 20,
+            catch_up_max: 512,
             idle_ms: 25 * 60 * 60 * 1_000,
             overlay_bytes_max: 16 << 20,
         }

@@ -8,7 +8,7 @@
 //!               FillAsk: hashes of ranges ──▶
 //!                                         ◀── FillPart: those that differ, as at S
 //!               ... to the end of the keys, then Fill::End, durable: Filled
-//!               entries above S, held until now, are computed and applied
+//!               entries above S, held until now, are computed and applied, some at each tick
 //! ```
 //!
 //! Invariants:
@@ -19,8 +19,9 @@
 //! - J3 what is compared is what the engine shows: a question waits until it has taken all parts.
 //! - J4 `SyncDone` speaks of the greeting of its own epoch.
 //!
-//! - J5 what is compared and taken in a second is bounded (BP-4), and more than nothing (I20). A
-//!   question is sent when the rate allows it, and the engine has taken the part before it.
+//! - J5 what is compared and taken in a second is bounded, and rests after each part (BP-4), but is
+//!   more than nothing (I20). A question is sent when the rate allows it, and the engine has taken
+//!   the part before it.
 
 mod greeter;
 mod rate;
@@ -212,6 +213,7 @@ impl Replica {
             return Ok(());
         };
         gap.asked_at = Some(step.now.monotonic);
+        gap.rate.begin(step.now.monotonic);
         let start = gap.cursor.clone();
         let seed = greeter::seed(self.me.incarnation);
         let ranges = ranges::hashes(step.host.committed(), &start, seed)?;
@@ -269,6 +271,9 @@ impl Replica {
         if self.joining.untaken != 0 {
             return Ok(());
         }
+        if let Some(gap) = &mut self.joining.gap {
+            gap.rate.end(step.now.monotonic);
+        }
         match self.joining.gap.take_if(|gap| gap.is_ending) {
             Some(gap) => self.close_gap(gap.at.expect("the greeter has named it"), step),
             None if self.is_ready() => self.ask_fill(step),
@@ -285,8 +290,17 @@ impl Replica {
         self.commit = self.commit.max(at);
         self.applying = self.applying.max(at);
         self.forget_filled(step)?;
-        self.log.compute(step.host.committed(), write::compute)?;
-        self.apply_committed(step);
+        self.catch_up(self.tuning.catch_up_max, step)
+    }
+
+    /// JN-5: computes so many of the entries that were held above the gap, and applies what is
+    /// committed of them.
+    pub(super) fn catch_up(&mut self, max: usize, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if !self.joining.is_open() && self.log.holds_back() {
+            self.log
+                .compute(step.host.committed(), max, write::compute)?;
+            self.apply_committed(step);
+        }
         Ok(())
     }
 
@@ -298,11 +312,11 @@ impl Replica {
         let applied = self.log.applied();
         // Who began again knows less of commits than there was when the floor rose.
         let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        let is_open = self.joining.is_open();
+        let is_behind = self.joining.is_open() || self.log.holds_back();
         let Some(greeting) = &mut self.joining.greeting else {
             return Ok(());
         };
-        if !is_open
+        if !is_behind
             && !greeting.is_caught_up
             && greeting.commit <= applied
             && floor.is_none_or(|floor| floor.min(greeting.last) <= applied)
@@ -342,6 +356,7 @@ impl Replica {
     }
 
     pub(super) fn tick_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.catch_up(self.tuning.catch_up_max, step)?;
         self.ask_fill(step)
     }
 }

@@ -104,6 +104,7 @@ scripts! {
     a_member_whose_disk_is_lost_joins_as_a_new_one
     a_half_filled_state_answers_nothing
     entries_above_a_gap_wait_until_it_is_closed
+    what_came_above_a_gap_is_applied_in_parts
     a_word_of_an_old_epoch_ends_no_joining
     a_member_joins_by_its_state
     a_member_joins_by_its_state_in_chain_wiring

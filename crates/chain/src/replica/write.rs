@@ -322,7 +322,8 @@ impl Replica {
 
     /// Takes an entry that follows the last one.
     fn take(&mut self, entry: Arc<Entry>, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let defers = self.joining.is_open() && self.guards.has(Guard::FillDefers);
+        let is_behind = self.joining.is_open() || self.log.holds_back();
+        let defers = is_behind && self.guards.has(Guard::FillDefers);
         let mutations = match defers {
             true => None,
             false => Some(Arc::new(self.compute(&entry, step)?)),
@@ -465,13 +466,14 @@ impl Replica {
         let upto = self.commit.min(self.persisted);
         let committed = self.log.above(self.applying);
         for slot in committed.take_while(|slot| slot.entry.id <= upto) {
-            let mutations = slot.mutations.clone();
-            step.effects.push(Effect::Apply {
-                id: slot.entry.id,
-                mutations: mutations.expect("D9: computed, since no gap is open"),
-            });
+            // JN-5: what is held back comes later.
+            let Some(mutations) = slot.mutations.clone() else {
+                return;
+            };
+            let id = slot.entry.id;
+            step.effects.push(Effect::Apply { id, mutations });
+            self.applying = id;
         }
-        self.applying = self.applying.max(upto);
     }
 
     /// The engine has everything up to `id`.

@@ -170,6 +170,7 @@ pub(crate) fn tuning(idle_ms: u64) -> Tuning {
         promote_after_ms: 5,
         own_operations_max: 16,
         fill_bytes_per_second: 1 << 20,
+        catch_up_max: 2,
         overlay_bytes_max: 1 << 16,
         idle_ms,
     }

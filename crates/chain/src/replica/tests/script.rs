@@ -156,6 +156,7 @@ impl Script {
             "idle" => cluster.tuning.idle_ms = number(0)?.into(),
             "names" => self.names(number(0)?),
             "rate" => cluster.tuning.fill_bytes_per_second = number(0)?.into(),
+            "catchup" => cluster.tuning.catch_up_max = words[0].parse()?,
             "floor" => cluster.floor = parse_id(words[0])?,
             "lossy" => {
                 cluster.lossy.count += 1;
