@@ -4,8 +4,10 @@
 is told is the longest time between two answers around the kill. A client that hears nothing asks
 another member after a quarter of a second, for reads and for writes alike.
 
-*Return.* A member returns with an empty disk while load goes on: the throughput from its start
-until it serves, against that of the same members without it."""
+*Return.* A member returns with an empty disk while load goes on. Three throughputs are told, of the
+same clients at the same two members: of the whole chain before one is killed, of the two that are
+left, and from the start of the third until it serves. What three cost more than two is no cost of
+the return; what is lost against the whole chain is."""
 
 import itertools
 import shutil
@@ -25,6 +27,7 @@ TRY_SECONDS = 0.25
 LOSS_MAX = 0.3
 RETURN_SECONDS_MAX = 600
 WATCH_SECONDS = LEASE_SECONDS + 3
+PHASE_SECONDS = 5
 KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
 
 
@@ -95,7 +98,7 @@ def returns(options, report):
     """A member that lacks everything comes back under load."""
     lacks = (16 << 20) if options.small else (1 << 30)
     bytes_each = 1000
-    losses, times = [], []
+    found = []
     with clusters.running(options.scratch, lease=f"{LEASE_SECONDS}s") as cluster:
         away = cluster.names[-1]
         others = [clusters.address(cluster, name) for name in cluster.names if name != away]
@@ -104,21 +107,30 @@ def returns(options, report):
         clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
             {"Action": "CreateDomain", "DomainName": "other"}, {}))
         for run in range(options.runs):
-            cluster.kill(away)
-            cluster.await_roles(lambda roles: roles[away] == "out")
-            shutil.rmtree(cluster.members[away].data)
-            before, during, seconds = one_return(cluster, away, others, run)
-            losses.append(1 - during / before)
-            times.append(seconds)
+            found.append(one_return(cluster, away, others, run))
+    whole, two, during, times = zip(*found, strict=True)
+    lost = lambda rates, of: [1 - rate / full for rate, full in zip(rates, of, strict=True)]
+    report.series("puts a second, the whole chain", whole, "/s")
+    report.series("two members alone", two, "/s")
+    report.series("while the third returns", during, "/s")
     report.series(f"return with {lacks >> 20} MB of values to catch up: time", times, "s")
-    report.at_most("return: loss of throughput", losses, LOSS_MAX, "")
+    report.series("cost of being three, against two", lost(whole, two), "")
+    report.series("return: loss against the two alone", lost(during, two), "")
+    report.at_most("return: loss against the whole chain", lost(during, whole), LOSS_MAX, "")
 
 
 def one_return(cluster, away, others, run):
-    """Puts a second before the return and until it serves, and how long that took."""
+    """Puts a second of all members, of those without `away`, and until it serves again with an
+    empty disk; and how long that took."""
     put = {"domain": "other", "connections": 16, "bytes": 500}
-    stamps = itertools.count(1 + run * 100_000_000, 10_000_000)
-    before = clusters.drive("put", others, seconds=5, stamp=next(stamps), **put)["rate"]
+    stamps = itertools.count(1 + run * 100_000_000, 100_000)
+    rate = lambda seconds: clusters.drive(
+        "put", others, seconds=seconds, stamp=next(stamps), **put)["rate"]
+    whole = rate(PHASE_SECONDS)
+    cluster.kill(away)
+    cluster.await_roles(lambda roles: roles[away] == "out")
+    shutil.rmtree(cluster.members[away].data)
+    two = rate(PHASE_SECONDS)
     start = time.monotonic()
     cluster.members[away] = cluster.new_member(away, wait=False)
     waiting = threading.Thread(
@@ -126,11 +138,11 @@ def one_return(cluster, away, others, run):
     waiting.start()
     rates = []
     while waiting.is_alive() or not rates:
-        rates.append(clusters.drive("put", others, seconds=1, stamp=next(stamps), **put)["rate"])
+        rates.append(rate(1))
     waiting.join()
     seconds = time.monotonic() - start
     cluster.await_whole()
-    return before, sum(rates) / len(rates), seconds
+    return whole, two, sum(rates) / len(rates), seconds
 
 
 def run(options, report):
