@@ -8,6 +8,9 @@
 //! One entry of collection is under way at a time, so collection never fills the head's window.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+
+use bytes::Bytes;
 
 use super::{Effect, Replica, Report, Step};
 use crate::change::Change;
@@ -25,14 +28,24 @@ const ROWS_MAX: usize = 64;
 const REPORT_AGAIN_MS: u64 = 5_000;
 
 /// The state of collection.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Collect {
     /// What was reported last in this epoch, and when.
     reported: Option<(EntryId, bool, u64)>,
     /// The last entry of collection of this epoch.
     entry: EntryId,
+    /// All rows before it are collected by entries of this epoch. A store may have to pass over
+    /// each row that was removed.
+    from: Bytes,
     /// Whether the log holds no row at or below the floor any more: later entries add none there.
     is_finished: bool,
+}
+
+impl Hash for Collect {
+    /// Where the walk goes on follows from what there is: no row stands before it.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.reported, self.entry, self.is_finished).hash(state);
+    }
 }
 
 impl Collect {
@@ -118,28 +131,36 @@ impl Replica {
             return Ok(());
         }
         let newest = self.log.newest(step.host.committed());
-        let changes = rows(&newest, floor, &self.guards)?;
+        let (changes, from) = rows(&newest, &self.collect.from, floor, &self.guards)?;
         if changes.is_empty() {
             self.collect.is_finished = true;
             return Ok(());
         }
-        self.collect.entry =
-            self.append(Stamp::strong, None, bytes::Bytes::new(), changes, step)?;
+        self.collect.entry = self.append(Stamp::strong, None, Bytes::new(), changes, step)?;
+        self.collect.from = from;
         Ok(())
     }
 }
 
-/// What collects the first rows at or below `floor`, one row of a register at most.
-fn rows(state: &dyn View, floor: EntryId, guards: &Guards) -> Result<Vec<Change>, ViewError> {
+/// What collects the first rows from `from` to `floor`, one row of a register at most; and where
+/// to go on.
+fn rows(
+    state: &dyn View,
+    from: &Bytes,
+    floor: EntryId,
+    guards: &Guards,
+) -> Result<(Vec<Change>, Bytes), ViewError> {
     let by_entry = guards.has(Guard::CollectByEntry);
     let above = match by_entry {
         true => EntryId::new(floor.epoch, floor.index + 1),
         false => EntryId::new(u64::MAX, u64::MAX),
     };
-    let (start, end) = (keys::row_key(EntryId::ZERO, b""), keys::row_key(above, b""));
+    let (first, end) = (keys::row_key(EntryId::ZERO, b""), keys::row_key(above, b""));
+    let start = from.max(&first);
+    let (mut left, mut last) = (None, start.clone());
     let mut changes = Vec::new();
     let mut registers = BTreeSet::new();
-    for pair in state.scan(&start, &end, Direction::Forward).take(ROWS_MAX) {
+    for pair in state.scan(start, &end, Direction::Forward).take(ROWS_MAX) {
         let (row, stamp) = pair?;
         let (entry, key) = keys::parse_row_key(&row).expect("it is among the rows");
         let stamp = Stamp::decode(&mut Reader::new(stamp))?;
@@ -151,9 +172,12 @@ fn rows(state: &dyn View, floor: EntryId, guards: &Guards) -> Result<Vec<Change>
                 entry: entry.min(floor),
                 stamp,
             });
+        } else {
+            left.get_or_insert_with(|| row.clone());
         }
+        last = row;
     }
-    Ok(changes)
+    Ok((changes, left.unwrap_or(last)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! The filter of returning members, case by case.
+//! The filter of returning members, case by case; and the walk over rows.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -125,4 +127,45 @@ fn without_a_guard_something_passes() {
             "{guard:?}"
         );
     }
+}
+
+/// A row of a mark in each of so many entries, of a register of its own or of the same.
+fn state(count: u64, registers: u64) -> BTreeMap<Bytes, Bytes> {
+    let row = |index| {
+        let entry = EntryId::new(1, index);
+        let register = (index % registers).to_string();
+        let mut stamp = Vec::new();
+        Stamp::strong(entry).encode(&mut stamp);
+        (keys::row_key(entry, register.as_bytes()), stamp.into())
+    };
+    (0..count).map(row).collect()
+}
+
+/// The entries whose rows each entry of collection takes, where the state keeps them all.
+fn walk(state: &BTreeMap<Bytes, Bytes>, times: usize) -> Vec<Vec<u64>> {
+    let mut from = Bytes::new();
+    let taken = (0..times).map(|_| {
+        let (changes, next) = rows(state, &from, FLOOR, &Guards::default()).unwrap();
+        from = next;
+        let entry = |change| match change {
+            Change::Collect { entry, .. } => entry.index,
+            other => panic!("{other:?}"),
+        };
+        changes.into_iter().map(entry).collect()
+    });
+    taken.collect()
+}
+
+#[test]
+fn a_row_that_was_collected_is_not_looked_at_again() {
+    let taken = walk(&state(100, 100), 2);
+    assert_eq!(taken[0], (0..64).collect::<Vec<_>>());
+    // The last one is where the walk goes on: it is gone by then.
+    assert_eq!(taken[1], (63..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_row_that_was_left_is_looked_at() {
+    let taken = walk(&state(100, 3), 2);
+    assert_eq!(taken, [vec![0, 1, 2], vec![3, 4, 5]]);
 }
