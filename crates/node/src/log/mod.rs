@@ -41,7 +41,7 @@ const PROBE_BYTES: u64 = 1 << 20;
 /// Zeros are written ahead of the records up to the next multiple of this. To sync what is written
 /// where blocks are already, the file system has nothing of its own to write (docs/format/log.md,
 /// "Measured"). More would make the sync that carries them longer.
-const ZEROS_BYTES: u64 = 256 << 10;
+const ZEROS_BYTES: u64 = 64 << 10;
 
 /// A segment may not grow beyond what its 32-bit offsets reach.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
