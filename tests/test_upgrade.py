@@ -146,7 +146,8 @@ def test_each_member_is_replaced_under_load(cluster):
     load.check()
     # There is no way back now, and who tries is told.
     assert cluster.members["n2"].stop() == 0
-    with contextlib.closing(cluster.new_old_member("n2", wait=False).process.stdout):
+    cluster.members["n2"] = cluster.new_old_member("n2", wait=False)
+    with contextlib.closing(cluster.members["n2"].process.stdout):
         end = time.monotonic() + servers.START_SECONDS_MAX
         told = ["of another version of Fader", "the cluster is of version 3, but this process"]
         while not any(words in cluster.members["n2"].log() for words in told):

@@ -10,7 +10,7 @@
 //!   was lost that may come back: the share of refused requests is larger, so that it is found
 //!   soon.
 //! - **Few in flight.** The fewer requests, the higher that price: below 40 a client pays it once,
-//!   and then goes on with what it has learnt (`few.rs`). What it holds is its pace, not its window.
+//!   and then goes on with what it has learnt (`few.rs`). It holds its pace, not its window.
 //! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
 //!   was *sent*, so a burst of refusals cuts about once in a round trip.
 //! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
@@ -19,7 +19,7 @@
 //!   window shrinks (`delay.rs`).
 //! - **Pacing.** Requests leave evenly, a window of them in the time that an answer takes.
 //!
-//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate, that
+//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate that
 //! no refusal lowers below one request in `PROBE`, or in `PROBE_TAKEN` where some are accepted.
 
 use std::f64::consts::LN_2;
