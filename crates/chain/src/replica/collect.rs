@@ -90,7 +90,7 @@ impl Replica {
             true => self.log.applied(),
             false => self.commit,
         };
-        let gap = self.joining.is_open() && self.guards.has(Guard::CollectWaitsGap);
+        let gap = self.is_behind_gap() && self.guards.has(Guard::CollectWaitsGap);
         let epoch = self.epoch();
         self.is_ready().then_some(Report::Floor {
             epoch,

@@ -92,7 +92,7 @@ impl Replica {
             waits.push(Wait::Greeting(me, by));
             return waits;
         }
-        if self.joining.is_open() || self.log.holds_back() {
+        if self.is_behind_gap() {
             let filling = Filling {
                 by: adopted.source(me),
                 bytes: self.tally.fill_bytes,

@@ -112,7 +112,7 @@ impl Replica {
             .is_some_and(|adopted| adopted.commit_point() == from);
         let applied = self.log.applied();
         let is_shown = *id == applied || (applied < *id && self.log.get(*id).is_some());
-        if !is_commit_point || !is_shown || self.joining.is_open() {
+        if !is_commit_point || !is_shown || self.is_behind_gap() {
             return Ok(());
         }
         let state = self.view_at(*id, step.host.committed());

@@ -293,6 +293,12 @@ impl Replica {
         self.catch_up(self.tuning.catch_up_max, step)
     }
 
+    /// Whether what this member has applied is not what its log says: a gap is open, or what came
+    /// above one is not applied yet.
+    pub(super) fn is_behind_gap(&self) -> bool {
+        self.joining.is_open() || self.log.holds_back()
+    }
+
     /// JN-5: computes so many of the entries that were held above the gap, and applies what is
     /// committed of them.
     pub(super) fn catch_up(&mut self, max: usize, step: &mut Step<'_>) -> Result<(), ViewError> {
@@ -312,7 +318,7 @@ impl Replica {
         let applied = self.log.applied();
         // Who began again knows less of commits than there was when the floor rose.
         let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        let is_behind = self.joining.is_open() || self.log.holds_back();
+        let is_behind = self.is_behind_gap();
         let Some(greeting) = &mut self.joining.greeting else {
             return Ok(());
         };

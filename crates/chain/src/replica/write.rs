@@ -322,8 +322,7 @@ impl Replica {
 
     /// Takes an entry that follows the last one.
     fn take(&mut self, entry: Arc<Entry>, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let is_behind = self.joining.is_open() || self.log.holds_back();
-        let defers = is_behind && self.guards.has(Guard::FillDefers);
+        let defers = self.is_behind_gap() && self.guards.has(Guard::FillDefers);
         let mutations = match defers {
             true => None,
             false => Some(Arc::new(self.compute(&entry, step)?)),

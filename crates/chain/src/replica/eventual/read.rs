@@ -93,7 +93,7 @@ impl Replica {
     /// ER-1: whether this member may show what it holds.
     pub(in crate::replica) fn may_show(&self) -> bool {
         let role = self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingSilent);
-        self.is_ready() && role && !self.joining.is_open()
+        self.is_ready() && role && !self.is_behind_gap()
     }
 
     pub(super) fn retry_eventual_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {

@@ -111,7 +111,7 @@ impl Replica {
         let is_leased = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseStamp);
         let drifts = self.eventual.clock.drifts(now, self.tuning.max_drift_ms);
         let size = self.adopted().map_or(0, |adopted| adopted.size());
-        let is_whole = self.is_ready() && is_serving && !self.joining.is_open();
+        let is_whole = self.is_ready() && is_serving && !self.is_behind_gap();
         if !is_whole || drifts || (!is_leased && !sloppy) {
             Some(Refusal::NotServing)
         } else if !(1..=size).contains(&w) {
@@ -313,7 +313,7 @@ impl Replica {
     /// D13: whether what is acknowledged now may be called attached.
     fn is_attached(&self, now: Now) -> bool {
         self.role() == Some(Role::Serving)
-            && !self.joining.is_open()
+            && !self.is_behind_gap()
             && now.monotonic < self.lease_until
     }
 
