@@ -136,7 +136,9 @@ impl ChainThread {
         }
     }
 
+    /// Who sees the health sees the counters of the life it tells of: they go first.
     fn refresh_health(&self) {
+        self.publish();
         let reason = self.log_full.as_ref().or(self.engine_full.as_ref());
         self.shared
             .set_health(reason.map_or(Health::Serving, |reason| Health::ReadOnly(reason.clone())));
