@@ -105,7 +105,8 @@ impl ZooKeeperCoordinator {
                 };
                 let newest: Configuration = read(&path, &znode)?;
                 let known = disks_of(&settings.root, std::iter::once(&newest), &mut asker)?;
-                let away = away_of(chain, &newest, &known);
+                let name = |disk| known.get(&disk).map(|it| it.name.clone());
+                let away = away_of(chain, &newest, name);
                 let its = away.iter().filter(|it| it.node == node);
                 let lost = its.filter(|it| !lives(it, &standing.present));
                 let disks: Vec<DiskId> = lost.map(|it| it.disk).collect();

@@ -118,13 +118,7 @@ impl ZooKeeperCoordinator {
             return Vec::new();
         }
         let present = self.present();
-        let away = newest.away.iter().filter_map(|away| {
-            Some(AwayDisk {
-                chain,
-                disk: away.disk,
-                node: self.name_of(away.disk)?,
-            })
-        });
+        let away = away_of(chain, newest, |disk| self.name_of(disk)).into_iter();
         away.filter_map(|it| awaited(&it, &layout, &present))
             .collect()
     }
@@ -150,7 +144,8 @@ pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorErr
         }
     }
     let disks = disks_of(root, configurations.values(), asker)?;
-    let away = |(chain, newest): (&ChainId, &Configuration)| away_of(*chain, newest, &disks);
+    let name = |disk| disks.get(&disk).map(|known| known.name.clone());
+    let away = |(chain, newest): (&ChainId, &Configuration)| away_of(*chain, newest, name);
     let away = configurations.iter().flat_map(away).collect();
     let (sessions, pings) = sessions(root, asker)?;
     let mut reports: BTreeMap<ChainId, Reports> = BTreeMap::new();
@@ -237,18 +232,17 @@ fn awaited(away: &AwayDisk, layout: &Layout, present: &[Present]) -> Option<Stri
     site.is_leaving.then(words)
 }
 
-/// The disks that a chain waits for, with the names of their nodes.
+/// The disks that a chain waits for, with the names of their nodes where those are known.
 pub(super) fn away_of(
     chain: ChainId,
     newest: &Configuration,
-    disks: &BTreeMap<DiskId, DiskRecord>,
+    name: impl Fn(DiskId) -> Option<String>,
 ) -> Vec<AwayDisk> {
     let away = newest.away.iter().filter_map(|away| {
-        let known = disks.get(&away.disk)?;
         Some(AwayDisk {
             chain,
             disk: away.disk,
-            node: known.name.clone(),
+            node: name(away.disk)?,
         })
     });
     away.collect()
