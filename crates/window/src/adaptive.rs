@@ -206,14 +206,13 @@ impl Adaptive {
         self.silence = 0.0;
         let kept = self.window.min(KEPT * flight.window);
         let window = (self.window - self.cut()).max(kept);
+        let mut least = self.probing();
         if self.is_accepting {
             self.is_accepting = false;
             self.threshold = self.window / 2.0;
-            let probing = self.probing().min(self.span() / PROBE_TAKEN);
-            self.shrink(window, probing);
-        } else {
-            self.shrink(window, self.probing());
+            least = least.min(self.span() / PROBE_TAKEN);
         }
+        self.shrink(window, least);
     }
 
     /// A few timeouts are chance; more mean what a refusal means.
