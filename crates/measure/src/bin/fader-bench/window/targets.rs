@@ -74,50 +74,27 @@ fn median_ms(run: &Measured) -> f64 {
     run.median_ms
 }
 
-/// The aims that are one figure of ours each; the median bound is 1.3 times 33.9 ms.
-const AIMS: [Aim; 28] = [
-    aim((RATE, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
-    aim((RATE, 1), "refused", refused, (" %", Target::AtMost(1.0))),
-    aim((RATE, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
-    aim((RATE, 4), "refused", refused, (" %", Target::AtMost(2.0))),
-    aim((RATE, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
-    aim(
-        (SHALLOW, 1),
-        "goodput",
-        goodput,
-        (" %", Target::AtLeast(97.0)),
-    ),
-    aim(
-        (SHALLOW, 1),
-        "refused",
-        refused,
-        (" %", Target::AtMost(1.0)),
-    ),
-    aim(
-        (SHALLOW, 4),
-        "goodput",
-        goodput,
-        (" %", Target::AtLeast(99.0)),
-    ),
-    aim(
-        (SHALLOW, 4),
-        "refused",
-        refused,
-        (" %", Target::AtMost(2.0)),
-    ),
-    aim((SHALLOW, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
-    aim((FAST, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
-    aim((FAST, 1), "refused", refused, (" %", Target::AtMost(1.0))),
-    aim((FAST, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
-    aim((FAST, 4), "refused", refused, (" %", Target::AtMost(2.0))),
-    aim((FAST, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
-    aim((PUTS, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
-    aim((PUTS, 1), "refused", refused, (" %", Target::AtMost(1.0))),
-    aim((PUTS, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
-    aim((PUTS, 4), "refused", refused, (" %", Target::AtMost(2.0))),
-    aim((PUTS, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
-    aim((SLOW, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
-    aim((SLOW, 1), "refused", refused, (" %", Target::AtMost(1.0))),
+/// What is promised of every service of a limited rate: for one client, then for four.
+fn limited(name: &'static str) -> [Aim; 5] {
+    [
+        aim((name, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
+        aim((name, 1), "refused", refused, (" %", Target::AtMost(1.0))),
+        aim((name, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
+        aim((name, 4), "refused", refused, (" %", Target::AtMost(2.0))),
+        aim((name, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
+    ]
+}
+
+/// All aims that are one figure of ours each.
+fn aims() -> impl Iterator<Item = Aim> {
+    let rates = [RATE, SHALLOW, FAST, PUTS].into_iter().flat_map(limited);
+    // Four clients are more than its bucket holds (docs/window.md, "Slow services").
+    let slow = limited(SLOW).into_iter().filter(|aim| aim.clients == 1);
+    rates.chain(slow).chain(OTHER_AIMS)
+}
+
+/// Those of other services, and of other figures; the median bound is 1.3 times 33.9 ms.
+const OTHER_AIMS: [Aim; 6] = [
     aim(
         (QUEUE, 1),
         "goodput",
@@ -154,7 +131,7 @@ const AIMS: [Aim; 28] = [
 /// Everything that can be met or missed.
 pub(super) fn findings(cells: &[Cell], seed: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for aim in &AIMS {
+    for aim in aims() {
         if let Some(row) = ours(cells, aim.scenario, aim.clients) {
             findings.push(Finding {
                 name: format!("{} ({}): {}", aim.scenario, aim.clients, aim.what),
