@@ -54,8 +54,9 @@ const KEPT: f64 = 0.87;
 /// Growth rises with silence, as `silence ^ BOOST`. Bound: 1 to 8. The steeper, the sooner full
 /// speed comes after twice the usual silence, and the more refusals there are at rest.
 const BOOST: i32 = 5;
-/// The same is divided by one and this, where few are in flight. Bound: 0 upwards. Chance makes
-/// silences of three times the usual there, and what growth adds by chance makes clients unequal.
+/// The same is divided by one and this, where few are in flight and no more were once. Bound: 0
+/// upwards. Chance makes silences of three times the usual there, and what growth adds by chance
+/// makes clients unequal.
 const QUIET: f64 = 2.0;
 /// Growth at full speed, beside one request: a part of the window in a round trip. Bound: 0 to 1.
 /// From 1 to 40 requests in 19 round trips; what is too much when a limit is met is a sixteenth.
@@ -237,7 +238,8 @@ impl Adaptive {
             let full = (RISE + 1.0 / self.window).min(self.window);
             // Where refusals are known late, growth waits for them.
             let slow = (self.latency / self.refusal.max(1e-9)).min(1.0);
-            let silence = self.silence / (1.0 + QUIET * self.fewness());
+            let quiet = QUIET * self.fewness() / self.lost();
+            let silence = self.silence / (1.0 + quiet);
             (rest * silence.max(1.0).powi(BOOST)).min(full * slow)
         };
         self.window = (self.window + step * room).min(WINDOW_MAX);
@@ -280,11 +282,15 @@ impl Adaptive {
         if self.fewness() == 0.0 {
             return many;
         }
-        let now = self.settled.min(self.window).max(f64::MIN_POSITIVE);
-        let lost = (self.remembered / now).max(1.0).powi(LOST_POWER);
-        let rest = (few::share(self.window) * lost).min(many);
+        let rest = (few::share(self.window) * self.lost()).min(many);
         let learning = few::learning_share(self.window / self.span());
         rest + self.few.unknown() * (learning.max(many) - rest)
+    }
+
+    /// How much more is borne where few are in flight and more was once taken: at least 1.
+    fn lost(&self) -> f64 {
+        let now = self.settled.min(self.window).max(f64::MIN_POSITIVE);
+        (self.remembered / now).max(1.0).powi(LOST_POWER)
     }
 
     fn share_of_many(&self) -> f64 {
