@@ -50,6 +50,7 @@ pub use replica::{
     Ahead, Behind, Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, Receipt,
     Replica, Reply, Report, Session, Shown, Tally, Tuning, Written, compute,
 };
+pub use results::Swept;
 pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};
 pub use version::Version;

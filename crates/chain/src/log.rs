@@ -21,6 +21,7 @@ use crate::entry::{Entry, RequestId};
 use crate::message::Scope;
 use crate::record::Lsn;
 use crate::replica::Ahead;
+use crate::results::Swept;
 use crate::runs::Runs;
 use crate::stamp::EntryId;
 use crate::view::{Direction, Layered, Mutations, Scan, View, ViewError, scan_layered};
@@ -59,7 +60,12 @@ pub(crate) struct Log {
     newest: BTreeMap<Bytes, Newest>,
     /// Names of entries above `applied`.
     names: BTreeMap<RequestId, EntryId>,
+    /// What is known of the results in the newest state.
+    swept: Swept,
 }
+
+/// What an entry does to a state.
+type Compute = fn(&Entry, &dyn View, &mut Swept) -> Result<Vec<Mutation>, ViewError>;
 
 /// The engine's state with the log's newest values over it.
 pub(crate) struct NewestView<'a> {
@@ -232,18 +238,32 @@ impl Log {
         last.is_some_and(|slot| slot.mutations.is_none())
     }
 
-    /// Computes the first `max` entries of those that were held above a gap that is closed now.
+    /// What `entry` does to the newest state over `below`: the caller adds it next.
     pub(crate) fn compute(
+        &mut self,
+        entry: &Entry,
+        below: &dyn View,
+        compute: Compute,
+    ) -> Result<Vec<Mutation>, ViewError> {
+        let mut swept = std::mem::take(&mut self.swept);
+        let mutations = compute(entry, &self.newest(below), &mut swept)?;
+        self.swept = swept;
+        Ok(mutations)
+    }
+
+    /// Computes the first `max` entries of those that were held above a gap that is closed now.
+    pub(crate) fn compute_held(
         &mut self,
         below: &dyn View,
         max: usize,
-        mut compute: impl FnMut(&Entry, &dyn View) -> Result<Vec<Mutation>, ViewError>,
+        compute: Compute,
     ) -> Result<(), ViewError> {
         let unapplied = self.slots.range(self.offset(self.applied)..);
         let computed = unapplied.take_while(|slot| slot.mutations.is_some());
         let first = self.offset(self.applied) + computed.count();
         for at in (first..self.slots.len()).take(max) {
-            let mutations = compute(&self.slots[at].entry, &self.newest(below))?;
+            let entry = self.slots[at].entry.clone();
+            let mutations = self.compute(&entry, below, compute)?;
             self.slots[at].mutations = Some(Arc::new(mutations));
             note_newest(&mut self.newest, &self.slots[at]);
         }
@@ -354,9 +374,11 @@ impl Log {
         }
     }
 
+    /// The newest state is another one.
     fn rebuild(&mut self) {
         self.newest.clear();
         self.names.clear();
+        self.swept = Swept::default();
         for slot in self.slots.range(self.offset(self.applied)..) {
             if let Some(name) = slot.entry.request {
                 self.names.insert(name, slot.entry.id);
@@ -381,3 +403,6 @@ fn changes(slot: &Slot, keys: &[Bytes]) -> bool {
         .iter()
         .any(|change| keys.contains(change.key()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,11 @@
 //! - X1 a result is there exactly if the entry that carried its name is in the state.
 //! - X2 the results of a client's last [`WINDOW`] numbers are there; below, only settlements above
 //!   the floor (D17); but for clients that are idle (XO-4, `replica::idle`).
+//! - X4 [`Swept`] says of no result that is there that it is not: it spares looking, and what an
+//!   entry does is the same without it.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 
@@ -27,6 +32,8 @@ use crate::view::{Direction, View, ViewError};
 pub(crate) const WINDOW: u64 = 1_024;
 /// Results looked at when one is added: the window moves by one, so old ones never pile up.
 const SWEPT_PER_ENTRY: usize = 4;
+/// Clients of which it is remembered where their results begin.
+const SWEPT_CLIENTS_MAX: usize = 4_096;
 
 /// What is known of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +56,40 @@ pub(crate) enum Known {
     },
     /// Its number is below the client's window.
     TooOld,
+}
+
+/// Where the results of clients begin in the state that entries come to, computed one after the
+/// other: what was swept is not looked through again, since a store passes over removed rows one
+/// by one. For any other state it begins anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Numbers below which the client has no result.
+    begins: BTreeMap<u128, u64>,
+}
+
+impl Hash for Swept {
+    /// It follows from the state.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl Swept {
+    fn begin(&self, client: u128) -> u64 {
+        self.begins.get(&client).copied().unwrap_or_default()
+    }
+
+    fn on_begin(&mut self, client: u128, begin: u64) {
+        if SWEPT_CLIENTS_MAX <= self.begins.len() && !self.begins.contains_key(&client) {
+            self.begins.clear();
+        }
+        self.begins.insert(client, begin);
+    }
+
+    /// The name has a result now: one that is settled late may be below what was swept.
+    fn on_result(&mut self, name: RequestId) {
+        if let Some(begin) = self.begins.get_mut(&name.client) {
+            *begin = name.seq.min(*begin);
+        }
+    }
 }
 
 /// What the state says of `name`.
@@ -101,8 +142,10 @@ pub(crate) fn record(
     entry: &Entry,
     name: RequestId,
     state: &dyn View,
+    swept: &mut Swept,
     out: &mut Vec<Mutation>,
 ) -> Result<(), ViewError> {
+    swept.on_result(name);
     let mut value = Vec::with_capacity(entry.result.len() + 16);
     put_varint(&mut value, entry.id.epoch);
     put_varint(&mut value, entry.id.index);
@@ -118,7 +161,7 @@ pub(crate) fn record(
             key: keys::client_key(name.client),
             value: Some(client(name.seq)),
         });
-        sweep(entry, name, state, out)?;
+        sweep(entry, name, state, swept, out)?;
     }
     Ok(())
 }
@@ -128,6 +171,7 @@ fn sweep(
     entry: &Entry,
     name: RequestId,
     state: &dyn View,
+    swept: &mut Swept,
     out: &mut Vec<Mutation>,
 ) -> Result<(), ViewError> {
     let Some(below) = (name.seq + 1).checked_sub(WINDOW) else {
@@ -140,14 +184,27 @@ fn sweep(
             part: 0,
         })
     };
-    let old = state.scan(&key(0), &key(below), Direction::Forward);
+    let first = key(swept.begin(name.client));
+    let old = state.scan(&first, &key(below), Direction::Forward);
+    let (mut left, mut room) = (None, SWEPT_PER_ENTRY);
     for pair in old.take(SWEPT_PER_ENTRY) {
         let (key, value) = pair?;
         let (id, is_settlement, _) = decode(value)?;
+        let seq = keys::parse_result_key(&key)
+            .expect("it is among the results")
+            .seq;
+        room -= 1;
         if !is_settlement || id <= entry.floor {
             out.push(Mutation { key, value: None });
+            // Other parts of the last one may be left.
+            if room == 0 {
+                left.get_or_insert(seq);
+            }
+        } else {
+            left.get_or_insert(seq);
         }
     }
+    swept.on_begin(name.client, left.unwrap_or(below));
     Ok(())
 }
 
@@ -175,3 +232,6 @@ fn greatest(client: u128, state: &dyn View) -> Result<u64, ViewError> {
         None => Ok(0),
     }
 }
+
+#[cfg(test)]
+mod tests;

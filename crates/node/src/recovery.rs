@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, compute};
+use fader_chain::compute;
+use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept};
 
 use crate::engine::{Engine, EngineError, Snapshot, Tree, pairs};
 use crate::log::{Log, Replayed};
@@ -59,6 +60,7 @@ pub(crate) fn recover(
         applied,
         below: engine.snapshot(),
         mutations: Mutations::new(),
+        swept: Swept::default(),
         last: EntryId::ZERO,
         uncommitted: 0,
         count: 0,
@@ -108,6 +110,7 @@ struct Replay<'a> {
     applied: BTreeMap<Tree, EntryId>,
     below: Snapshot,
     mutations: Mutations,
+    swept: Swept,
     last: EntryId,
     uncommitted: u64,
     count: u64,
@@ -148,8 +151,14 @@ impl Replay<'_> {
             changes,
             ..entry.clone()
         };
+        // What an entry does to a tree that is ahead is not done again, and nothing learned of it.
+        let mut anew = Swept::default();
+        let swept = match self.applied.values().any(|applied| id <= *applied) {
+            true => &mut anew,
+            false => &mut self.swept,
+        };
         let view = Layered::new(&*self.below, &self.mutations);
-        let mutations = compute(&entry, &view).map_err(|error| {
+        let mutations = compute(&entry, &view, swept).map_err(|error| {
             OpenError::Damaged(format!("the engine cannot take entry {id}: {error}"))
         })?;
         let mutations = mutations

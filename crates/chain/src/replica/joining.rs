@@ -304,7 +304,7 @@ impl Replica {
     pub(super) fn catch_up(&mut self, max: usize, step: &mut Step<'_>) -> Result<(), ViewError> {
         if !self.joining.is_open() && self.log.holds_back() {
             self.log
-                .compute(step.host.committed(), max, write::compute)?;
+                .compute_held(step.host.committed(), max, write::compute)?;
             self.apply_committed(step);
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::guard::Guard;
 use crate::host::{Decided, Refusal, Token};
 use crate::log::Slot;
 use crate::record::Record;
-use crate::results::{self, Known};
+use crate::results::{self, Known, Swept};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::{View, ViewError};
 
@@ -342,11 +342,11 @@ impl Replica {
 
     /// What applying `entry` to the newest state does.
     pub(super) fn compute(
-        &self,
+        &mut self,
         entry: &Entry,
         step: &Step<'_>,
     ) -> Result<Vec<Mutation>, ViewError> {
-        compute(entry, &self.log.newest(step.host.committed()))
+        self.log.compute(entry, step.host.committed(), compute)
     }
 
     /// WR-3: entries from this member's source, in sequence.
@@ -525,11 +525,16 @@ impl Replica {
     }
 }
 
-/// What an entry does to the state `newest`, with what is kept of its name.
+/// What an entry does to the state `newest`, with what is kept of its name. `swept` is what was
+/// learned of that state from the entries before: it makes no difference but of time.
 ///
 /// # Errors
 /// [`ViewError`] when the state cannot be read, or is not one that the entry could follow.
-pub fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewError> {
+pub fn compute(
+    entry: &Entry,
+    newest: &dyn View,
+    swept: &mut Swept,
+) -> Result<Vec<Mutation>, ViewError> {
     let under = entry.under();
     let mut out: Vec<Mutation> = Vec::with_capacity(entry.changes.len() + 2);
     for change in &entry.changes {
@@ -546,7 +551,7 @@ pub fn compute(entry: &Entry, newest: &dyn View) -> Result<Vec<Mutation>, ViewEr
         apply(change, current, &under, &mut out)?;
     }
     if let Some(name) = entry.request {
-        results::record(entry, name, newest, &mut out)?;
+        results::record(entry, name, newest, swept, &mut out)?;
     }
     Ok(out)
 }

@@ -27,7 +27,8 @@ fn state(clients: &[(u128, u64)]) -> BTreeMap<Bytes, Bytes> {
                 changes: Vec::new(),
             };
             let mut mutations = Vec::new();
-            results::record(&entry, request, &state, &mut mutations).unwrap();
+            let mut swept = results::Swept::default();
+            results::record(&entry, request, &state, &mut swept, &mut mutations).unwrap();
             for mutation in mutations {
                 state.insert(mutation.key, mutation.value.expect("none is swept"));
             }
