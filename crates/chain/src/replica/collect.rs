@@ -7,7 +7,6 @@
 //!
 //! One entry of collection is under way at a time, so collection never fills the head's window.
 
-use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
@@ -22,8 +21,12 @@ use crate::register::Register;
 use crate::stamp::{EntryId, Stamp};
 use crate::view::{Direction, View, ViewError};
 
-/// Rows looked at for one entry.
-const ROWS_MAX: usize = 64;
+/// Rows looked at for one entry. It takes the time of one commit, hundreds of milliseconds where
+/// members are far apart, and each row is the mark of one operation: with fewer, more would come
+/// than go.
+const ROWS_MAX: usize = 256;
+/// Bytes of the rows' keys, beyond which no further row is taken.
+const BYTES_MAX: usize = 64 << 10;
 /// Milliseconds after which a report that has not changed is said again.
 const REPORT_AGAIN_MS: u64 = 5_000;
 
@@ -142,8 +145,7 @@ impl Replica {
     }
 }
 
-/// What collects the first rows from `from` to `floor`, one row of a register at most; and where
-/// to go on.
+/// What collects the first rows from `from` to `floor`; and where to go on.
 fn rows(
     state: &dyn View,
     from: &Bytes,
@@ -158,14 +160,14 @@ fn rows(
     let (first, end) = (keys::row_key(EntryId::ZERO, b""), keys::row_key(above, b""));
     let start = from.max(&first);
     let (mut left, mut last) = (None, start.clone());
-    let mut changes = Vec::new();
-    let mut registers = BTreeSet::new();
+    let (mut changes, mut bytes) = (Vec::new(), 0);
     for pair in state.scan(start, &end, Direction::Forward).take(ROWS_MAX) {
         let (row, stamp) = pair?;
         let (entry, key) = keys::parse_row_key(&row).expect("it is among the rows");
         let stamp = Stamp::decode(&mut Reader::new(stamp))?;
         let is_due = by_entry || stamp <= Stamp::strong(floor);
-        if is_due && registers.insert(row.slice_ref(key)) {
+        bytes += row.len();
+        if is_due {
             changes.push(Change::Collect {
                 key: row.slice_ref(key),
                 // Below it, or without the guard nothing would be collected at all.
@@ -176,6 +178,9 @@ fn rows(
             left.get_or_insert_with(|| row.clone());
         }
         last = row;
+        if BYTES_MAX <= bytes {
+            break;
+        }
     }
     Ok((changes, left.unwrap_or(last)))
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::*;
-use crate::change::ElementOp;
-use crate::entry::RequestId;
+use crate::change::{ElementOp, Marks, Mutation};
+use crate::entry::{Entry, RequestId};
+use crate::replica::compute;
+use crate::results::Swept;
 
 const FLOOR: EntryId = EntryId::new(2, 50);
 
@@ -129,11 +131,11 @@ fn without_a_guard_something_passes() {
     }
 }
 
-/// A row of a mark in each of so many entries, of a register of its own or of the same.
-fn state(count: u64, registers: u64) -> BTreeMap<Bytes, Bytes> {
+/// A row of a mark in each of so many entries, of registers whose keys are so long.
+fn state(count: u64, bytes: usize) -> BTreeMap<Bytes, Bytes> {
     let row = |index| {
         let entry = EntryId::new(1, index);
-        let register = (index % registers).to_string();
+        let register = format!("{index:0bytes$}");
         let mut stamp = Vec::new();
         Stamp::strong(entry).encode(&mut stamp);
         (keys::row_key(entry, register.as_bytes()), stamp.into())
@@ -158,14 +160,81 @@ fn walk(state: &BTreeMap<Bytes, Bytes>, times: usize) -> Vec<Vec<u64>> {
 
 #[test]
 fn a_row_that_was_collected_is_not_looked_at_again() {
-    let taken = walk(&state(100, 100), 2);
-    assert_eq!(taken[0], (0..64).collect::<Vec<_>>());
+    let taken = walk(&state(300, 1), 2);
+    assert_eq!(taken[0], (0..256).collect::<Vec<_>>());
     // The last one is where the walk goes on: it is gone by then.
-    assert_eq!(taken[1], (63..100).collect::<Vec<_>>());
+    assert_eq!(taken[1], (255..300).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_row_that_was_left_is_looked_at() {
-    let taken = walk(&state(100, 3), 2);
-    assert_eq!(taken, [vec![0, 1, 2], vec![3, 4, 5]]);
+fn what_an_entry_takes_is_bounded_in_bytes() {
+    let taken = walk(&state(100, 1_000), 1);
+    assert_eq!(taken[0], (0..64).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_entry_takes_many_rows_of_one_register() {
+    let key = Bytes::from_static(b"k");
+    let add = |value: u64| {
+        let (group, value) = (Bytes::from_static(b"a"), value.to_string().into());
+        vec![
+            ElementOp::Clear {
+                group: group.clone(),
+            },
+            ElementOp::Add { group, value },
+        ]
+    };
+    let stamp = |index| Stamp {
+        clock: index,
+        ..Stamp::strong(EntryId::new(1, index - 1))
+    };
+    let mut state = BTreeMap::new();
+    let mut take = |entry: Entry| {
+        let mutations = compute(&entry, &state, &mut Swept::default()).unwrap();
+        for Mutation { key, value } in mutations {
+            match value {
+                Some(value) => drop(state.insert(key, value)),
+                None => drop(state.remove(&key)),
+            }
+        }
+        state.clone()
+    };
+    let entry = |index, stamp, changes| Entry {
+        id: EntryId::new(1, index),
+        prev: EntryId::new(1, index - 1),
+        floor: EntryId::ZERO,
+        stamp,
+        request: None,
+        result: Bytes::new(),
+        changes,
+    };
+    let merge = |index| Change::Merge {
+        key: key.clone(),
+        ops: add(index),
+        marks: Marks::Kept,
+    };
+    for index in 1..=9 {
+        take(entry(index, stamp(index), vec![merge(index)]));
+    }
+    // Only a removal's mark is left in it: the row of it takes the register too.
+    let clear = Change::Merge {
+        key: key.clone(),
+        ops: vec![ElementOp::ClearAll],
+        marks: Marks::Kept,
+    };
+    let written = take(entry(10, stamp(10), vec![clear]));
+    assert_eq!(
+        written.len(),
+        1 + 10,
+        "the register, and a row of each entry"
+    );
+    let floor = EntryId::new(1, 10);
+    let (changes, _) = rows(&written, &Bytes::new(), floor, &Guards::default()).unwrap();
+    assert_eq!(changes.len(), 10);
+    let id = EntryId::new(1, 11);
+    let collects = Entry {
+        floor,
+        ..entry(11, Stamp::strong(id), changes)
+    };
+    assert_eq!(take(collects), BTreeMap::new());
 }
