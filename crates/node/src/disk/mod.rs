@@ -127,6 +127,10 @@ pub trait File: Send {
     /// What the operating system says; any part may have been written.
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Says that each write from now on is synced before the next, and read by nobody meanwhile:
+    /// the operating system need not keep a copy.
+    fn write_through(&mut self) {}
+
     /// Makes what was written durable. After an error nothing is known of what was written since
     /// the last success, and a later success says nothing about it.
     ///

@@ -1,9 +1,13 @@
 //! The operating system's file system.
 
+mod through;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
+
+use through::{Window, set_through};
 
 use super::{Disk, File, SyncSite};
 
@@ -40,13 +44,12 @@ impl Disk for RealDisk {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
-        Ok(Box::new(RealFile(file)))
+        Ok(RealFile::boxed(file))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(RealFile(
-            fs::OpenOptions::new().read(true).write(true).open(path)?,
-        )))
+        let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(RealFile::boxed(file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -62,26 +65,54 @@ impl Disk for RealDisk {
     }
 }
 
-struct RealFile(fs::File);
+struct RealFile {
+    file: fs::File,
+    through: Option<Window>,
+}
+
+impl RealFile {
+    fn boxed(file: fs::File) -> Box<dyn File> {
+        Box::new(RealFile {
+            file,
+            through: None,
+        })
+    }
+}
 
 impl File for RealFile {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_size(&mut self, size: u64) -> io::Result<()> {
-        self.0.set_len(size)
+        self.file.set_len(size)
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset)
     }
 
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        if let Some(through) = &mut self.through {
+            match through.write_all_at(&self.file, offset, bytes) {
+                // The file system, or its disk, takes no such writes.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    set_through(&self.file, false)?;
+                    self.through = None;
+                }
+                written => return written,
+            }
+        }
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_through(&mut self) {
+        if set_through(&self.file, true).is_ok() {
+            self.through = Some(Window::default());
+        }
     }
 
     fn sync(&mut self, _site: SyncSite) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }

@@ -209,6 +209,9 @@ impl Log {
             .map_err(|source| failed("syncing", &path, source))?;
         let named = self.disk.sync_folder(&self.folder, SyncSite::SegmentFolder);
         named.map_err(|source| failed("syncing the folder of", &path, source))?;
+        if self.durability == Durability::Disk {
+            file.write_through();
+        }
         let end = (HEADER_SIZE + preamble.len()) as u32;
         self.segments.push_back(Segment {
             sequence,
