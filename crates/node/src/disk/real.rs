@@ -85,6 +85,9 @@ impl File for RealFile {
     }
 
     fn set_size(&mut self, size: u64) -> io::Result<()> {
+        if let Some(known) = &mut self.through {
+            *known = Window::default();
+        }
         self.file.set_len(size)
     }
 

@@ -15,7 +15,10 @@ proptest! {
     fn the_file_is_as_if_written_at_once(
         size in 0..300_000_u64,
         before in prop::collection::vec((0..200_000_u64, 1..9_000_usize), 0..3),
-        writes in prop::collection::vec((0..200_000_u64, 1..150_000_usize), 1..8),
+        writes in prop::collection::vec(
+            (0..200_000_u64, 1..150_000_usize, prop::option::of(0..300_000_u64)),
+            1..8,
+        ),
         is_log in any::<bool>(),
     ) {
         let folder = tempfile::tempdir().unwrap();
@@ -31,7 +34,11 @@ proptest! {
         }
         through.write_through();
         let mut end = 0;
-        for (number, (offset, count)) in writes.into_iter().enumerate() {
+        for (number, (offset, count, cut)) in writes.into_iter().enumerate() {
+            if let Some(size) = cut {
+                through.set_size(size).unwrap();
+                plain.set_len(size).unwrap();
+            }
             let offset = if is_log { end } else { offset };
             let bytes = vec![1 + number as u8; count];
             through.write_all_at(offset, &bytes).unwrap();
