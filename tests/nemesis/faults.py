@@ -187,6 +187,9 @@ class WipeDisk(Fault):
     MIXES = False
 
     def begin(self):
+        # What an earlier fault did may show late: others may have been found slow since, and what
+        # one alone has is gone with its disk.
+        self.cluster.await_full()
         self.cluster.kill(self.member)
         self.cluster.wipe(self.member)
 
