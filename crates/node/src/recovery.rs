@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::compute;
-use fader_chain::{Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept};
+use fader_chain::{
+    Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept, compute,
+};
 
 use crate::engine::{Engine, EngineError, Snapshot, Tree, pairs};
 use crate::log::{Log, Replayed};
