@@ -38,6 +38,13 @@ pub enum Scope {
     All,
 }
 
+impl Scope {
+    /// Whether it is about no register: asked to see whether somebody is there.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Scope::Keys(keys) if keys.is_empty())
+    }
+}
+
 /// The messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {

@@ -328,6 +328,9 @@ impl Replica {
             Message::Commit { id } if !self.guards.has(Guard::LearnReady) => {
                 self.learn(id, step)?;
             }
+            Message::Gather { number, scope } if scope.is_nothing() => {
+                self.on_gather(from, number, &scope, step);
+            }
             _ if self.phase != Phase::Ready => return Ok(()),
             Message::Append {
                 after,

@@ -262,7 +262,7 @@ impl Eventual {
         self.exchange.hash_future(&ahead, size, state);
     }
 
-    fn next_number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }

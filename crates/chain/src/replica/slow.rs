@@ -7,8 +7,8 @@
 //! slow member. Whoever is behind a slow member of a chain owes too: there the first one counts.
 //!
 //! Invariants:
-//! - SL-2 no member is judged by its own word alone: if more than half are late, the head is; but
-//!   not before those that are gone have left the configuration.
+//! - SL-2 no member is judged by its own word alone: if more than half are late, of a chain all and
+//!   nobody answers, the head is; but not before those that are gone have left the configuration.
 //!
 //! Deliberately absent: what follows; that is the controller's.
 
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use super::{Effect, Replica, Report, Step};
 use crate::config::{Configuration, NodeId, Wiring};
+use crate::message::{Message, Scope};
 use crate::stamp::EntryId;
 
 /// A moving average takes over an eighth of each new value.
@@ -31,6 +32,17 @@ pub(super) struct Slowness {
     said_at: u64,
     /// When it was last said that the joining member is heard.
     heard_at: Option<u64>,
+    /// Of a chain in which all owe: whether anybody is there.
+    asked: Option<Asked>,
+}
+
+/// A question to all, which asks for nothing but an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Asked {
+    number: u64,
+    asked_at: u64,
+    /// When the first answer came.
+    reached_at: Option<u64>,
 }
 
 impl Slowness {
@@ -60,12 +72,18 @@ impl Replica {
     /// The head looks whether the chain waits for somebody.
     pub(super) fn tick_slowness(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let is_due = self.slowness.said_at + self.tuning.retry_ms <= now;
-        let adopted = self.configuration.as_ref().expect("a ready member has one");
-        if !is_due || !self.is_head() || adopted.size() == 1 {
+        let adopted = self.configuration.clone();
+        let adopted = adopted.expect("a ready member has one");
+        if !self.is_head() || adopted.size() == 1 {
             return;
         }
-        if let Some(node) = self.slowest(adopted, now) {
+        let budget = self.budget(&adopted);
+        let slowest = match adopted.wiring {
+            Wiring::Star => self.slowest_of_star(&adopted, budget, now),
+            Wiring::Chain => self.slowest_of_chain(&adopted, budget, step),
+        };
+        let is_due = self.slowness.said_at + self.tuning.retry_ms <= now;
+        if let Some(node) = slowest.filter(|_| is_due) {
             self.slowness.said_at = now;
             let epoch = adopted.epoch;
             step.effects
@@ -90,18 +108,20 @@ impl Replica {
         }
     }
 
-    fn slowest(&self, adopted: &Configuration, now: u64) -> Option<NodeId> {
+    /// Milliseconds that a member may take.
+    fn budget(&self, adopted: &Configuration) -> u64 {
         let members = adopted.seats.iter().map(|seat| seat.node);
         let mut delays: Vec<u64> = members.map(|node| self.slowness.delay(node)).collect();
         delays.sort_unstable();
         let median = delays[delays.len() / 2];
-        let budget = self.tuning.slow_ms.max(self.tuning.slow_times * median);
-        let mut others = adopted.others(self.me.node);
-        let is_late = |node: &NodeId| budget < self.lateness(*node, now);
-        if adopted.wiring == Wiring::Chain {
-            return others.find(is_late);
-        }
-        let late: Vec<NodeId> = others.filter(is_late).collect();
+        self.tuning.slow_ms.max(self.tuning.slow_times * median)
+    }
+
+    fn slowest_of_star(&self, adopted: &Configuration, budget: u64, now: u64) -> Option<NodeId> {
+        let others = adopted.others(self.me.node);
+        let late: Vec<NodeId> = others
+            .filter(|node| budget < self.lateness(*node, now))
+            .collect();
         let is_more_than_half = |count: usize| adopted.size() < 2 * count;
         if !is_more_than_half(late.len()) {
             return late.first().copied();
@@ -110,6 +130,61 @@ impl Replica {
         let is_long = |node: &&NodeId| long < self.lateness(**node, now);
         let long_late = late.iter().filter(is_long).count();
         is_more_than_half(long_late).then_some(self.me.node)
+    }
+
+    /// All owe where the first does. Whether it is slow, or the head hears nobody, shows an answer
+    /// of anybody; to what was lost on the way until then it has half a budget.
+    fn slowest_of_chain(
+        &mut self,
+        adopted: &Configuration,
+        budget: u64,
+        step: &mut Step<'_>,
+    ) -> Option<NodeId> {
+        let now = step.now.monotonic;
+        let others: Vec<NodeId> = adopted.others(self.me.node).collect();
+        let is_late = |node: &NodeId, time: u64| time < self.lateness(*node, now);
+        let first = others.iter().find(|node| is_late(node, budget)).copied();
+        if others.len() == 1 || !others.iter().all(|node| is_late(node, budget / 2)) {
+            self.slowness.asked = None;
+            return first;
+        }
+        let long = self.tuning.head_slow_ms;
+        let is_long = others.iter().all(|node| is_late(node, long));
+        match self.reached_at(&others, step) {
+            Some(at) => first.filter(|_| at + budget / 2 <= now),
+            None => is_long.then_some(self.me.node),
+        }
+    }
+
+    /// When the first of `others` answered, who are asked until one does.
+    fn reached_at(&mut self, others: &[NodeId], step: &mut Step<'_>) -> Option<u64> {
+        let now = step.now.monotonic;
+        let asked = self.slowness.asked.as_ref();
+        let number = asked.map(|asked| asked.number);
+        let retry = self.tuning.retry_ms;
+        let waits = |it: &Asked| it.reached_at.is_some() || now < it.asked_at + retry;
+        if !asked.is_some_and(waits) {
+            let number = number.unwrap_or_else(|| self.eventual.next_number());
+            self.slowness.asked = Some(Asked {
+                number,
+                asked_at: now,
+                reached_at: None,
+            });
+            for node in others {
+                let scope = Scope::Keys(Vec::new());
+                self.send(*node, Message::Gather { number, scope }, step);
+            }
+        }
+        self.slowness.asked.as_ref().and_then(|it| it.reached_at)
+    }
+
+    /// An answer to a question about no register.
+    pub(super) fn note_reached(&mut self, number: u64, now: u64) {
+        if let Some(asked) = self.slowness.asked.as_mut()
+            && asked.number == number
+        {
+            asked.reached_at.get_or_insert(now);
+        }
     }
 
     /// Up to where `node` has confirmed, at least: what is committed all have, whether this member

@@ -92,6 +92,9 @@ scripts! {
     who_does_not_confirm_is_slow
     a_head_whom_nobody_confirms_is_slow
     the_first_of_a_chain_that_does_not_confirm_is_slow
+    the_first_of_a_chain_in_which_all_owe_is_slow
+    a_head_of_a_chain_that_nobody_answers_is_slow
+    a_head_that_is_heard_again_gives_others_time
     a_commit_point_from_which_most_differ_is_wrong
     a_life_whose_seat_came_and_went_unheard_ends
     a_joining_member_is_heard_though_its_confirmation_is_lost

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fader_chain::{ElementOp, Wiring};
 
 use super::*;
-use crate::history::{Level, Request, Write};
+use crate::history::{Fact, Level, Request, Write};
 
 const CHOICE: Choice = Choice {
     mode: None,
@@ -215,7 +215,7 @@ fn a_dirty_read_takes_one_question_at_most() {
 }
 
 /// Whether writes are served, from some time on, while these faults last, and all is right.
-fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) {
+fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) -> Run {
     const BEGIN: u64 = 300_000;
     let order = (Target::Head, Level::Strong, put("x"));
     let mut plan = physics(wiring, &vec![order; 300]);
@@ -234,6 +234,18 @@ fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) {
         .filter(|call| BEGIN + 100_000 < call.invoked.micros && !call.request.is_read())
         .filter(|call| call.done().is_some());
     assert!(20 < served.count(), "{wiring:?} {faults:?}");
+    found
+}
+
+/// How many served, at least.
+fn fewest(found: &Run) -> usize {
+    let published = found.history.events.iter().filter_map(|event| {
+        let Fact::Published(configuration) = &event.fact else {
+            return None;
+        };
+        Some(configuration.serving().count())
+    });
+    published.min().expect("a first configuration")
 }
 
 /// Longer than a budget, a second one, and a session.
@@ -254,6 +266,19 @@ fn a_chain_does_not_wait_for_whom_the_head_does_not_reach() {
         }
         serves_during(wiring, 2, &[cut(0, 1), cut(1, 0)]);
         serves_during(wiring, 4, &[cut(1, 2)]);
+    }
+}
+
+#[test]
+fn a_head_that_hears_nobody_for_a_while_is_not_left_alone() {
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        // Two budgets; and so long that the head itself is moved.
+        for time in [600_000, LONG] {
+            for machine in 0..3 {
+                let found = serves_during(wiring, 3, &[Fault::Isolate(machine, time)]);
+                assert!(2 <= fewest(&found), "{wiring:?}, {machine} for {time}");
+            }
+        }
     }
 }
 

@@ -140,9 +140,15 @@ impl Replica {
         }
     }
 
-    /// BR-2.
-    pub(super) fn on_gather(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
-        if self.is_withholding() {
+    /// BR-2; to a question about no register everybody has the answer (SL-2).
+    pub(in crate::replica) fn on_gather(
+        &self,
+        from: NodeId,
+        number: u64,
+        scope: &Scope,
+        step: &mut Step<'_>,
+    ) {
+        if self.is_withholding() && !scope.is_nothing() {
             return;
         }
         let operations = self.eventual.overlay.of(scope);
@@ -156,6 +162,7 @@ impl Replica {
         operations: Vec<Arc<Operation>>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
+        self.note_reached(number, step.now.monotonic);
         let Some(barrier) = self.eventual.barriers.get_mut(&number) else {
             return Ok(());
         };
