@@ -108,23 +108,22 @@ fn mixed(points: &[MixedPoint]) -> String {
         return String::new();
     }
     let mut text = format!(
-        "\nFigures 4 and 5: 50 % writes, one-way delay {MIX_DELAY_MS} ms\n\
-         {:<12}{:>12}{:>12}{:>12}{:>12}\n",
-        "eventual", "mean ms", "reads", "writes", "writes/s"
+        "\nFigures 4 and 5: 50 % writes, one-way delay {MIX_DELAY_MS} ms; mean latency in ms\n\
+         {:<12}{:^30}{:^30}\n{:<12}",
+        "", "few requests", "many clients", "eventual"
     );
+    for name in ["all", "reads", "writes", "all", "reads", "writes"] {
+        let _ = write!(text, "{name:>10}");
+    }
+    let _ = writeln!(text, "{:>10}", "writes/s");
     for point in points {
-        let share = format!("{:.0} %", PERCENT * point.eventual);
-        let figures = [
-            &point.means_ms,
-            &point.read_means_ms,
-            &point.write_means_ms,
-            &point.writes_per_s,
-        ];
-        let [mean, reads, writes, rate] = figures.map(|values| median(values));
-        let _ = writeln!(
-            text,
-            "{share:<12}{mean:>12.1}{reads:>12.1}{writes:>12.1}{rate:>12.0}"
-        );
+        let _ = write!(text, "{:<12}", format!("{:.0} %", PERCENT * point.eventual));
+        for means in [&point.few, &point.many] {
+            for values in [&means.all_ms, &means.reads_ms, &means.writes_ms] {
+                let _ = write!(text, "{:>10.1}", median(values));
+            }
+        }
+        let _ = writeln!(text, "{:>10.0}", median(&point.writes_per_s));
     }
     text + "  the paper: latency falls fast and monotonically, write throughput rises\n  \
             ours, in delays: SC write 4 along a chain and 2 in a star, EC write 2; SC read 0 where \
@@ -193,9 +192,10 @@ fn write_mixed(points: &[MixedPoint], folder: &Path) -> Result<()> {
             .collect(),
     };
     let latency = vec![
-        line("all", |point| &point.means_ms),
-        line("reads", |point| &point.read_means_ms),
-        line("writes", |point| &point.write_means_ms),
+        line("all", |point| &point.many.all_ms),
+        line("reads", |point| &point.many.reads_ms),
+        line("writes", |point| &point.many.writes_ms),
+        line("all, few requests", |point| &point.few.all_ms),
     ];
     let throughput = vec![line("writes", |point| &point.writes_per_s)];
     let title = |what| format!("{what}, 50 % writes, one-way delay {MIX_DELAY_MS} ms");

@@ -48,6 +48,10 @@ impl Kind {
         Kind::EventualWrite,
     ];
 
+    /// Kinds of reads, and of writes.
+    pub(super) const READS: [Kind; 2] = [Kind::StrongRead, Kind::EventualRead];
+    pub(super) const WRITES: [Kind; 2] = [Kind::StrongWrite, Kind::EventualWrite];
+
     pub(super) fn is_write(self) -> bool {
         matches!(self, Kind::StrongWrite | Kind::EventualWrite)
     }
@@ -171,37 +175,51 @@ pub(super) async fn at_rate(
     Ok(samples)
 }
 
-/// Clients that each begin an operation when they have the answer to the last; how many writes were
-/// done in the time.
+/// What many clients got done.
+pub(super) struct Done {
+    /// Writes whose answers came in the time.
+    pub(super) writes: u64,
+    /// All that were answered, those under way at the end among them.
+    pub(super) samples: Samples,
+}
+
+/// Clients that each begin an operation when they have the answer to the last.
 pub(super) async fn saturated(
     cluster: &Cluster,
     mix: Mix,
     clients: usize,
     time: Duration,
-) -> Result<u64> {
+) -> Result<Done> {
     let numbers = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     let begin = Instant::now();
     for _ in 0..clients {
         let (client, numbers) = (cluster.client.clone(), numbers.clone());
         tasks.spawn(async move {
-            let mut writes = 0;
-            loop {
+            let mut own = Vec::new();
+            while begin.elapsed() < time {
                 let number = numbers.fetch_add(1, Ordering::Relaxed);
-                let kind = mix.kind(number);
-                timed(client.clone(), kind, number).await?;
-                if time <= begin.elapsed() {
-                    return anyhow::Ok(writes);
-                }
-                writes += u64::from(kind.is_write());
+                let (kind, taken) = timed(client.clone(), mix.kind(number), number).await?;
+                own.push((kind, taken, begin.elapsed() < time));
             }
+            anyhow::Ok(own)
         });
     }
-    let mut writes = 0;
-    while let Some(done) = tasks.join_next().await {
-        writes += done??;
+    let (mut writes, mut samples) = (0, Samples::new());
+    while let Some(own) = tasks.join_next().await {
+        for (kind, taken, is_in_time) in own?? {
+            writes += u64::from(is_in_time && kind.is_write());
+            samples.entry(kind).or_default().push(taken);
+        }
     }
-    Ok(writes)
+    Ok(Done { writes, samples })
+}
+
+/// The mean latency of reads, of writes, or of both.
+pub(super) fn mean(samples: &Samples, wanted: &[Kind]) -> f64 {
+    let of = wanted.iter().filter_map(|kind| samples.get(kind));
+    let values: Vec<f64> = of.flatten().copied().collect();
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

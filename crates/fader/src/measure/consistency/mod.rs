@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::dev::WiringName;
 use cluster::Cluster;
-use load::{Kind, Mix};
+use load::{Kind, Mix, Samples};
 
 /// The delays of figures 1 to 3.
 const DELAYS_MS: [u64; 3] = [0, 50, 100];
@@ -108,15 +108,24 @@ pub(super) struct Point {
     medians_ms: Vec<f64>,
 }
 
-/// One mix of levels; one number for each run.
+/// One mix of levels.
 #[derive(Serialize)]
 pub(super) struct MixedPoint {
     eventual: f64,
-    /// Of reads and writes together, as the paper draws it.
-    means_ms: Vec<f64>,
-    read_means_ms: Vec<f64>,
-    write_means_ms: Vec<f64>,
+    /// At a low rate.
+    few: Means,
+    /// With many clients.
+    many: Means,
     writes_per_s: Vec<f64>,
+}
+
+/// Mean latencies in milliseconds; one number for each run.
+#[derive(Default, Serialize)]
+pub(super) struct Means {
+    /// Of reads and writes together, as the paper draws it.
+    all_ms: Vec<f64>,
+    reads_ms: Vec<f64>,
+    writes_ms: Vec<f64>,
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
@@ -198,7 +207,8 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
                 );
                 let mix = Mix { writes, eventual };
                 let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-                for (kind, taken) in samples {
+                for (kind, taken) in &samples {
+                    let kind = *kind;
                     let point = points.entry((at, kind)).or_insert_with(|| Point {
                         delay_ms,
                         writes,
@@ -206,8 +216,8 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
                         means_ms: Vec::new(),
                         medians_ms: Vec::new(),
                     });
-                    point.means_ms.push(mean(&taken));
-                    point.medians_ms.push(fader_measure::median(&taken));
+                    point.means_ms.push(load::mean(&samples, &[kind]));
+                    point.medians_ms.push(fader_measure::median(taken));
                 }
             }
         }
@@ -216,15 +226,14 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
     Ok(points.into_values().collect())
 }
 
-/// Figures 4 and 5: latencies at a low rate, then what gets through with many clients.
+/// Figures 4 and 5: latencies at a low rate, then with many clients, and what gets through.
 async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> {
     let mut points: Vec<MixedPoint> = EVENTUAL_SHARES
         .into_iter()
         .map(|eventual| MixedPoint {
             eventual,
-            means_ms: Vec::new(),
-            read_means_ms: Vec::new(),
-            write_means_ms: Vec::new(),
+            few: Means::default(),
+            many: Means::default(),
             writes_per_s: Vec::new(),
         })
         .collect();
@@ -240,21 +249,12 @@ async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> 
                 eventual: point.eventual,
             };
             let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-            let of = |wanted: &[bool]| {
-                let some = samples
-                    .iter()
-                    .filter(|(kind, _)| wanted.contains(&kind.is_write()));
-                mean(
-                    &some
-                        .flat_map(|(_, taken)| taken.clone())
-                        .collect::<Vec<_>>(),
-                )
-            };
-            point.means_ms.push(of(&[false, true]));
-            point.read_means_ms.push(of(&[false]));
-            point.write_means_ms.push(of(&[true]));
+            point.few.push(&samples);
             let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
-            point.writes_per_s.push(done as f64 / options.seconds);
+            point.many.push(&done.samples);
+            point
+                .writes_per_s
+                .push(done.writes as f64 / options.seconds);
             tokio::time::sleep(CALM).await;
         }
     }
@@ -262,6 +262,10 @@ async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> 
     Ok(points)
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+impl Means {
+    fn push(&mut self, samples: &Samples) {
+        self.all_ms.push(load::mean(samples, &Kind::ALL));
+        self.reads_ms.push(load::mean(samples, &Kind::READS));
+        self.writes_ms.push(load::mean(samples, &Kind::WRITES));
+    }
 }

@@ -1,5 +1,6 @@
 //! Figures of numbers that are known.
 
+use super::super::Means;
 use super::super::availability::Level;
 use super::*;
 
@@ -21,9 +22,16 @@ fn measured() -> Measured {
     }
     let mixed = EVENTUAL_SHARES.map(|eventual| MixedPoint {
         eventual,
-        means_ms: vec![150.0 - 55.0 * eventual],
-        read_means_ms: vec![100.0 - 10.0 * eventual],
-        write_means_ms: vec![200.0 - 100.0 * eventual],
+        few: Means {
+            all_ms: vec![105.0 - 5.0 * eventual],
+            reads_ms: vec![10.0 + 90.0 * eventual],
+            writes_ms: vec![200.0 - 100.0 * eventual],
+        },
+        many: Means {
+            all_ms: vec![150.0 - 55.0 * eventual],
+            reads_ms: vec![100.0 - 10.0 * eventual],
+            writes_ms: vec![210.0 - 110.0 * eventual],
+        },
         writes_per_s: vec![1000.0 + 1000.0 * eventual],
     });
     let level = Level {
@@ -57,7 +65,9 @@ fn the_text_says_what_was_measured_and_no_more() {
     assert!(text.contains("SC write 4.00, EC write 2.00, EC read 2.00"));
     assert_eq!(
         columns("100 %"),
-        ["100", "%", "95.0", "90.0", "100.0", "2000"]
+        [
+            "100", "%", "100.0", "100.0", "100.0", "95.0", "90.0", "100.0", "2000"
+        ]
     );
     assert!(line("strong write").ends_with("100.0 %    62.5 %   100.0 %"));
 }
