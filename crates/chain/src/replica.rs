@@ -23,6 +23,7 @@ mod collect;
 mod counts;
 mod digest;
 mod eventual;
+mod foreign;
 mod future;
 mod idle;
 mod interface;
@@ -49,6 +50,7 @@ pub use counts::{Behind, Tally};
 use digest::Digests;
 use eventual::Eventual;
 pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
+use foreign::Told;
 pub use future::Ahead;
 use idle::Idle;
 pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
@@ -120,6 +122,7 @@ pub struct Replica {
     idle: Idle,
     digests: Digests,
     slowness: Slowness,
+    told: Told,
     eventual: Eventual,
 }
 
@@ -148,6 +151,7 @@ impl Replica {
             idle: Idle::default(),
             digests: Digests::default(),
             slowness: Slowness::default(),
+            told: Told::default(),
             eventual: Eventual::default(),
         }
     }
@@ -319,6 +323,7 @@ impl Replica {
         );
         let is_let_in = is_question && !self.guards.has(Guard::QuerySameEpoch);
         if !is_of_epoch && !is_let_in && self.guards.has(Guard::EpochCheck) {
+            self.note_foreign(&envelope, step);
             return Ok(());
         }
         let from = envelope.from;

@@ -415,6 +415,14 @@ impl ChainThread {
             Effect::Fill(fill) => self.fills.push_back(fill),
             Effect::Reply { token, reply } => self.reply(token, &reply),
             Effect::Coordinator(report) => self.notify(Notice::Report(report)),
+            Effect::Foreign { from, epoch } => {
+                let node = from.0;
+                tracing::warn!(
+                    node,
+                    epoch,
+                    "dropped a message of a life or an epoch that is over"
+                );
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Tally {
     pub queries_answered: u64,
     /// How often this member, as the commit point, said that somebody's state differs (DG-1).
     pub differences: u64,
+    /// Messages of other lives, and of epochs before the last one, that were dropped (I1).
+    pub foreign: u64,
     /// Bytes that this member has compared and taken since it is filled, or was the last time.
     pub fill_bytes: u64,
 }
@@ -33,6 +35,7 @@ impl Add for Tally {
             queries_asked: self.queries_asked + other.queries_asked,
             queries_answered: self.queries_answered + other.queries_answered,
             differences: self.differences + other.differences,
+            foreign: self.foreign + other.foreign,
             fill_bytes: self.fill_bytes + other.fill_bytes,
         }
     }

@@ -262,6 +262,14 @@ pub enum Effect {
     },
     /// Tell the coordinator.
     Coordinator(Report),
+    /// Tell the log: a message of another life, or of an epoch before the last one, was dropped
+    /// (I1). Once for each.
+    Foreign {
+        /// Who sent it.
+        from: NodeId,
+        /// In which epoch.
+        epoch: u64,
+    },
 }
 
 /// A step of filling the engine.

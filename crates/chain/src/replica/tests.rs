@@ -89,6 +89,7 @@ scripts! {
     a_chain_goes_on_with_what_a_member_has
     who_differs_is_filled_though_it_crashed
     of_two_that_differ_the_head_is_right
+    what_was_said_in_an_old_epoch_is_dropped_and_told_once
     who_does_not_confirm_is_slow
     a_head_whom_nobody_confirms_is_slow
     the_first_of_a_chain_that_does_not_confirm_is_slow

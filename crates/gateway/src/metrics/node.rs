@@ -103,6 +103,12 @@ const CHAIN: [Metric<Counters>; 17] = [
         |it| it.tally.differences,
     ),
     (
+        "chain_foreign_messages",
+        "Messages dropped that were of another life of a member, or of an epoch long over",
+        Count,
+        |it| it.tally.foreign,
+    ),
+    (
         "chain_tentative",
         "Eventual writes that are not settled",
         Now,

@@ -260,6 +260,7 @@ impl Node {
             }
             Effect::Reply { token, reply } => self.replied(scene, token, reply, out),
             Effect::Coordinator(report) => out.reports.push(report),
+            Effect::Foreign { .. } => {}
         }
         Ok(None)
     }

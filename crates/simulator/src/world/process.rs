@@ -371,6 +371,7 @@ impl World {
                 }
             }
             Effect::Coordinator(report) => self.process(machine).report(report),
+            Effect::Foreign { .. } => {}
         }
     }
 

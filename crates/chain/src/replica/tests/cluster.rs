@@ -221,6 +221,10 @@ impl Cluster {
                     self.events.push(format!("n{node} reports {report:?}"));
                 }
             }
+            Effect::Foreign { from, epoch } => {
+                let dropped = format!("n{node} drops what {from} said in epoch {epoch}");
+                self.events.push(dropped);
+            }
         }
         None
     }

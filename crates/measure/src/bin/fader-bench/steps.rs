@@ -186,7 +186,7 @@ impl World {
                         applied = Some(id);
                     }
                     Effect::Reply { .. } => self.replies += 1,
-                    Effect::Fill(_) | Effect::Coordinator(_) => {}
+                    Effect::Fill(_) | Effect::Coordinator(_) | Effect::Foreign { .. } => {}
                 }
             }
             self.effects = effects;

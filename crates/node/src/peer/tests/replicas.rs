@@ -250,6 +250,7 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
     chain.write(&create());
     chain.write(&put("old"));
     chain.configure(2, Wiring::Star);
+    chain.configure(3, Wiring::Star);
     chain.write(&put("new"));
     chain.agrees();
     let head = &chain.replicas[0];
@@ -273,8 +274,10 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
         entries: vec![Arc::new(forged)],
         commit: id,
     };
-    let (epoch, incarnation) = (2, head.me.incarnation);
-    for (epoch, incarnation) in [(epoch - 1, incarnation), (epoch, Incarnation(1))] {
+    let foreign = || [1, 2].map(|at: usize| chain.replicas[at].member.counters().tally.foreign);
+    let before = foreign();
+    let (epoch, incarnation) = (3, head.me.incarnation);
+    for (epoch, incarnation) in [(epoch - 2, incarnation), (epoch, Incarnation(1))] {
         let envelope = Envelope {
             epoch,
             from: head.me.node,
@@ -289,5 +292,6 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
     chain.write(&put("newer"));
     let state = chain.agrees();
     assert!(has(&state, "newer") && !has(&state, "forged"));
+    eventually(|| (0..2).all(|at| before[at] + 2 <= foreign()[at]));
     chain.close();
 }
