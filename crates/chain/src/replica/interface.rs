@@ -44,8 +44,9 @@ pub struct Tuning {
     pub slow_ms: u64,
     /// SL-1: and how many times as long as the median of the chain's members.
     pub slow_times: u64,
-    /// SL-2: milliseconds for which more than half of the members (of a chain all, unheard of) have
-    /// to be late before the head is thought to be. By then the sessions of those that are gone are over: it is not for them.
+    /// SL-2: milliseconds for which more than half of the members (of a chain all, and nobody
+    /// answers) have to be late before the head is thought to be. By then the sessions of those
+    /// that are gone are over: it is not for them.
     pub head_slow_ms: u64,
     /// SL-1: milliseconds for which a member that was made syncing has to keep its budget before
     /// it says that it holds everything.
