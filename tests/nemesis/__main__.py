@@ -16,6 +16,7 @@ import time
 
 import server as servers
 from nemesis import judge
+from nemesis.besieged import clock_library
 
 CLUSTER_SECONDS = 300
 SPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -28,10 +29,26 @@ def spaces():
     return ["unshare", *user, *SPACES]
 
 
+def missing():
+    """What is not installed and has to be, so that faults of all kinds can be made."""
+    packages = {"unshare": "util-linux", "ip": "iproute2"}
+    lacking = [f"{name} (Debian: {packages[name]})" for name in packages
+               if shutil.which(name) is None]
+    return lacking + ([] if clock_library() else ["libfaketime (Debian: faketime)"])
+
+
+def is_due():
+    """Whether it must run with all kinds of faults, or fail: on the build machine."""
+    return "CI" in os.environ
+
+
 def why_not():
-    """Why no namespaces can be made here; nothing if they can."""
-    if shutil.which("unshare") is None or shutil.which("ip") is None:
-        return "unshare or ip is missing (Debian: util-linux, iproute2)"
+    """Why it cannot run here; nothing if it can. Clocks can be left out, but where it is due."""
+    lacking = missing()
+    if not is_due():
+        lacking = [what for what in lacking if not what.startswith("libfaketime")]
+    if lacking:
+        return f"missing: {', '.join(lacking)}"
     probe = "mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip netns add probe"
     tried = subprocess.run([*spaces(), "sh", "-c", probe], capture_output=True, text=True)
     return "" if tried.returncode == 0 else f"no namespaces here: {tried.stderr.strip()}"
@@ -60,8 +77,8 @@ def main():
         return siege.run(chosen, chosen.inside)
     reason = why_not()
     if reason:
-        print(f"nemesis: skipped: {reason}")
-        return 0
+        print(f"nemesis: {'cannot run' if is_due() else 'skipped'}: {reason}")
+        return 1 if is_due() else 0
     judge.build()
     subprocess.run([sys.executable, servers.ROOT / "tests/zookeeper/serve.py", "--fetch"],
                    check=True)

@@ -15,13 +15,12 @@ DISK_BYTES = 512 << 20
 WHOLE_SECONDS_MAX = 120
 # Members of each chain beside the system chain; that has one on every node.
 COPIES = 3
-LIBRARIES = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime"]
+LIBRARIES = "usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 def clock_library():
     """What sets the clock of one process (Debian: faketime), if it is installed."""
-    paths = [pathlib.Path(folder) / "libfaketimeMT.so.1" for folder in LIBRARIES]
-    return next((path for path in paths if path.exists()), None)
+    return next(pathlib.Path("/").glob(LIBRARIES), None)
 
 
 class Broken(Exception):
@@ -71,7 +70,9 @@ class Besieged(Processes):
             more = {
                 "LD_PRELOAD": str(self.library),
                 "FAKETIME_TIMESTAMP_FILE": str(self._clock(name)),
+                # How often it looks whether the file has changed.
                 "FAKETIME_CACHE_DURATION": "1",
+                # What leases and timers use is left alone.
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             }
         return Member(

@@ -1,5 +1,6 @@
 """What is done to the cluster, drawn by a seed: each fault begins, lasts, and ends."""
 
+import collections
 import contextlib
 import itertools
 import random
@@ -8,8 +9,13 @@ import subprocess
 import time
 
 from nemesis.besieged import Broken
+from nemesis.load import DOMAIN, Caller, NotSent, Refusal, Unknown
 
-CLOCK_SECONDS_MAX = 300
+CLOCK_SECONDS_MIN, CLOCK_SECONDS_MAX = 10, 300
+# By how much the time in a request may differ from the clock of the member that is asked.
+SKEW_SECONDS = 15 * 60
+# A clock is looked at once a second.
+STEPPED_SECONDS_MAX = 5
 REST_SECONDS_MAX = 1.5
 # The cluster is full: then it must serve, at once but for what is still under way.
 SERVING_SECONDS_MAX = 20
@@ -158,17 +164,41 @@ class KillZooKeeper(Fault):
 
 
 class StepClock(Fault):
-    """The clock of one member jumps, and later jumps back."""
+    """The clock of one member jumps, and later jumps back; the member is seen to go by it."""
 
     def begin(self):
-        step = self.chance.randint(1, CLOCK_SECONDS_MAX) * self.chance.choice([-1, 1])
+        sign = self.chance.choice([-1, 1])
+        step = sign * self.chance.randint(CLOCK_SECONDS_MIN, CLOCK_SECONDS_MAX)
+        # What it is asked by this clock it hears if its own has stepped, and calls expired if not.
+        self.ahead = sign * SKEW_SECONDS + step / 2
         self.cluster.set_clock(self.member, step)
-        # Looked at once a second.
-        self.lasts += 1
+        self._await(True)
 
     def end(self):
         self.cluster.set_clock(self.member, 0)
-        time.sleep(1)
+        self._await(False)
+
+    def _await(self, is_stepped):
+        """Waits until the member goes by the clock that was set, if it answers."""
+        caller = Caller(*self.cluster.client_address(self.member), ahead=self.ahead)
+        end = time.monotonic() + STEPPED_SECONDS_MAX
+        while (told := self._is_stepped(caller)) is not is_stepped:
+            if end < time.monotonic():
+                if told is None:
+                    return
+                raise Broken(f"the clock of {self.member} was set, and it did not go by it")
+            time.sleep(0.1)
+
+    @staticmethod
+    def _is_stepped(caller):
+        call = {"Action": "GetAttributes", "DomainName": DOMAIN, "ItemName": "clock"}
+        try:
+            caller.ask(call, {"x-fader-consistency": "eventual"})
+        except Refusal as refusal:
+            return refusal.code != "RequestExpired"
+        except (NotSent, Unknown):
+            return None
+        return True
 
 
 class FillDisk(Fault):
@@ -232,6 +262,7 @@ class Siege:
         self.kinds = ALL if cluster.library else [kind for kind in ALL if kind is not StepClock]
         self.deck = []
         self.count = 0
+        self.counts = collections.Counter()
 
     def draw_member(self):
         """Any; the head as often as all others."""
@@ -260,9 +291,22 @@ class Siege:
             time.sleep(self.chance.uniform(0.2, REST_SECONDS_MAX))
             self._strike(self.draw())
 
+    def summary(self):
+        """How often each kind was done, and which were not."""
+        came = ", ".join(f"{self.counts[kind.__name__]} {kind.__name__}" for kind in ALL
+                         if self.counts[kind.__name__])
+        missed = [kind.__name__ for kind in self.kinds if not self.counts[kind.__name__]]
+        impossible = [kind.__name__ for kind in ALL if kind not in self.kinds]
+        return "; ".join([
+            f"{self.count} faults: {came}",
+            *([f"not reached: {', '.join(missed)}"] if missed else []),
+            *([f"cannot be done here: {', '.join(impossible)}"] if impossible else []),
+        ])
+
     def _strike(self, faults):
         self.count += 1
         names = [type(fault).__name__ for fault in faults]
+        self.counts.update(names)
         start = time.monotonic_ns()
         for fault in faults:
             fault.begin()

@@ -51,10 +51,11 @@ class Refusal(Exception):
 
 
 class Caller:
-    """Signed requests to one member, over one connection at a time."""
+    """Signed requests to one member, over one connection at a time, by a clock that may be ahead
+    of ours by some seconds."""
 
-    def __init__(self, host, port):
-        self.host = f"{host}:{port}"
+    def __init__(self, host, port, ahead=0):
+        self.host, self.ahead = f"{host}:{port}", ahead
         self.connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
 
     def ask(self, parameters, headers):
@@ -81,7 +82,7 @@ class Caller:
         raise Refusal(tree.findtext(".//Code"), tree.findtext(".//Message"), reply.headers)
 
     def _signed(self, parameters):
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.ahead))
         parameters = parameters | {
             "AWSAccessKeyId": servers.ACCESS_KEY, "SignatureMethod": "HmacSHA256",
             "SignatureVersion": "2", "Timestamp": now, "Version": "2009-04-15",

@@ -27,8 +27,6 @@ def run(chosen, folder):
     flags = ("--chains", str(chains), "--copies", str(COPIES))
     settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
     with Besieged(folder, network, names, **settings) as cluster:
-        if not cluster.library:
-            print("clocks are not stepped: no libfaketime (Debian: faketime)")
         try:
             attack(chosen, folder, cluster)
             problems = [*cluster.panics()]
@@ -56,7 +54,8 @@ def attack(chosen, folder, cluster):
         siege.run(time.monotonic() + chosen.minutes * 60)
     if load.errors:
         raise Broken("; ".join(load.errors))
-    print(f"{siege.count} faults; " + ", ".join(
+    print(siege.summary())
+    print("operations: " + ", ".join(
         f"{count} {kind}" for kind, count in sorted(load.counts.items())))
     with load.file:
         look_at_all(load, addresses)
