@@ -71,6 +71,12 @@ class Member(servers.Server):
         self._await_listening(seconds)
         return self
 
+    def await_told(self, words, times=1):
+        end = time.monotonic() + START_SECONDS_MAX
+        while self.log().count(words) < times:
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.1)
+
     def stop_for_now(self):
         self.process.send_signal(signal.SIGSTOP)
 

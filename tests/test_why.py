@@ -222,7 +222,7 @@ def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
             while (told := restore(chain, "--member", "n3", "--yes")).returncode != 0:
                 assert "or its session is not over" in told.stderr, told.stderr
         n3.await_listening()
-        assert "goes back to what the member here has" in n3.log()
+        n3.await_told("goes back to what the member here has", times=2)
         client = n3.client(read_timeout=30)
         assert at_any([client], lambda sdb: get(sdb, "domain", "item")) == {"n": ["1"]}
         at_any([client], lambda sdb: put(sdb, "domain", "item", n="3"))

@@ -110,14 +110,22 @@ fn tell_trouble(cluster: &Cluster, told: &mut Option<u64>) {
 
 /// Tells, where it goes on, with what a chain goes on that was restored (AL-4).
 fn tell_loss(cluster: &Cluster, before: Option<&Configuration>, newest: &Configuration) {
-    let is_lossy = before.is_some_and(|before| before.lossy.count < newest.lossy.count);
-    if let (true, Some(member)) = (is_lossy, cluster.member(newest.head())) {
+    if let (true, Some(member)) = (is_restored(before, newest), cluster.member(newest.head())) {
         tracing::error!(
             epoch = newest.lossy.epoch,
             index = member.counters().commit_index,
             "by an operator's order the chain goes back to what the member here has: up to this \
              index. What was acknowledged beyond is lost"
         );
+    }
+}
+
+/// Whether the chain was restored since `before`; or, of the first configuration that was seen
+/// here, by that one: an operator may be faster than a process that begins.
+fn is_restored(before: Option<&Configuration>, newest: &Configuration) -> bool {
+    match before {
+        Some(before) => before.lossy.count < newest.lossy.count,
+        None => newest.lossy.epoch == newest.epoch,
     }
 }
 
@@ -204,4 +212,36 @@ fn changes(cluster: &Cluster, before: &Configuration, newest: &Configuration) ->
         changes.push(format!("marks up to {} may go", newest.floor));
     }
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use fader_chain::{DiskId, Identity, Incarnation, NodeId, Version, Wiring, controller};
+
+    use super::is_restored;
+
+    #[test]
+    fn a_restored_chain_is_told_of_though_nothing_was_seen_before() {
+        let member = Identity {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+            disk: DiskId(1),
+        };
+        let first = controller::first(&[member], Wiring::Star, Version::default());
+        let mut restored = first.clone();
+        restored.epoch = 7;
+        (restored.lossy.count, restored.lossy.epoch) = (1, 7);
+        let mut later = restored.clone();
+        later.epoch = 8;
+        assert!(is_restored(Some(&first), &restored) && is_restored(None, &restored));
+        assert!(is_restored(Some(&first), &later), "epochs may be skipped");
+        for (before, newest) in [
+            (None, &first),
+            (Some(&restored), &later),
+            (None, &later),
+            (Some(&restored), &restored),
+        ] {
+            assert!(!is_restored(before, newest), "{before:?} {newest:?}");
+        }
+    }
 }
