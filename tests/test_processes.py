@@ -1,5 +1,6 @@
 """Three processes and ZooKeeper: what was acknowledged outlives any, and service returns."""
 
+import concurrent.futures
 import contextlib
 import re
 import shutil
@@ -15,7 +16,7 @@ import loads
 import server as servers
 from damage import falsify, flip_engine, flip_log
 from processes import Member, Processes, at_any
-from sdb_calls import asking, get, put, refused, select
+from sdb_calls import asking, get, put, refused, select, told
 
 NAMES = ["domain-1", "domain-2", "domain-3"]
 
@@ -123,33 +124,99 @@ def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
     cluster.await_whole()
     mixed = asking(cluster.clients()[0], {"x-fader-collection-mode": "mixed"})
     mixed.create_domain(DomainName="mixed")
-    sdb, sloppy, attached, eventual = (
-        asking(cluster.clients()[0], {"x-fader-consistency": level} if level else {})
-        for level in [None, "eventual; sloppy", "eventual", "eventual"]
-    )
-    with Load(cluster) as load:
+    epochs = {name: epochs_of(member) for name, member in cluster.members.items()}
+    with Load(cluster) as load, concurrent.futures.ThreadPoolExecutor(32) as beside:
         cluster.zookeeper.kill()
-        await_refused(lambda: get(sdb, "domain", "item-1"))
-        put(sloppy, "mixed", "item", a="1")
-        assert get(eventual, "mixed", "item", consistent=False) == {"a": ["1"]}
-        await_refused(lambda: put(attached, "mixed", "item", a="2"))
-        cluster.zookeeper.start()
+        await_all_refused(beside, [
+            lambda client=client, level=level, call=call:
+                call(asking(client, {"x-fader-consistency": level}))
+            for level, call in [
+                ("strong", lambda sdb: get(sdb, "domain", "item-1")),
+                ("eventual; r=2", lambda sdb: get(sdb, "mixed", "item", consistent=False)),
+                ("eventual", lambda sdb: put(sdb, "mixed", "attached", a="1")),
+                ("eventual; w=2", lambda sdb: put(sdb, "mixed", "attached", a="2")),
+            ]
+            for client in cluster.clients()
+        ])
+        # What every member confirms is committed, wherever it was asked for.
         load.await_more()
-        # What was detached is settled.
-        while get(sdb, "mixed", "item") != {"a": ["1"]}:
-            load.await_more()
+        for name in cluster.members:
+            strong, barrier, sloppy, eventual = at_levels(cluster, name)
+            put(strong, "mixed", f"condition-{name}", a="1")
+            expected = {"Name": "a", "Value": "1"}
+            put(strong, "mixed", f"condition-{name}", a="2", replace=True, expected=expected)
+            with refused("ConditionalCheckFailed", 409):
+                put(strong, "mixed", f"condition-{name}", a="3", replace=True, expected=expected)
+            assert get(barrier, "mixed", f"condition-{name}") == {"a": ["2"]}
+            reply = put(sloppy, "mixed", "item", a=name)
+            assert told(reply)["x-fader-outcome"] == "detached"
+            assert name in get(eventual, "mixed", "item", consistent=False)["a"]
+        # Without one of them nothing is, and nobody can be left out.
+        cluster.kill("n2")
+        await_all_refused(beside, [
+            lambda strong=at_levels(cluster, name)[0], more=more, name=name:
+                put(strong, "mixed", f"condition-{name}", b="1", **more)
+            for name in ["n1", "n3"]
+            for more in [{}, {"replace": True, "expected": {"Name": "a", "Value": "2"}}]
+        ])
+        count = len(load.acknowledged)
+        for name in ["n1", "n3"]:
+            _, _, sloppy, eventual = at_levels(cluster, name)
+            assert name in get(eventual, "mixed", "item", consistent=False)["a"]
+            reply = put(sloppy, "mixed", "item", a=f"{name} later")
+            assert told(reply)["x-fader-outcome"] == "detached"
+            assert epochs_of(cluster.members[name]) == epochs[name]
+        assert len(load.acknowledged) == count
+        cluster.zookeeper.start()
+        cluster.await_roles(lambda roles: roles["n2"] == "out")
+        load.await_more()
+        cluster.start("n2")
         cluster.await_whole()
+        # What was detached is settled, and the same for all.
+        expected = {"a": sorted([*cluster.members, "n1 later", "n3 later"])}
+        for name in cluster.members:
+            strong, _, _, eventual = at_levels(cluster, name)
+            await_equal(expected, lambda sdb=strong: get(sdb, "mixed", "item"))
+            await_equal(expected, lambda sdb=eventual: get(sdb, "mixed", "item", consistent=False))
     load.check()
+
+
+def at_levels(cluster, name):
+    """Clients of one member."""
+    return [
+        asking(cluster.members[name].client(read_timeout=30), {"x-fader-consistency": level})
+        for level in ["strong", "barrier", "eventual; sloppy", "eventual"]
+    ]
+
+
+def epochs_of(member):
+    """The epochs that a process is in, by chain."""
+    return re.findall(r'^fader_chain_epoch\{chain="\d+"\} \d+', metrics(member), re.M)
+
+
+def await_equal(expected, call):
+    end = time.monotonic() + 60
+    while at_any([None], lambda _: call()) != expected:
+        assert time.monotonic() < end, call()
+        time.sleep(0.05)
+
+
+def await_all_refused(beside, calls):
+    """The same for many, each of which is refused after a while."""
+    for waiting in [beside.submit(await_refused, call) for call in calls]:
+        waiting.result()
 
 
 def await_refused(call):
     """Waits until the lease is over: what needs one is refused then."""
-    while True:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
         try:
             call()
         except ClientError as error:
             assert error.response["Error"]["Code"] == "ServiceUnavailable"
             return
+    raise RuntimeError("it is not refused")
 
 
 def metrics(member):
