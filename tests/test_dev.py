@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import functools
 import pathlib
+import threading
 import time
 import urllib.request
 
@@ -216,7 +217,7 @@ def await_metric(cluster, name, is_expected):
 
 
 def test_what_replication_does_is_counted(tmp_path):
-    with Cluster(tmp_path) as cluster, concurrent.futures.ThreadPoolExecutor() as beside:
+    with Cluster(tmp_path) as cluster:
         create_mixed(cluster, "carts")
         eventual = at("eventual; w=2", cluster.client(read_timeout=30))
         for number in range(10):
@@ -228,18 +229,76 @@ def test_what_replication_does_is_counted(tmp_path):
         assert 0 < counted['fader_chain_settled_milliseconds_total{chain="0"}']
         assert counted['fader_chain_superseded_total{chain="0"}'] == 0
         assert counted['fader_chain_version_queries_total{chain="0"}'] == 0
-        # Until its session ends, writes wait for who is killed, and the head tells for whom; who
-        # reads what is being written asks the head.
-        cluster.order("kill", "n3")
-        strong = at("strong", cluster.client(read_timeout=30))
-        writing = beside.submit(put, strong, "carts", "i0", n="2")
-        behind = 'fader_member_behind_entries{chain="0",member="n3"}'
-        await_metric(cluster, behind, lambda entries: 0 < entries)
-        for _ in range(2):
-            get(strong, "carts", "i0")
-        writing.result()
-        assert 0 < metrics(cluster)['fader_chain_dirty_reads_total{chain="0"}']
         assert cluster.stop() == 0, cluster.log()
+
+
+def test_what_collides_and_what_is_asked_is_counted(tmp_path):
+    with Cluster(tmp_path, "--delay", "100ms") as cluster:
+        create_mixed(cluster, "carts")
+        eventual = at("eventual", cluster.client(read_timeout=30))
+        strong = at("strong", cluster.client(read_timeout=30))
+        # One member after the other takes it; what the head takes is settled before what is on its
+        # way there, and older.
+        repeat_until(cluster, 'fader_chain_superseded_total{chain="0"}', lambda number: put(
+            eventual, "carts", "i", n=str(number), replace=True
+        ))
+        # The head acknowledges before the others know that it is committed: they ask it.
+        def write_and_read(number):
+            put(strong, "carts", "j", n=str(number), replace=True)
+            for _ in range(3):
+                assert get(strong, "carts", "j") == {"n": [str(number)]}
+
+        repeat_until(cluster, 'fader_chain_version_queries_total{chain="0"}', write_and_read)
+        counted = metrics(cluster)
+        assert 0 < counted['fader_chain_dirty_reads_total{chain="0"}']
+        # While something is written, members are behind, and the head tells which.
+        with writing(strong):
+            for what in ["entries", "milliseconds"]:
+                await_any_metric(cluster, f'fader_member_behind_{what}{{chain="0"')
+        # What was on its way for as long is told so.
+        await_metric(cluster, 'fader_chain_tentative{chain="0"}', lambda count: count == 0)
+        counted = metrics(cluster)
+        settled = counted['fader_chain_settled_total{chain="0"}']
+        assert 50 < counted['fader_chain_settled_milliseconds_total{chain="0"}'] / settled
+        assert cluster.stop() == 0, cluster.log()
+
+
+@contextlib.contextmanager
+def writing(sdb):
+    """Something is written all the time."""
+    is_ending = threading.Event()
+
+    def write():
+        number = 0
+        while not is_ending.is_set():
+            number += 1
+            put(sdb, "carts", "k", n=str(number), replace=True)
+
+    with concurrent.futures.ThreadPoolExecutor() as beside:
+        writer = beside.submit(write)
+        try:
+            yield
+        finally:
+            is_ending.set()
+        writer.result()
+
+
+def await_any_metric(cluster, prefix):
+    """Waits until one of those whose names begin so is not 0."""
+    end = time.monotonic() + 60
+    while not any(value for name, value in metrics(cluster).items() if name.startswith(prefix)):
+        assert time.monotonic() < end, metrics(cluster)
+        time.sleep(0.02)
+
+
+def repeat_until(cluster, name, call):
+    """Does it, with a number, until that is counted."""
+    end = time.monotonic() + 60
+    number = 0
+    while metrics(cluster).get(name, 0) == 0:
+        assert time.monotonic() < end, metrics(cluster)
+        number += 1
+        call(number)
 
 
 def await_mode(cluster, words):
