@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import functools
+import itertools
 import re
 import shutil
 import socket
@@ -322,6 +324,109 @@ def commits(cluster):
     return {match[1]: int(match[2]) for match in found if match and match[1] != "0"}
 
 
+class ComeAndGo(loads.Load):
+    """Domains come and go, each with a name of its own, while others list and use them."""
+
+    def __init__(self, cluster):
+        owners = (functools.partial(self.own, number) for number in range(2))
+        lookers = (functools.partial(self.look, number) for number in range(2))
+        super().__init__(*owners, *lookers)
+        self.cluster = cluster
+        self.clients = {}
+        # What was begun of each name, and what acknowledged.
+        self.known = {}
+        self.seen = dict.fromkeys(["listed", "used", "not listed", "refused"], 0)
+        self.wrong = []
+
+    def client(self, number):
+        """One of a member that runs, from where it listens now."""
+        url = list(self.cluster.members.values())[number % 3].url
+        if url not in self.clients:
+            client = servers.client(url, read_timeout=5)
+            self.clients[url] = asking(client, {"x-fader-consistency": "strong"})
+        return self.clients[url]
+
+    def own(self, number):
+        for serial in itertools.count():
+            name = f"own-{number}-{serial}"
+            self.note(name, "creating")
+            if self.is_done(number + serial, "create_domain", name):
+                self.note(name, "created")
+                time.sleep(0.5)
+            self.note(name, "dropping")
+            while not self.is_done(number + serial, "delete_domain", name):
+                serial += 1
+                if self.is_ending:
+                    return
+            self.note(name, "dropped")
+            if self.is_ending:
+                return
+
+    def is_done(self, number, what, name):
+        try:
+            getattr(self.client(number), what)(DomainName=name)
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    def look(self, number):
+        while not self.is_ending:
+            number += 1
+            before = self.what_is_known()
+            try:
+                listed = domains(self.client(number))
+            except (BotoCoreError, ClientError):
+                continue
+            after = self.what_is_known()
+            for name, known in before.items():
+                if "created" in known and "dropping" not in after[name]:
+                    self.judge("listed", name in listed, name)
+                if {"created", "dropped"} <= known:
+                    self.judge("not listed", name not in listed, name)
+            there = [name for name in before if "dropped" not in before[name]]
+            gone = [name for name in before if {"created", "dropped"} <= before[name]]
+            for name in there + gone[-1:]:
+                self.use(number, name, name in listed)
+
+    def use(self, number, name, is_listed):
+        before = self.what_is_known()[name]
+        try:
+            if number % 2:
+                get(self.client(number), name, "item")
+            else:
+                put(self.client(number), name, "item", n=str(number))
+        except BotoCoreError:
+            return
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchDomain":
+                return
+            # It was there, so that only who drops it may have taken it away.
+            if is_listed or "created" in before:
+                self.judge("refused", "dropping" in self.what_is_known()[name], name)
+        else:
+            self.judge("used", not {"created", "dropped"} <= before, name)
+
+    def what_is_known(self):
+        with self.changed:
+            return dict(self.known)
+
+    def note(self, name, what):
+        with self.changed:
+            self.known[name] = self.known.get(name, frozenset()) | {what}
+
+    def judge(self, what, is_right, name):
+        with self.changed:
+            self.seen[what] += 1
+            if not is_right:
+                self.wrong.append(f"{name}, {sorted(self.known[name])}: {what}")
+            self.changed.notify_all()
+
+    def await_more(self):
+        goals = {what: count + 1 for what, count in self.seen.items()}
+        reached = lambda: all(count <= self.seen[what] for what, count in goals.items())
+        self.await_that(reached, seconds=120, what=f"{goals}")
+
+
 def test_what_a_killed_process_left_half_done_is_finished(cluster):
     cluster.await_whole()
     cluster.await_chains(is_whole)
@@ -339,14 +444,20 @@ def test_what_a_killed_process_left_half_done_is_finished(cluster):
     threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
-    for _ in range(3):
-        for name in ["n1", "n2"]:
-            time.sleep(1)
-            cluster.kill(name)
-            cluster.start(name)
-    is_ending.set()
-    for thread in threads:
-        thread.join()
+    # Nobody sees a domain half there meanwhile.
+    try:
+        with ComeAndGo(cluster) as others:
+            for _ in range(3):
+                for name in ["n1", "n2"]:
+                    time.sleep(1)
+                    cluster.kill(name)
+                    cluster.start(name)
+                    others.await_more()
+    finally:
+        is_ending.set()
+        for thread in threads:
+            thread.join()
+    assert others.wrong == []
     cluster.await_whole()
     cluster.await_chains(is_whole)
     clients = cluster.clients()
@@ -362,6 +473,8 @@ def test_what_a_killed_process_left_half_done_is_finished(cluster):
     for name in NAMES:
         clients[0].create_domain(DomainName=name)
         put(clients[1], name, "item", n="1")
+    for name in set(domains(clients[0])) - set(NAMES):
+        clients[0].delete_domain(DomainName=name)
     assert all(domains(client) == NAMES for client in clients)
     for name in NAMES:
         assert get(clients[2], name, "item") == {"n": ["1"]}
