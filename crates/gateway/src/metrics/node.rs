@@ -52,7 +52,7 @@ const NODE: [Metric<Counters>; 9] = [
     ),
 ];
 
-const CHAIN: [Metric<Counters>; 17] = [
+const CHAIN: [Metric<Counters>; 18] = [
     (
         "chain_entries",
         "Entries of a chain made durable",
