@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import server as servers
-from nemesis import judge
+from nemesis import faults, judge
 from nemesis.__main__ import is_due, why_not
 
 SECONDS = 60
@@ -62,8 +62,21 @@ class History:
     def look(self, *, e=(), **more):
         return self.call("look", v=[], e=list(e), level="eventual", **more)
 
-    def fault(self, *members):
-        self.lines.append({"fault": ["Kill"], "members": members, "start": 0, "whole": self.now})
+    def fault(self, kind, *members, away=1, wiped=False):
+        """A fault that has lasted since the beginning; what is wiped, is so now."""
+        at = {name: self.now for name in members} if wiped else {}
+        self.lines.append({"fault": [kind], "members": members, "start": 0, "whole": self.now,
+                           "away": away, "wiped": at})
+        return self
+
+    def forgotten(self, **counts):
+        """Members that have counted, since the last time or the beginning."""
+        last = max([line["at"] for line in self.lines if "forgotten" in line], default=0)
+        self.lines.append({"forgotten": counts, "since": last, "at": self.now})
+        return self
+
+    def rest(self):
+        self.now += judge.SETTLING_NS
         return self
 
     def is_linearizable(self, folder):
@@ -119,10 +132,66 @@ def test_what_is_not_linearizable_is_refused(history, tmp_path):
 def test_lost_eventual_writes_are_found():
     assert History().add("a").read(e=["a"], last=True).complaints() == []
     assert "is lost" in History().add("a").read(last=True).complaints()[0]
-    # Its only holder was harmed; one of two was.
-    assert History().add("a", w=1).fault("n1").read(last=True).complaints() == []
-    assert "is lost" in History().add("a").fault("n1").read(last=True).complaints()[0]
-    assert History().add("a").fault("n1", "n2").read(last=True).complaints() == []
+    assert "is lost" in History().add("a", w=1).read(last=True).complaints()[0]
+
+
+@pytest.mark.parametrize("kind", [kind.__name__ for kind in faults.ALL])
+def test_only_lost_disks_excuse_a_loss(kind):
+    """Nothing that is done to all members around a write excuses that it is lost."""
+    away = {"away": 3}
+    for w in [1, 2]:
+        kept = History().add("a", w=w).fault(kind, "n1", "n2", "n3", **away)
+        assert "is lost" in kept.read(last=True).complaints()[0]
+    # The disk of its only holder; of one of two; of both.
+    wiped = {"wiped": True}
+    assert History().add("a", w=1).fault(kind, "n1", **wiped).read(last=True).complaints() == []
+    one = History().add("a").fault(kind, "n1", **wiped)
+    assert "is lost" in one.read(last=True).complaints()[0]
+    both = History().add("a").fault(kind, "n1", "n2", **wiped)
+    assert both.read(last=True).complaints() == []
+    # Lost long after it was acknowledged, and settled.
+    late = History().add("a", w=1).rest().fault(kind, "n1", **wiped)
+    assert "is lost" in late.read(last=True).complaints()[0]
+    # Lost, says one member of two.
+    odd = History().add("a", w=1).fault(kind, "n1", **wiped)
+    odd = odd.read(last=True).read(e=["a"], last=True)
+    assert "is lost" in odd.complaints()[0]
+
+
+def test_what_is_forgotten_is_counted_against_what_is_lost():
+    assert History().add("a", w=1).forgotten(n1=1).read(last=True).complaints() == []
+    # One of its two holders; twice the same one; one count for two writes.
+    for counts in [{"n1": 1}, {"n1": 2}]:
+        one = History().add("a").forgotten(**counts).read(last=True)
+        assert "is lost" in one.complaints()[0]
+    both = History().add("a").forgotten(n1=1, n2=1).read(last=True)
+    assert both.complaints() == []
+    two = History().add("a", w=1).add("b", w=1).forgotten(n1=1).read(last=True)
+    assert len(two.complaints()) == 1
+    # Counted before it was asked for; counted when it had been settled for long.
+    before = History().forgotten(n1=1).rest().add("a", w=1).read(last=True)
+    assert "is lost" in before.complaints()[0]
+    after = History().add("a", w=1).rest().forgotten().forgotten(n1=1).read(last=True)
+    assert "is lost" in after.complaints()[0]
+
+
+def test_a_judge_that_excuses_much_says_so():
+    many = History()
+    for number in range(judge.COUNTED_MIN):
+        many.add(str(number), w=1)
+    shown = [str(number) for number in range(judge.COUNTED_MIN)]
+    assert many.read(e=shown, last=True).complaints() == []
+    many.fault("WipeDisk", "n1", wiped=True)
+    assert "could be judged" in many.complaints()[0]
+
+
+def test_invented_values_are_found():
+    assert "nobody had asked" in History().look(e=["a"]).complaints()[0]
+    assert "nobody had asked" in History().look(e=["a"]).add("a").complaints()[0]
+    assert "nobody had asked" in History().write("a").look(e=["a"]).complaints()[0]
+    refused = History().add("a", outcome="refused").look(e=["a"])
+    assert "refused, and shown" in refused.complaints()[0]
+    assert History().add("a", outcome="unknown").look(e=["a"]).complaints() == []
 
 
 def test_barriers_that_miss_something_are_found():
@@ -130,13 +199,23 @@ def test_barriers_that_miss_something_are_found():
     assert History().add("a").read(e=["a"], **read).complaints() == []
     assert "does not show" in History().add("a").read(**read).complaints()[0]
     assert History().add("a", outcome="unknown").read(**read).complaints() == []
+    # Its holders are away; one of two is; nobody is, whatever the clocks are.
+    missed = read | {"lasts": 0}
+    both = History().add("a").read(**missed).fault("Kill", "n1", "n2", away=2)
+    assert both.read(e=["a"], last=True).complaints() == []
+    for kind, w, away in [("Kill", 2, 1), ("StepClock", 1, 0)]:
+        one = History().add("a", w=w).read(**missed).fault(kind, "n1", away=away)
+        assert "does not show" in one.complaints()[0]
+    # They are back.
+    back = History().add("a").fault("Kill", "n1", "n2", away=2).rest().read(**missed)
+    assert "does not show" in back.complaints()[0]
 
 
 def test_sessions_that_go_back_are_found():
     own = {"session": True}
     assert History().add("a", **own).look(e=["a"], **own).look().complaints() == []
     assert "shown before" in History().add("a", **own).look(**own).complaints()[0]
-    seen = History().look(e=["a"], **own)
+    seen = History().add("a").look(e=["a"], **own)
     assert "shown before" in seen.read(**own).complaints()[0]
     told = History().add("a", **own).look(outcome="lost", **own).look(**own)
     assert told.complaints() == []

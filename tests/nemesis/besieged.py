@@ -4,15 +4,19 @@ a clock that can be set."""
 import contextlib
 import os
 import pathlib
+import re
 import select
 import subprocess
 import time
+import urllib.request
 
 from processes import Member, Processes, ZooKeeper
 
 LISTEN_PORT, PEER_PORT = 4566, 4570
 DISK_BYTES = 512 << 20
 WHOLE_SECONDS_MAX = 120
+# A chain that is not full for so long is asked what it waits for.
+WHY_SECONDS = 2
 # Members of each chain beside the system chain; that has one on every node.
 COPIES = 3
 LIBRARIES = "usr/lib/*/faketime/libfaketimeMT.so.1"
@@ -35,6 +39,10 @@ class Besieged(Processes):
         self.network, self.folder = network, folder
         self.library = clock_library()
         self.ended = []
+        # How many members were seen out of a chain at once, since it was awaited.
+        self.away_max = 0
+        self.forgotten = {}
+        self.asked_why = 0
         for name in names:
             (folder / name).mkdir()
             self._clock(name).write_text("+0")
@@ -125,6 +133,9 @@ class Besieged(Processes):
         except (AssertionError, subprocess.TimeoutExpired) as error:
             return False, str(error)
         full = ["head"] + ["serving"] * (COPIES - 1)
+        for places in [roles, *chains.values()]:
+            out = len([place for place in places.values() if place not in full])
+            self.away_max = max(self.away_max, out)
         are_full = all(sorted(places.values()) == full for places in chains.values())
         return self.are_whole(roles) and are_full, f"{roles} {chains}"
 
@@ -140,7 +151,9 @@ class Besieged(Processes):
 
     def await_full(self):
         """Waits for full chains: nobody helps but by starting what has ended."""
-        end = time.monotonic() + WHOLE_SECONDS_MAX
+        start = time.monotonic()
+        end, ask_at = start + WHOLE_SECONDS_MAX, start + WHY_SECONDS
+        self.away_max = 0
         while True:
             self.start_ended()
             is_whole, roles = self.is_whole()
@@ -148,7 +161,54 @@ class Besieged(Processes):
                 return
             if end < time.monotonic():
                 raise Broken(f"no full chains after {WHOLE_SECONDS_MAX} s: {roles}")
+            if ask_at < time.monotonic():
+                self.ask_why()
+                ask_at = time.monotonic() + WHY_SECONDS
             time.sleep(0.2)
+
+    def ask_why(self):
+        """A chain that is not full waits for something, and `fader cluster why` knows it."""
+        try:
+            before, why, after = self._lacking(), self.why(), self._lacking()
+        except (AssertionError, subprocess.TimeoutExpired):
+            return
+        self.asked_why += 1
+        for number, epoch, places in before & after:
+            start = f"chain {number} (epoch {epoch},"
+            told = [line for line in why.splitlines() if line.startswith(start)]
+            if any(line.endswith("waits for nothing") for line in told):
+                raise Broken(f"{told}, and status says {places}")
+
+    def _lacking(self):
+        """The chains that are not full, with their epochs and who is in them."""
+        (first, *nodes), lines = self.status()
+        roles = {line.split()[0]: line.split()[1] for line in nodes}
+        system = ("0", first.split()[1].rstrip(","), str(roles))
+        found = set() if self.are_whole(roles) else {system}
+        full = sorted(["head"] + ["serving"] * (COPIES - 1))
+        for line in lines:
+            said = re.match(r"chain (\d+): epoch (\d+): (.*)", line)
+            if said and sorted(one.split()[1] for one in said[3].split(", ")) != full:
+                found.add((said[1], said[2], said[3]))
+        return found
+
+    def newly_forgotten(self):
+        """How many eventual writes members have dropped by GC-5 and JN-7 since this was asked."""
+        found = {}
+        for name, member in self.members.items():
+            text = ""
+            with contextlib.suppress(OSError, TypeError):
+                text = urllib.request.urlopen(f"{member.url}/metrics", timeout=5).read().decode()
+            counts = {line.split()[0]: int(float(line.split()[1])) for line in text.splitlines()
+                      if line.startswith("fader_chain_forgotten_total")}
+            known = self.forgotten.get((name, member.process.pid), {})
+            self.forgotten[name, member.process.pid] = known | counts
+            # Counts of a member that has begun another life in the same process begin anew.
+            new = [count - known.get(chain, 0) if known.get(chain, 0) <= count else count
+                   for chain, count in counts.items()]
+            if sum(new):
+                found[name] = sum(new)
+        return found
 
     def panics(self):
         """What members said that none may say."""

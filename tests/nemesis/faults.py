@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from nemesis.besieged import Broken
+from nemesis.judge import SETTLING_NS
 from nemesis.load import DOMAIN, Caller, NotSent, Refusal, Unknown
 
 CLOCK_SECONDS_MIN, CLOCK_SECONDS_MAX = 10, 300
@@ -16,16 +17,21 @@ CLOCK_SECONDS_MIN, CLOCK_SECONDS_MAX = 10, 300
 SKEW_SECONDS = 15 * 60
 # A clock is looked at once a second.
 STEPPED_SECONDS_MAX = 5
+ALL_MEMBERS = 99
 REST_SECONDS_MAX = 1.5
 # The cluster is full: then it must serve, at once but for what is still under way.
 SERVING_SECONDS_MAX = 20
 
 
 class Fault:
-    """One fault; `members` are those that may lose what only they have."""
+    """One fault, done to `members`."""
 
     # Whether it may overlap another.
     MIXES = True
+    # How many members it may put out of their chains at a time.
+    AWAY = 1
+    # When which disk was lost.
+    wiped = None
 
     def __init__(self, siege):
         self.cluster, self.chance, self.lease = siege.cluster, siege.chance, siege.lease
@@ -60,6 +66,7 @@ class KillAll(Fault):
     """kill -9 of all, at once."""
 
     MIXES = False
+    AWAY = ALL_MEMBERS
 
     def __init__(self, siege):
         super().__init__(siege)
@@ -152,6 +159,8 @@ class Isolate(Cut):
 class KillZooKeeper(Fault):
     """ZooKeeper is gone for a while, with all its sessions."""
 
+    AWAY = ALL_MEMBERS
+
     def __init__(self, siege):
         super().__init__(siege)
         self.members = []
@@ -165,6 +174,8 @@ class KillZooKeeper(Fault):
 
 class StepClock(Fault):
     """The clock of one member jumps, and later jumps back; the member is seen to go by it."""
+
+    AWAY = 0
 
     def begin(self):
         sign = self.chance.choice([-1, 1])
@@ -212,15 +223,20 @@ class FillDisk(Fault):
 
 
 class WipeDisk(Fault):
-    """A member dies and returns with an empty disk. Only while all others are there."""
+    """A member dies and returns with an empty disk. Only while all others are there, and have been
+    for so long that nothing older is what its disk alone holds."""
 
     MIXES = False
 
     def begin(self):
-        # What an earlier fault did may show late: others may have been found slow since, and what
-        # one alone has is gone with its disk.
-        self.cluster.await_full()
+        # What an earlier fault did may show late: others may have been found slow since.
+        is_full = False
+        while not is_full:
+            self.cluster.await_full()
+            time.sleep(SETTLING_NS / 1e9)
+            is_full, _ = self.cluster.is_whole()
         self.cluster.kill(self.member)
+        self.wiped = {self.member: time.monotonic_ns()}
         self.cluster.wipe(self.member)
 
     def end(self):
@@ -263,6 +279,8 @@ class Siege:
         self.deck = []
         self.count = 0
         self.counts = collections.Counter()
+        # When members were asked last what they have forgotten.
+        self.asked_at = time.monotonic_ns()
 
     def draw_member(self):
         """Any; the head as often as all others."""
@@ -318,10 +336,17 @@ class Siege:
             fault.end()
         self.cluster.await_full()
         whole = time.monotonic_ns()
+        forgotten = self.cluster.newly_forgotten()
+        if forgotten:
+            self.load.note(forgotten=forgotten, since=self.asked_at, at=whole)
+        self.asked_at = whole
         if not self.load.await_acknowledged(3, SERVING_SECONDS_MAX):
             raise Broken(f"full chains, but no strong write in {SERVING_SECONDS_MAX} s")
         print(f" full again after {(whole - ended) / 1e9:5.1f} s", flush=True)
-        self.load.note(fault=names, members=members, start=start, whole=whole)
+        wiped = {name: at for fault in faults for name, at in (fault.wiped or {}).items()}
+        away = max(sum(fault.AWAY for fault in faults), self.cluster.away_max)
+        self.load.note(fault=names, members=members, start=start, whole=whole, wiped=wiped,
+                       away=min(away, ALL_MEMBERS))
 
 
 def copy_logs(cluster, folder):

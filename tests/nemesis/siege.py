@@ -55,6 +55,7 @@ def attack(chosen, folder, cluster):
     if load.errors:
         raise Broken("; ".join(load.errors))
     print(siege.summary())
+    print(f"asked what is waited for: {cluster.asked_why} times")
     print("operations: " + ", ".join(
         f"{count} {kind}" for kind, count in sorted(load.counts.items())))
     with load.file:
