@@ -1,4 +1,4 @@
-"""A short attack, and the judge: each kind of history that was not promised is refused."""
+"""Two short attacks, and the judge: each kind of history that was not promised is refused."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import server as servers
 from nemesis import faults, judge
 from nemesis.__main__ import is_due, why_not
 
-SECONDS = 60
+SECONDS = 30
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,12 +19,14 @@ def built():
     judge.build()
 
 
-def test_a_minute_of_faults():
+@pytest.mark.parametrize("number", [0, 1])
+def test_half_a_minute_of_faults(number):
+    """A chain with seed 1, and a star with chains of data beside the system's with seed 2."""
     reason = why_not()
     if reason and not is_due():
         pytest.skip(reason)
     assert not reason
-    seed = os.environ.get("FADER_NEMESIS_SEED", "1")
+    seed = str(int(os.environ.get("FADER_NEMESIS_SEED", "1")) + number)
     subprocess.run(
         [sys.executable, "-m", "nemesis", "--minutes", str(SECONDS / 60), "--seed", seed],
         cwd=servers.ROOT / "tests", check=True, timeout=600,
@@ -209,6 +211,20 @@ def test_barriers_that_miss_something_are_found():
     # They are back.
     back = History().add("a").fault("Kill", "n1", "n2", away=2).rest().read(**missed)
     assert "does not show" in back.complaints()[0]
+
+
+def test_domains_that_came_and_went_are_judged():
+    def complaints(listed, **told):
+        lines = [{"domain": "d", "created": "ok", "usable": "ok"} | told,
+                 {"listed": ["d"], "node": "n1"}, {"listed": listed, "node": "n2"}]
+        return list(judge.domains(lines))
+
+    assert complaints(["d"]) == []
+    assert "not there" in complaints([])[0]
+    assert "not there" in complaints(["d"], usable="refused")[0]
+    assert "deleted, and there" in complaints([], deleted="ok")[0]
+    assert complaints([], deleted="unknown") == []
+    assert complaints([], created="unknown") == []
 
 
 def test_sessions_that_go_back_are_found():

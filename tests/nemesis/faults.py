@@ -10,7 +10,7 @@ import time
 
 from nemesis.besieged import Broken
 from nemesis.judge import SETTLING_NS
-from nemesis.load import DOMAIN, Caller, NotSent, Refusal, Unknown
+from nemesis.load import DOMAINS, Caller, NotSent, Refusal, Unknown
 
 CLOCK_SECONDS_MIN, CLOCK_SECONDS_MAX = 10, 300
 # By how much the time in a request may differ from the clock of the member that is asked.
@@ -202,7 +202,7 @@ class StepClock(Fault):
 
     @staticmethod
     def _is_stepped(caller):
-        call = {"Action": "GetAttributes", "DomainName": DOMAIN, "ItemName": "clock"}
+        call = {"Action": "GetAttributes", "DomainName": DOMAINS[0], "ItemName": "clock"}
         try:
             caller.ask(call, {"x-fader-consistency": "eventual"})
         except Refusal as refusal:

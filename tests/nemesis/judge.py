@@ -6,6 +6,7 @@
 | `lost` | I16: an acknowledged eventual write is there in the end: see `may_be_wiped` |
 | `barriers` | G8: a barrier read shows eventual writes acknowledged before: see `may_be_away` |
 | `invented` | what is shown was asked for, before, and not refused |
+| `domains` | a domain is there once its creation was acknowledged, and gone once its deletion was |
 | `sessions` | a session reads what it wrote, and never goes back |"""
 
 import collections
@@ -66,6 +67,7 @@ def check(lines):
         found += barriers(its_calls, faults, tally)
         found += invented(its_calls)
     found += sessions(calls)
+    found += domains(lines)
     claims = sum(1 for call in calls if call["op"] in ["add", "look"] and call["outcome"] == "ok")
     print(f"our checks: {len(items)} items, {claims} eventual operations: "
           f"{len(found) or 'no'} violations")
@@ -93,8 +95,8 @@ def number_of(call):
 
 
 def quorum(call):
-    """The W of an eventual write."""
-    return int(call["level"].rsplit("w=", 1)[1])
+    """The W of an eventual write; one, if it is taken whoever else can be reached."""
+    return int(call["level"].rpartition("w=")[2]) if "w=" in call["level"] else 1
 
 
 def is_acknowledged(call):
@@ -202,6 +204,21 @@ def invented(calls):
                     yield f"invented: {call} shows {value}, for which nobody had asked"
                 elif source["op"] == "add" and source["outcome"] == "refused":
                     yield f"refused, and shown: {source} in {call}"
+
+
+def domains(lines):
+    """Domains that were created and are not there, or deleted and are. Nothing is said of one of
+    which a creation or a deletion is unknown: it may yet happen."""
+    founded = [line for line in lines if line.get("created") == "ok"]
+    print(f"domains that came and went: {len(founded)}")
+    listings = [line for line in lines if "listed" in line]
+    for line in founded:
+        lists = [listing["node"] for listing in listings if line["domain"] in listing["listed"]]
+        if "deleted" not in line:
+            if len(lists) != len(listings) or line["usable"] != "ok":
+                yield f"created, and not there: {line}, listed at {lists}"
+        elif line["deleted"] == "ok" and lists:
+            yield f"deleted, and there: {line}, listed at {lists}"
 
 
 def sessions(calls):

@@ -9,6 +9,7 @@ import collections
 import hashlib
 import hmac
 import http.client
+import itertools
 import json
 import random
 import re
@@ -19,8 +20,9 @@ import xml.etree.ElementTree as xml
 
 import server as servers
 
-DOMAIN = "siege"
-ITEMS = 5
+# Each on the next chain of those that hold data.
+DOMAINS = ["siege", "siege-2", "siege-3"]
+ITEMS = 6
 GENERATION_OPERATIONS = 350
 TIMEOUT_SECONDS = 3
 TRIES_MAX = 3
@@ -30,7 +32,7 @@ FOUND = re.compile(r"value is \((.*)\) but was expected")
 MIX = [
     ("write", "strong", 15), ("swap", "strong", 15), ("read", "strong", 22),
     ("read", "barrier", 4), ("add", "eventual; w=1", 10), ("add", "eventual; w=2", 14),
-    ("look", "eventual", 20),
+    ("add", "eventual; sloppy", 4), ("look", "eventual", 20),
 ]
 
 
@@ -110,6 +112,11 @@ def shown_in(element):
     return {"v": sorted(shown["v"]), "e": sorted(shown["e"])}
 
 
+def domain_of(item):
+    """Items are spread over the domains by their last numbers."""
+    return DOMAINS[int(item.rsplit("-", 1)[1]) % len(DOMAINS)]
+
+
 class Load:
     """Clients at work, and what they wrote down."""
 
@@ -128,6 +135,9 @@ class Load:
             threading.Thread(target=self._work, args=(number,), daemon=True)
             for number in range(clients)
         ]
+        # What became of the domains that come and go.
+        self.founded = {}
+        self.threads.append(threading.Thread(target=self._found, daemon=True))
 
     def note(self, **line):
         with self.lock:
@@ -135,6 +145,8 @@ class Load:
             kind = line.get("op")
             if kind:
                 self.counts[f"{kind} {line['outcome']}"] += 1
+            if line.get("detached"):
+                self.counts["of them detached"] += 1
 
     def next_item(self, chance):
         with self.lock:
@@ -148,6 +160,13 @@ class Load:
             Client(self, number).work()
         except Exception as error:  # noqa: BLE001
             self.errors.append(f"client {number}: {error!r}")
+            raise
+
+    def _found(self):
+        try:
+            Founder(self).work()
+        except Exception as error:  # noqa: BLE001
+            self.errors.append(f"who creates domains: {error!r}")
             raise
 
     def __enter__(self):
@@ -237,7 +256,9 @@ class Client:
             told |= shown_in(reply)
             if asked["op"] == "read" and told["v"]:
                 self.load.newest[asked["item"]] = told["v"][0]
-        elif asked["op"] != "add":
+        elif asked["op"] == "add":
+            told["detached"] = "detached" in (heard.get("x-fader-outcome") or "")
+        else:
             self.load.newest[asked["item"]] = asked["value"]
         return told
 
@@ -257,9 +278,64 @@ class Client:
         return {"outcome": "refused", "why": str(refusal)}
 
 
+class Founder:
+    """A client that creates domains, writes to them, and deletes most."""
+
+    LIVE_MAX = 20
+
+    def __init__(self, load):
+        self.load = load
+        self.chance = random.Random(f"{load.seed}/domains")
+        self.callers = [Caller(*address) for address in load.addresses.values()]
+
+    def work(self):
+        kept = []
+        for number in itertools.count(1):
+            if self.load.is_ending:
+                return
+            name = f"founded-{number}"
+            told = {"created": self._told({"Action": "CreateDomain", "DomainName": name})}
+            self.load.founded[name] = told
+            if told["created"] == "ok":
+                told["written"] = self._told(put_in(name))
+                kept.append(name)
+            if kept and (self.chance.random() < 0.7 or self.LIVE_MAX < len(kept)):
+                name = kept.pop(self.chance.randrange(len(kept)))
+                call = {"Action": "DeleteDomain", "DomainName": name}
+                self.load.founded[name]["deleted"] = self._told(call)
+            time.sleep(0.1)
+
+    def _told(self, call):
+        """What is known of it: done, refused, or not known."""
+        try:
+            self.chance.choice(self.callers).ask(call, {})
+        except (NotSent, Unknown) as error:
+            return f"unknown: {error}"
+        except Refusal as refusal:
+            return f"refused: {refusal}"
+        return "ok"
+
+
+def put_in(domain):
+    return {"Action": "PutAttributes", "DomainName": domain, "ItemName": "first",
+            "Attribute.1.Name": "v", "Attribute.1.Value": domain}
+
+
+def all_domains(caller):
+    """Every domain that a member lists."""
+    names, token = [], {}
+    while True:
+        reply, _ = caller.ask({"Action": "ListDomains"} | token, {})
+        names += [one.text for one in reply.iter() if one.tag.endswith("DomainName")]
+        following = next((one.text for one in reply.iter() if one.tag.endswith("NextToken")), None)
+        if not following:
+            return names
+        token = {"NextToken": following}
+
+
 def parameters(asked):
     """The call of SimpleDB."""
-    call = {"DomainName": DOMAIN, "ItemName": asked["item"]}
+    call = {"DomainName": domain_of(asked["item"]), "ItemName": asked["item"]}
     if asked["op"] in ["read", "look"]:
         return call | {"Action": "GetAttributes"}
     call["Action"] = "PutAttributes"
@@ -273,13 +349,19 @@ def parameters(asked):
 
 
 def all_items(caller, level):
-    """Every item of the domain, as a member shows it at a level."""
+    """Every item of the domains, as a member shows it at a level."""
+    items = {}
+    for domain in DOMAINS:
+        items |= items_of(domain, caller, level)
+    return items
+
+
+def items_of(domain, caller, level):
     items, token = {}, {}
+    select = f"select * from `{domain}` limit 1000"
     while True:
-        reply, _ = caller.ask(
-            {"Action": "Select", "SelectExpression": f"select * from {DOMAIN} limit 1000"} | token,
-            {"x-fader-consistency": level},
-        )
+        reply, _ = caller.ask({"Action": "Select", "SelectExpression": select} | token,
+                              {"x-fader-consistency": level})
         for item in reply.iter():
             if item.tag.endswith("Item"):
                 name = next(child.text for child in item if child.tag.endswith("Name"))

@@ -7,7 +7,8 @@ import traceback
 
 from nemesis.besieged import COPIES, Besieged, Broken
 from nemesis.faults import Siege, copy_logs
-from nemesis.load import DOMAIN, Caller, Load, NotSent, Refusal, Unknown, all_items
+from nemesis.load import DOMAINS, Caller, Load, NotSent, Refusal, Unknown
+from nemesis.load import all_domains, all_items, items_of, put_in
 from nemesis.network import Network
 
 PATIENCE_SECONDS = 60
@@ -60,21 +61,24 @@ def attack(chosen, folder, cluster):
         f"{count} {kind}" for kind, count in sorted(load.counts.items())))
     with load.file:
         look_at_all(load, addresses)
+        look_at_domains(load, addresses)
 
 
 def create(addresses):
-    """The domain, in which strong and eventual writers meet."""
-    patiently(
-        Caller(*addresses["n1"]), {"Action": "CreateDomain", "DomainName": DOMAIN},
-        {"x-fader-collection-mode": "mixed"},
-    )
+    """The domains, in which strong and eventual writers meet."""
+    for domain in DOMAINS:
+        patiently(
+            Caller(*addresses["n1"]).ask, {"Action": "CreateDomain", "DomainName": domain},
+            {"x-fader-collection-mode": "mixed"},
+        )
 
 
-def patiently(caller, call, headers):
+def patiently(do, *arguments):
+    """What it gives when it can."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            return caller.ask(call, headers)
+            return do(*arguments)
         except (NotSent, Unknown, Refusal):
             if end < time.monotonic():
                 raise
@@ -108,6 +112,28 @@ def look_at_all(load, addresses):
                 client=-1 - number, session=False, node=name, op="read", level="strong",
                 item=item, start=start, end=moment, outcome="ok", version=None, last=True, **found,
             )
+
+
+def look_at_domains(load, addresses):
+    """What became of the domains that came and went, and which there are."""
+    callers = {name: Caller(*address) for name, address in addresses.items()}
+    for domain, told in load.founded.items():
+        if told["created"] == "ok" and "deleted" not in told:
+            caller = callers[min(callers)]
+            told["usable"] = usable(domain, caller)
+        load.note(domain=domain, **told)
+    for name, caller in callers.items():
+        load.note(listed=patiently(all_domains, caller), node=name)
+
+
+def usable(domain, caller):
+    """Whether it takes a write, and has what was written to it before or now."""
+    try:
+        patiently(caller.ask, put_in(domain), {"x-fader-consistency": "strong"})
+    except Refusal as refusal:
+        return str(refusal)
+    shown = patiently(items_of, domain, caller, "strong")
+    return "ok" if shown.get("first", {}).get("v") == [domain] else f"shows {shown}"
 
 
 def differences(shown):
