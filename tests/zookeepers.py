@@ -44,8 +44,8 @@ class Certificates:
 class Ensemble:
     """Three servers, of which each can be killed and started."""
 
-    def __init__(self, folder, certificates=None, client_auth="none", address="127.0.0.1"):
-        self.address = address
+    def __init__(self, folder, certificates=None, client_auth="none"):
+        self.address = "127.0.0.1"
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(exist_ok=True)
         self.ports = {number: tuple(port() for _ in range(3)) for number in [1, 2, 3]}
