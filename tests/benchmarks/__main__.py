@@ -16,6 +16,8 @@ def options():
     parser.add_argument("--runs", type=int, default=5, help="of each side, interleaved")
     parser.add_argument("--small", action="store_true", help="shows that it works, judges nothing")
     parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
+    parser.add_argument("--keep", type=pathlib.Path,
+                        help="what is drawn, and the numbers it is drawn from (delay)")
     chosen = parser.parse_args()
     if chosen.small:
         chosen.runs = 1

@@ -4,6 +4,7 @@ W = R = 2 two. Measured by `fader measure consistency`."""
 
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -15,6 +16,12 @@ LEAST = {
     "star": {"strong-write": 2, "eventual-write": 2, "eventual-read": 2},
 }
 UNLOADED, LOADED = 1.05, 1.25
+# Of what is asked while the head is cut off for six seconds, so much is answered: strong operations
+# again after lease + 1 s, eventual ones that ask for one member always.
+ANSWERED = {
+    "strong read": 0.5, "strong write": 0.5, "eventual read, R = 1": 0.99,
+    "eventual write, W = 1": 0.99, "eventual write, sloppy": 0.99,
+}
 # The share of writes that counts as unloaded, and the one that counts as loaded.
 FEW_WRITES, MANY_WRITES = 0.25, 0.75
 
@@ -23,6 +30,10 @@ def run(options, report):
     for wiring in LEAST:
         with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
             judge(wiring, measure(wiring, folder, options), report)
+            if options.keep:
+                kept = options.keep / wiring
+                shutil.copytree(folder, kept, dirs_exist_ok=True)
+                print(f"figures and numbers: {kept}")
 
 
 def measure(wiring, folder, options):
@@ -45,6 +56,10 @@ def judge(wiring, measured, report):
         name = f"{wiring}, {delay} ms, {writes:.0%} writes: {kind}"
         delays = [median / delay for median in point["medians_ms"]]
         report.at_most(name, delays, allowed * least, "delays")
+    for level in measured["availability"]:
+        name = f"{wiring}, head cut off: {level['name']}"
+        if level["name"] in ANSWERED:
+            report.at_least(name, level["during"], ANSWERED[level["name"]], "of all")
     if wiring == "star":
         # There a strong write takes two delays too, and a read of two members more than a clean
         # strong one: nothing falls by arithmetic.

@@ -56,6 +56,9 @@ class Report:
         figure = f"{middle:>10.4g} {unit:<6} [{low:.4g}, {high:.4g}]"
         self._judge(name, figure, middle <= most, f"at most {most:g} {unit}")
 
+    def at_least(self, name, value, least, unit):
+        self._judge(name, f"{value:>10.4g} {unit}", least <= value, f"at least {least:g} {unit}")
+
     def falls(self, name, steps, points, unit):
         """That no step rises, and that the last point is below the first. What noise could be is
         none: a step goes the wrong way if the intervals of its medians are apart."""

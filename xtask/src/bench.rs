@@ -130,6 +130,9 @@ fn of_cluster(name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
     if let Some(runs) = runs {
         bench.arg("--runs").arg(runs.to_string());
     }
+    if name == "delay" {
+        bench.args(["--keep", DELAY]);
+    }
     command::succeeds(&mut bench)
 }
 
@@ -140,6 +143,9 @@ pub(crate) fn small_clusters() -> Result<Vec<bool>> {
         .map(|name| of_cluster(name.get_name(), true, None))
         .collect()
 }
+
+/// Where the figures of `delay`, and their numbers, are left.
+const DELAY: &str = "target/delay";
 
 /// Where logs and plots of the five phases are left.
 const PHASES: &str = "target/phases";
