@@ -681,8 +681,7 @@ def test_a_damaged_member_on_whom_the_chain_counts_waits(cluster):
     folder = cluster.folder / "n2" / "data" / "chains" / "0"
     flip_log(folder)
     n2 = cluster.members["n2"] = Member(cluster, "n2", wait=False)
-    while "n2 is damaged: the log is damaged" not in n2.log():
-        time.sleep(0.1)
+    n2.await_told("n2 is damaged: the log is damaged")
     while not (n2.data / "control.sock").exists():
         time.sleep(0.1)
     why = cluster.await_why("whose folder is damaged", "0", member=n2)

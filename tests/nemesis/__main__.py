@@ -29,14 +29,6 @@ def spaces():
     return ["unshare", *user, *SPACES]
 
 
-def missing():
-    """What is not installed and has to be, so that faults of all kinds can be made."""
-    packages = {"unshare": "util-linux", "ip": "iproute2"}
-    lacking = [f"{name} (Debian: {packages[name]})" for name in packages
-               if shutil.which(name) is None]
-    return lacking + ([] if clock_library() else ["libfaketime (Debian: faketime)"])
-
-
 def is_due():
     """Whether it must run with all kinds of faults, or fail: on the build machine."""
     return "CI" in os.environ
@@ -44,9 +36,11 @@ def is_due():
 
 def why_not():
     """Why it cannot run here; nothing if it can. Clocks can be left out, but where it is due."""
-    lacking = missing()
-    if not is_due():
-        lacking = [what for what in lacking if not what.startswith("libfaketime")]
+    packages = {"unshare": "util-linux", "ip": "iproute2"}
+    lacking = [f"{name} (Debian: {package})" for name, package in packages.items()
+               if shutil.which(name) is None]
+    if is_due() and not clock_library():
+        lacking.append("libfaketime (Debian: faketime)")
     if lacking:
         return f"missing: {', '.join(lacking)}"
     probe = "mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip netns add probe"

@@ -334,7 +334,9 @@ impl Replica {
                 self.learn(id, step)?;
             }
             Message::Gather { number, scope } if scope.is_nothing() => {
-                self.on_gather(from, number, &scope, step);
+                // SL-2: whether somebody is there, greeted or not.
+                let operations = Vec::new();
+                self.send(from, Message::Gathered { number, operations }, step);
             }
             _ if self.phase != Phase::Ready => return Ok(()),
             Message::Append {

@@ -40,7 +40,7 @@ pub(super) struct Slowness {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Asked {
     number: u64,
-    asked_at: u64,
+    asked_at: Option<u64>,
     /// When the first answer came.
     reached_at: Option<u64>,
 }
@@ -159,23 +159,22 @@ impl Replica {
     /// When the first of `others` answered, who are asked until one does.
     fn reached_at(&mut self, others: &[NodeId], step: &mut Step<'_>) -> Option<u64> {
         let now = step.now.monotonic;
-        let asked = self.slowness.asked.as_ref();
-        let number = asked.map(|asked| asked.number);
         let retry = self.tuning.retry_ms;
-        let waits = |it: &Asked| it.reached_at.is_some() || now < it.asked_at + retry;
-        if !asked.is_some_and(waits) {
-            let number = number.unwrap_or_else(|| self.eventual.next_number());
-            self.slowness.asked = Some(Asked {
-                number,
-                asked_at: now,
-                reached_at: None,
-            });
+        let asked = self.slowness.asked.get_or_insert_with(|| Asked {
+            number: self.eventual.next_number(),
+            asked_at: None,
+            reached_at: None,
+        });
+        let (number, reached_at) = (asked.number, asked.reached_at);
+        let is_due = asked.asked_at.is_none_or(|at| at + retry <= now);
+        if reached_at.is_none() && is_due {
+            asked.asked_at = Some(now);
             for node in others {
                 let scope = Scope::Keys(Vec::new());
                 self.send(*node, Message::Gather { number, scope }, step);
             }
         }
-        self.slowness.asked.as_ref().and_then(|it| it.reached_at)
+        reached_at
     }
 
     /// An answer to a question about no register.

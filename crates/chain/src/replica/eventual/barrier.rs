@@ -140,15 +140,9 @@ impl Replica {
         }
     }
 
-    /// BR-2; to a question about no register everybody has the answer (SL-2).
-    pub(in crate::replica) fn on_gather(
-        &self,
-        from: NodeId,
-        number: u64,
-        scope: &Scope,
-        step: &mut Step<'_>,
-    ) {
-        if self.is_withholding() && !scope.is_nothing() {
+    /// BR-2.
+    pub(super) fn on_gather(&self, from: NodeId, number: u64, scope: &Scope, step: &mut Step<'_>) {
+        if self.is_withholding() {
             return;
         }
         let operations = self.eventual.overlay.of(scope);

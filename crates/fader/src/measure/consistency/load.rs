@@ -53,7 +53,7 @@ impl Kind {
     pub(super) const WRITES: [Kind; 2] = [Kind::StrongWrite, Kind::EventualWrite];
 
     pub(super) fn is_write(self) -> bool {
-        matches!(self, Kind::StrongWrite | Kind::EventualWrite)
+        Kind::WRITES.contains(&self)
     }
 
     /// As the paper calls it.

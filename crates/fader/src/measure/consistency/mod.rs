@@ -207,8 +207,7 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
                 );
                 let mix = Mix { writes, eventual };
                 let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-                for (kind, taken) in &samples {
-                    let kind = *kind;
+                for (&kind, taken) in &samples {
                     let point = points.entry((at, kind)).or_insert_with(|| Point {
                         delay_ms,
                         writes,
