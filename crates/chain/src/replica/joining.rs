@@ -80,7 +80,7 @@ pub(super) struct Joining {
     /// Whether this life has been filled since the configuration says so (DG-3).
     is_mended: bool,
     /// Until when it does not say that it holds everything, as it was made syncing while it served
-    /// (SL-1).
+    /// (SL-5).
     rests_until: u64,
     /// Steps of filling that the engine has not taken yet.
     untaken: usize,
@@ -346,7 +346,7 @@ impl Replica {
         let is_done = (is_closed || !self.guards.has(Guard::FillDoneLast))
             && greeting.commit <= self.commit
             && greeting.last <= self.persisted
-            && self.joining.rests_until <= step.now.monotonic;
+            && !self.is_resting(step.now.monotonic);
         if !is_done || greeting.done_at.is_some_and(is_fresh) {
             return;
         }
@@ -359,6 +359,15 @@ impl Replica {
         // The commit point must have heard it in this epoch, and a confirmation may be lost: where
         // nothing is written, nobody waits for it who would ask again.
         self.writes.confirm_sent = None;
+    }
+
+    /// SL-5: whether it is still to show that it keeps its budget. Where one member serves alone, its
+    /// word is needed more: until it is back, nobody answers what is asked of two.
+    fn is_resting(&self, now: u64) -> bool {
+        let serving = self
+            .adopted()
+            .map_or(0, |adopted| adopted.serving().count());
+        now < self.joining.rests_until && 1 < serving
     }
 
     pub(super) fn tick_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
