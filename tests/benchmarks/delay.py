@@ -16,6 +16,8 @@ LEAST = {
     "star": {"strong-write": 2, "eventual-write": 2, "eventual-read": 2},
 }
 UNLOADED, LOADED = 1.05, 1.25
+# A member that a busy machine holds up is left out, and refuses what it had not yet done.
+FAILED = 0.001
 # Of what is asked while the head is cut off for six seconds, so much is answered: strong operations
 # again after lease + 1 s, eventual ones that ask for one member always.
 ANSWERED = {
@@ -47,6 +49,9 @@ def measure(wiring, folder, options):
 
 
 def judge(wiring, measured, report):
+    tally = measured["tally"]
+    failed = sum(tally["failed"].values()) / tally["asked"]
+    report.at_most(f"{wiring}: refused or unanswered", [failed], FAILED, "of all")
     for point in measured["latency"]:
         delay, kind, writes = point["delay_ms"], point["kind"], point["writes"]
         least = LEAST[wiring].get(kind)

@@ -1,5 +1,6 @@
 //! A `fader dev` of our own, ended with this command.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,9 @@ const SECRET_KEY: &str = "only-ever-used-on-loopback-by-this-command";
 pub(super) struct Cluster {
     child: Child,
     folder: PathBuf,
+    /// What its members log; it outlasts a cluster in which a measurement failed.
+    log: PathBuf,
+    is_done: bool,
     pub(super) client: Arc<SimpleDb>,
 }
 
@@ -35,6 +39,9 @@ impl Cluster {
         let number = STARTED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("fader-measure-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
+        let log = folder.with_extension("log");
+        let logged =
+            File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let value = wiring
             .to_possible_value()
             .context("every wiring has a name")?;
@@ -59,7 +66,7 @@ impl Cluster {
             .env("FADER_ROOT_SECRET_KEY", SECRET_KEY)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(logged)
             .spawn()
             .context("cannot start `fader dev`")?;
         let output = child.stdout.take().context("its output is piped")?;
@@ -74,6 +81,8 @@ impl Cluster {
         let mut cluster = Cluster {
             child,
             folder,
+            log,
+            is_done: false,
             client: Arc::new(SimpleDb(nowhere)),
         };
         let url = tokio::task::spawn_blocking(move || listening(BufReader::new(output)));
@@ -99,6 +108,11 @@ impl Cluster {
         }
     }
 
+    /// All that was to be measured with it is.
+    pub(super) fn done(mut self) {
+        self.is_done = true;
+    }
+
     /// Gives orders to it.
     pub(super) fn control(&self) -> Control {
         Control::new(self.folder.join(SOCKET))
@@ -119,6 +133,11 @@ impl Drop for Cluster {
         // What has ended already cannot be ended; a folder that stays is in a temporary place.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_dir_all(&self.folder);
+        if self.is_done {
+            let _ = fs::remove_file(&self.log);
+        } else {
+            eprintln!("\nwhat the cluster logged: {}", self.log.display());
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use fader_measure::{Axis, Plot, Scale, Series, median};
 
-use super::load::Kind;
+use super::load::{Kind, Tally};
 use super::{EVENTUAL_SHARES, MIX_DELAY_MS, Measured, MixedPoint, Point, WRITE_SHARES};
 
 /// A share in percent.
@@ -61,7 +61,19 @@ pub(super) fn text(measured: &Measured) -> String {
         let _ = writeln!(text, "  the paper: {said}");
         let _ = writeln!(text, "  ours:      {}", ratios(points, delay_ms));
     }
-    text + &mixed(&measured.mixed) + &availability(measured)
+    text + &mixed(&measured.mixed) + &failures(&measured.tally) + &availability(measured)
+}
+
+fn failures(tally: &Tally) -> String {
+    let mut text = format!("\nOf {} operations ", tally.asked);
+    if tally.failed.is_empty() {
+        return text + "all were carried out\n";
+    }
+    text.push_str("not carried out, and in no latency:\n");
+    for (why, count) in &tally.failed {
+        let _ = writeln!(text, "{count:>8} {why}");
+    }
+    text
 }
 
 /// What corresponds to the paper's words.

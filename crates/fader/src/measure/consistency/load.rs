@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use fader_client::{Demand, Error, SimpleDb};
+use fader_client::{Demand, Error, ErrorKind, SimpleDb};
 use fader_cloud::AttributePut;
 use fader_services::level;
 use serde::Serialize;
@@ -17,6 +17,8 @@ use super::cluster::{Cluster, DOMAIN};
 /// So few that at a low rate reads meet items that are being written.
 const ITEMS: u64 = 10;
 const VALUE_BYTES: usize = 500;
+/// Whoever was refused waits so long: nobody asks as fast as it is refused.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// One kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -37,8 +39,20 @@ pub(super) struct Mix {
     pub(super) eventual: f64,
 }
 
-/// Latencies in milliseconds.
-pub(super) type Samples = BTreeMap<Kind, Vec<f64>>;
+/// What came of operations.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// Latencies of those that were carried out, in milliseconds.
+    pub(super) taken: BTreeMap<Kind, Vec<f64>>,
+    pub(super) tally: Tally,
+}
+
+/// How many operations there were, and what was said of those that were not carried out.
+#[derive(Default, Serialize)]
+pub(super) struct Tally {
+    pub(super) asked: u64,
+    pub(super) failed: BTreeMap<String, u64>,
+}
 
 impl Kind {
     pub(super) const ALL: [Kind; 4] = [
@@ -138,19 +152,59 @@ pub(super) async fn one(
     put.await.map(|_| ())
 }
 
-async fn timed(client: Arc<SimpleDb>, kind: Kind, number: u64) -> Result<(Kind, f64)> {
+/// How long an operation took, in milliseconds; or why nobody carried it out.
+type Timed = (Kind, Result<f64, String>);
+
+/// An operation that may be refused by a member that is left out, or has no answer in time, is one
+/// of many; any other failure ends the measurement.
+async fn timed(client: Arc<SimpleDb>, kind: Kind, number: u64) -> Result<Timed> {
     let item = format!("item-{}", scatter(!number) % ITEMS);
+    let demand = demand(kind.level())?;
     let start = Instant::now();
-    one(
-        &client,
-        kind.is_write(),
-        &item,
-        number,
-        demand(kind.level())?,
-    )
-    .await
-    .with_context(|| kind.name())?;
-    Ok((kind, start.elapsed().as_secs_f64() * 1e3))
+    let done = one(&client, kind.is_write(), &item, number, demand).await;
+    let taken = match done {
+        Ok(()) => Ok(start.elapsed().as_secs_f64() * 1e3),
+        Err(error) if is_no_answer(&error.kind) => {
+            tokio::time::sleep(AFTER_FAILURE).await;
+            Err(format!("{}: {error}", kind.name()))
+        }
+        Err(error) => return Err(error).context(kind.name()),
+    };
+    Ok((kind, taken))
+}
+
+fn is_no_answer(kind: &ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Refused { status, .. } => 500 <= *status,
+        ErrorKind::Unavailable | ErrorKind::Ambiguous => true,
+        ErrorKind::Invalid | ErrorKind::Malformed => false,
+    }
+}
+
+impl Samples {
+    fn add(&mut self, (kind, taken): Timed) {
+        self.tally.asked += 1;
+        match taken {
+            Ok(taken) => self.taken.entry(kind).or_default().push(taken),
+            Err(why) => *self.tally.failed.entry(why).or_default() += 1,
+        }
+    }
+
+    /// The mean latency of reads, of writes, or of both.
+    pub(super) fn mean(&self, wanted: &[Kind]) -> f64 {
+        let of = wanted.iter().filter_map(|kind| self.taken.get(kind));
+        let values: Vec<f64> = of.flatten().copied().collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: Tally) {
+        self.asked += other.asked;
+        for (why, count) in other.failed {
+            *self.failed.entry(why).or_default() += count;
+        }
+    }
 }
 
 /// Operations that begin at a rate, whatever their answers do.
@@ -167,10 +221,9 @@ pub(super) async fn at_rate(
         ticks.tick().await;
         tasks.spawn(timed(cluster.client.clone(), mix.kind(number), number));
     }
-    let mut samples = Samples::new();
+    let mut samples = Samples::default();
     while let Some(done) = tasks.join_next().await {
-        let (kind, taken) = done??;
-        samples.entry(kind).or_default().push(taken);
+        samples.add(done??);
     }
     Ok(samples)
 }
@@ -179,7 +232,7 @@ pub(super) async fn at_rate(
 pub(super) struct Done {
     /// Writes whose answers came in the time.
     pub(super) writes: u64,
-    /// All that were answered, those under way at the end among them.
+    /// All, those under way at the end among them.
     pub(super) samples: Samples,
 }
 
@@ -199,27 +252,21 @@ pub(super) async fn saturated(
             let mut own = Vec::new();
             while begin.elapsed() < time {
                 let number = numbers.fetch_add(1, Ordering::Relaxed);
-                let (kind, taken) = timed(client.clone(), mix.kind(number), number).await?;
-                own.push((kind, taken, begin.elapsed() < time));
+                let done = timed(client.clone(), mix.kind(number), number).await?;
+                own.push((done, begin.elapsed() < time));
             }
             anyhow::Ok(own)
         });
     }
-    let (mut writes, mut samples) = (0, Samples::new());
+    let (mut writes, mut samples) = (0, Samples::default());
     while let Some(own) = tasks.join_next().await {
-        for (kind, taken, is_in_time) in own?? {
-            writes += u64::from(is_in_time && kind.is_write());
-            samples.entry(kind).or_default().push(taken);
+        for (done, is_in_time) in own?? {
+            let (kind, taken) = &done;
+            writes += u64::from(is_in_time && kind.is_write() && taken.is_ok());
+            samples.add(done);
         }
     }
     Ok(Done { writes, samples })
-}
-
-/// The mean latency of reads, of writes, or of both.
-pub(super) fn mean(samples: &Samples, wanted: &[Kind]) -> f64 {
-    let of = wanted.iter().filter_map(|kind| samples.get(kind));
-    let values: Vec<f64> = of.flatten().copied().collect();
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

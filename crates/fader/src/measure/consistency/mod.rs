@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::dev::WiringName;
 use cluster::Cluster;
-use load::{Kind, Mix, Samples};
+use load::{Kind, Mix, Samples, Tally};
 
 /// The delays of figures 1 to 3.
 const DELAYS_MS: [u64; 3] = [0, 50, 100];
@@ -96,6 +96,8 @@ pub(super) struct Measured {
     /// Figures 4 and 5.
     mixed: Vec<MixedPoint>,
     availability: Vec<availability::Level>,
+    /// Operations of figures 1 to 5.
+    tally: Tally,
 }
 
 /// Latencies of one kind of operation in one setting; one number for each run, in milliseconds.
@@ -140,20 +142,24 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     );
     let mut latency = Vec::new();
     let mut mixed = Vec::new();
+    let mut tally = Tally::default();
     for delay_ms in &options.delays {
         let cluster = Cluster::start(options.wiring, Duration::from_millis(*delay_ms)).await?;
-        latency.extend(latencies(&options, &cluster, *delay_ms).await?);
+        latency.extend(latencies(&options, &cluster, *delay_ms, &mut tally).await?);
         if *delay_ms == MIX_DELAY_MS {
-            mixed = mixes(&options, &cluster).await?;
+            mixed = mixes(&options, &cluster, &mut tally).await?;
         }
+        cluster.done();
     }
     let cluster = Cluster::start(options.wiring, Duration::ZERO).await?;
     let availability = availability::measure(&cluster).await?;
+    cluster.done();
     let measured = Measured {
         wiring: options.wiring_name().to_owned(),
         latency,
         mixed,
         availability,
+        tally,
     };
     print!("{}", figures::text(&measured));
     if let Some(folder) = &options.out {
@@ -195,7 +201,12 @@ impl Options {
 }
 
 /// One of figures 1 to 3: strong operations among themselves, then eventual ones.
-async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Result<Vec<Point>> {
+async fn latencies(
+    options: &Options,
+    cluster: &Cluster,
+    delay_ms: u64,
+    tally: &mut Tally,
+) -> Result<Vec<Point>> {
     let mut points: BTreeMap<(usize, Kind), Point> = BTreeMap::new();
     for run in 0..options.runs {
         for (at, writes) in WRITE_SHARES.into_iter().enumerate() {
@@ -207,7 +218,7 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
                 );
                 let mix = Mix { writes, eventual };
                 let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-                for (&kind, taken) in &samples {
+                for (&kind, taken) in &samples.taken {
                     let point = points.entry((at, kind)).or_insert_with(|| Point {
                         delay_ms,
                         writes,
@@ -215,9 +226,10 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
                         means_ms: Vec::new(),
                         medians_ms: Vec::new(),
                     });
-                    point.means_ms.push(load::mean(&samples, &[kind]));
+                    point.means_ms.push(samples.mean(&[kind]));
                     point.medians_ms.push(fader_measure::median(taken));
                 }
+                tally.add(samples.tally);
             }
         }
     }
@@ -226,7 +238,7 @@ async fn latencies(options: &Options, cluster: &Cluster, delay_ms: u64) -> Resul
 }
 
 /// Figures 4 and 5: latencies at a low rate, then with many clients, and what gets through.
-async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> {
+async fn mixes(options: &Options, cluster: &Cluster, tally: &mut Tally) -> Result<Vec<MixedPoint>> {
     let mut points: Vec<MixedPoint> = EVENTUAL_SHARES
         .into_iter()
         .map(|eventual| MixedPoint {
@@ -249,11 +261,13 @@ async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> 
             };
             let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
             point.few.push(&samples);
+            tally.add(samples.tally);
             let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
             point.many.push(&done.samples);
             point
                 .writes_per_s
                 .push(done.writes as f64 / options.seconds);
+            tally.add(done.samples.tally);
             tokio::time::sleep(CALM).await;
         }
     }
@@ -263,8 +277,8 @@ async fn mixes(options: &Options, cluster: &Cluster) -> Result<Vec<MixedPoint>> 
 
 impl Means {
     fn push(&mut self, samples: &Samples) {
-        self.all_ms.push(load::mean(samples, &Kind::ALL));
-        self.reads_ms.push(load::mean(samples, &Kind::READS));
-        self.writes_ms.push(load::mean(samples, &Kind::WRITES));
+        self.all_ms.push(samples.mean(&Kind::ALL));
+        self.reads_ms.push(samples.mean(&Kind::READS));
+        self.writes_ms.push(samples.mean(&Kind::WRITES));
     }
 }

@@ -1,5 +1,7 @@
 //! Figures of numbers that are known.
 
+use std::collections::BTreeMap;
+
 use super::super::Means;
 use super::super::availability::Level;
 use super::*;
@@ -45,6 +47,10 @@ fn measured() -> Measured {
         latency,
         mixed: mixed.into(),
         availability: vec![level],
+        tally: Tally {
+            asked: 5000,
+            failed: BTreeMap::from([("EC write: no member can take it now".to_owned(), 3)]),
+        },
     }
 }
 
@@ -70,6 +76,11 @@ fn the_text_says_what_was_measured_and_no_more() {
         ]
     );
     assert!(line("strong write").ends_with("100.0 %    62.5 %   100.0 %"));
+    assert!(text.contains("Of 5000 operations not carried out"));
+    assert_eq!(
+        line("       3").trim(),
+        "3 EC write: no member can take it now"
+    );
 }
 
 #[test]
