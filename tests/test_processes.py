@@ -122,6 +122,7 @@ def test_a_stopped_head_is_replaced_and_comes_back(cluster):
     load.check()
 
 
+@pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
     cluster.await_whole()
     mixed = asking(cluster.clients()[0], {"x-fader-collection-mode": "mixed"})
