@@ -30,6 +30,10 @@ pub trait View {
 
     /// The pairs whose key is in `start..end` (`end` excluded), in `direction`.
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_>;
+
+    /// It will be looked at for long, while newer states come: a store may read now what would be
+    /// dear to read then.
+    fn keep(&self) {}
 }
 
 /// Everything in memory.

@@ -359,6 +359,7 @@ impl Host for Desk {
     }
 
     fn fix(&mut self) {
+        self.committed.keep();
         self.fixed = Some((self.applied, Arc::clone(&self.committed)));
     }
 

@@ -86,6 +86,8 @@ pub(super) struct Joining {
     untaken: usize,
     /// Greeter: whether the host keeps a state for the joining member of this epoch.
     is_fixed: bool,
+    /// Greeter: what it answered last in this epoch.
+    last_answer: greeter::LastAnswer,
 }
 
 impl Joining {
@@ -123,6 +125,7 @@ impl Joining {
         if let Some(gap) = self.gap.as_mut().filter(|gap| !gap.is_ending) {
             *gap = Gap::default();
         }
+        self.last_answer = greeter::LastAnswer::default();
         std::mem::take(&mut self.is_fixed)
     }
 }

@@ -18,7 +18,7 @@ mod merge;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ const MARKER: &[u8] = &[0xff];
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
 const UNMERGED_MAX: usize = 24;
+/// Rows that a snapshot keeps of the tree of counters, at most.
+const KEPT_ROWS_MAX: usize = 1 << 14;
 /// Open files kept.
 const FILES_MAX: usize = 256;
 /// How long to wait before trying again after the medium was full.
@@ -206,6 +208,7 @@ impl Engine for LsmEngine {
         Arc::new(LsmSnapshot {
             core: self.core.clone(),
             below,
+            counters: OnceLock::new(),
         })
     }
 
@@ -464,6 +467,8 @@ impl Drop for FailOnPanic<'_> {
 struct LsmSnapshot {
     core: Arc<Core>,
     below: SeqNo,
+    /// All of that tree, if it was kept.
+    counters: OnceLock<BTreeMap<Bytes, Bytes>>,
 }
 
 impl Drop for LsmSnapshot {
@@ -503,16 +508,25 @@ impl View for LsmSnapshot {
             _ => Box::new(self.scan_trees(start, end, direction)),
         }
     }
+
+    /// A counter may change with each write: later its newer values would all have to be passed
+    /// over to find it. What is too much to keep, or cannot be read, is looked for as ever.
+    fn keep(&self) {
+        let everything = self.core.trees[&Tree::Counters].range::<&[u8], _>(.., self.below, None);
+        let rows = everything.map(pair).take(KEPT_ROWS_MAX + 1);
+        if let Ok(rows) = rows.collect::<Result<BTreeMap<_, _>, _>>()
+            && rows.len() <= KEPT_ROWS_MAX
+        {
+            self.counters.get_or_init(|| rows);
+        }
+    }
 }
 
 impl LsmSnapshot {
-    fn scan_tree(
-        &self,
-        tree: Tree,
-        start: &[u8],
-        end: &[u8],
-        direction: Direction,
-    ) -> Scan<'static> {
+    fn scan_tree(&self, tree: Tree, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
+        if let Some(counters) = self.counters.get().filter(|_| tree == Tree::Counters) {
+            return counters.scan(start, end, direction);
+        }
         let range = self.core.trees[&tree].range(start..end, self.below, None);
         match direction {
             Direction::Forward => Box::new(range.map(pair)),
@@ -520,14 +534,14 @@ impl LsmSnapshot {
         }
     }
 
-    fn scan_trees(&self, start: &[u8], end: &[u8], direction: Direction) -> Merge {
+    fn scan_trees(&self, start: &[u8], end: &[u8], direction: Direction) -> Merge<'_> {
         let scan = |tree| hide_marker(self.scan_tree(tree, start, end, direction)).peekable();
         Merge::new(Tree::ALL.map(scan).into(), direction)
     }
 }
 
 /// Each tree has its marker; none is a key of the map.
-fn hide_marker(scan: Scan<'static>) -> Scan<'static> {
+fn hide_marker(scan: Scan<'_>) -> Scan<'_> {
     let is_marker = |pair: &Result<(Bytes, Bytes), ViewError>| {
         pair.as_ref().is_ok_and(|(key, _)| &key[..] == MARKER)
     };

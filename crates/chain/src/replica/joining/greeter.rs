@@ -1,5 +1,7 @@
 //! The greeter of a joining member: it compares the member's ranges with a state that it keeps.
 
+use std::hash::{Hash, Hasher};
+
 use super::super::{Replica, Step};
 use crate::config::{Incarnation, NodeId};
 use crate::guard::Guard;
@@ -14,6 +16,37 @@ use bytes::Bytes;
 /// What both sides hash under: random for each life of the joining member.
 pub(super) fn seed(incarnation: Incarnation) -> u64 {
     (incarnation.0 >> 64) as u64 ^ incarnation.0 as u64
+}
+
+/// The last answer, for whoever asks again: to compare may take longer than the asker waits, and
+/// would be done once more for each question that came meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastAnswer(Option<(Bytes, Vec<RangeHash>, Message)>);
+
+/// The state that is compared with is fixed, so whoever has an answer says what it would have said
+/// without: to a model both are one.
+impl PartialEq for LastAnswer {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LastAnswer {}
+
+impl Hash for LastAnswer {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl LastAnswer {
+    /// The answer to the last question, if this is the same again.
+    fn to(&self, start: &Bytes, asked: &[RangeHash]) -> Option<Message> {
+        let (last_start, last_asked, answer) = self.0.as_ref()?;
+        (last_start == start && last_asked == asked).then(|| answer.clone())
+    }
+
+    fn keep(&mut self, start: &Bytes, asked: &[RangeHash], answer: &Message) {
+        self.0 = Some((start.clone(), asked.to_vec(), answer.clone()));
+    }
 }
 
 impl Replica {
@@ -60,6 +93,10 @@ impl Replica {
             step.host.fix();
             self.joining.is_fixed = true;
         }
+        if let Some(again) = self.joining.last_answer.to(start, asked) {
+            self.send(from, again, step);
+            return Ok(());
+        }
         let adopted = self.configuration.as_ref().expect("a message has an epoch");
         let seat = adopted.seat(from).expect("the syncing member has a seat");
         let brings_results = self.guards.has(Guard::JoinBringsResults);
@@ -73,7 +110,11 @@ impl Replica {
             ranges: compared.ranges,
             end: compared.end,
         };
+        self.joining.last_answer.keep(start, asked, &part);
         self.send(from, part, step);
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

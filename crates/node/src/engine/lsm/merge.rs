@@ -6,19 +6,19 @@ use bytes::Bytes;
 use fader_services::{Direction, Scan, ViewError};
 
 /// The trees' pairs as one sequence. No key is in two trees.
-pub(super) struct Merge {
-    scans: Vec<Peekable<Scan<'static>>>,
+pub(super) struct Merge<'a> {
+    scans: Vec<Peekable<Scan<'a>>>,
     direction: Direction,
 }
 
-impl Merge {
+impl<'a> Merge<'a> {
     /// What these scans in one direction come to.
-    pub(super) fn new(scans: Vec<Peekable<Scan<'static>>>, direction: Direction) -> Self {
+    pub(super) fn new(scans: Vec<Peekable<Scan<'a>>>, direction: Direction) -> Self {
         Merge { scans, direction }
     }
 }
 
-impl Iterator for Merge {
+impl Iterator for Merge<'_> {
     type Item = Result<(Bytes, Bytes), ViewError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -331,3 +331,37 @@ fn a_scan_that_stays_in_one_table_looks_at_no_other_tree() {
     let later = scan.collect::<Vec<_>>();
     assert!(later.iter().any(Result::is_err), "{later:?}");
 }
+
+#[test]
+fn what_a_snapshot_keeps_of_counters_is_not_looked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let items = (1_000..40_000).map(|number| (key(Table::Items, number), Some(vec![7; 60].into())));
+    let rows: Mutations = puts(0..1_000, "value").into_iter().chain(items).collect();
+    engine.commit(&pairs(&rows), id(1)).unwrap();
+    engine.checkpoint().unwrap();
+    engine.close();
+    drop(engine);
+
+    let engine = open(folder.path()).unwrap();
+    let snapshot = engine.snapshot();
+    snapshot.keep();
+    let before = all(&*snapshot, Direction::Forward).unwrap();
+    assert_eq!(
+        before,
+        all(&*engine.snapshot(), Direction::Forward).unwrap()
+    );
+    engine
+        .commit(&pairs(&puts(0..1_000, "newer")), id(2))
+        .unwrap();
+    // By now the cache holds items, and no counters.
+    let counters = folder.path().join(name(Tree::Counters)).join("tables/0");
+    let mut bytes = std::fs::read(&counters).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&counters, bytes).unwrap();
+    assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
+    let backward = all(&*snapshot, Direction::Backward).unwrap();
+    assert!(backward.iter().eq(before.iter().rev()));
+    let later = engine.snapshot();
+    all(&*later, Direction::Forward).unwrap_err();
+}
