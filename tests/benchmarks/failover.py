@@ -9,9 +9,9 @@ same clients at the same two members: of the whole chain before one is killed, o
 left, and from the start of the third until it serves. What three cost more than two is no cost of
 the return; what is lost against the whole chain is."""
 
+import concurrent.futures
 import itertools
 import shutil
-import threading
 import time
 
 import server as servers
@@ -31,6 +31,14 @@ PHASE_SECONDS = 5
 KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
 
 
+def beside(function, *arguments):
+    """Calls it in a thread of its own. Whoever asks for the result is told of what failed."""
+    thread = concurrent.futures.ThreadPoolExecutor(1)
+    result = thread.submit(function, *arguments)
+    thread.shutdown(wait=False)
+    return result
+
+
 class Prober:
     """Asks for one thing again and again, and keeps the moments of the answers."""
 
@@ -39,8 +47,7 @@ class Prober:
         self.level, self.kind = level, kind
         self.moments = []
         self.is_ending = False
-        self.thread = threading.Thread(target=self._ask)
-        self.thread.start()
+        self.asking = beside(self._ask)
 
     def _ask(self):
         for one in self.callers:
@@ -50,7 +57,7 @@ class Prober:
                 return
             asked = {"op": self.kind, "item": "probe", "value": str(serial % 100)}
             try:
-                one.ask(load.parameters(asked) | {"DomainName": clusters.DOMAIN},
+                one.ask(load.parameters(asked, clusters.DOMAIN),
                         {"x-fader-consistency": self.level})
                 self.moments.append(time.monotonic())
             except (NotSent, Unknown, Refusal):
@@ -60,7 +67,8 @@ class Prober:
     def longest(self, start):
         """The longest silence that was not over at `start`."""
         self.is_ending = True
-        self.thread.join()
+        self.asking.result()
+        assert any(moment < start for moment in self.moments), f"{self.level} {self.kind}: no answer"
         moments = [start, *[moment for moment in self.moments if start < moment], time.monotonic()]
         return max(after - before for before, after in itertools.pairwise(moments))
 
@@ -133,13 +141,11 @@ def one_return(cluster, away, others, run):
     two = rate(PHASE_SECONDS)
     start = time.monotonic()
     cluster.members[away] = cluster.new_member(away, wait=False)
-    waiting = threading.Thread(
-        target=cluster.members[away].await_listening, args=(RETURN_SECONDS_MAX,))
-    waiting.start()
+    waiting = beside(cluster.members[away].await_listening, RETURN_SECONDS_MAX)
     rates = []
-    while waiting.is_alive() or not rates:
+    while not waiting.done() or not rates:
         rates.append(rate(1))
-    waiting.join()
+    waiting.result()
     seconds = time.monotonic() - start
     cluster.await_whole()
     return whole, two, sum(rates) / len(rates), seconds

@@ -242,7 +242,8 @@ class Client:
         if self.token is not None:
             headers = headers | {"x-fader-session": self.token}
         try:
-            reply, heard = self.callers[member].ask(parameters(asked), headers)
+            call = parameters(asked, domain_of(asked["item"]))
+            reply, heard = self.callers[member].ask(call, headers)
         except NotSent:
             return {"outcome": "unsent"}
         except Unknown as error:
@@ -333,9 +334,9 @@ def all_domains(caller):
         token = {"NextToken": following}
 
 
-def parameters(asked):
+def parameters(asked, domain):
     """The call of SimpleDB."""
-    call = {"DomainName": domain_of(asked["item"]), "ItemName": asked["item"]}
+    call = {"DomainName": domain, "ItemName": asked["item"]}
     if asked["op"] in ["read", "look"]:
         return call | {"Action": "GetAttributes"}
     call["Action"] = "PutAttributes"
