@@ -68,7 +68,8 @@ class Prober:
         """The longest silence that was not over at `start`."""
         self.is_ending = True
         self.asking.result()
-        assert any(moment < start for moment in self.moments), f"{self.level} {self.kind}: no answer"
+        asked = f"{self.level} {self.kind}"
+        assert any(moment < start for moment in self.moments), f"no answer to {asked}"
         moments = [start, *[moment for moment in self.moments if start < moment], time.monotonic()]
         return max(after - before for before, after in itertools.pairwise(moments))
 

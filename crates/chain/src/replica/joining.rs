@@ -364,8 +364,8 @@ impl Replica {
         self.writes.confirm_sent = None;
     }
 
-    /// SL-5: whether it is still to show that it keeps its budget. Where one member serves alone, its
-    /// word is needed more: until it is back, nobody answers what is asked of two.
+    /// SL-5: whether it is still to show that it keeps its budget. Where one member serves alone,
+    /// its word is needed more: until it is back, nobody answers what is asked of two.
     fn is_resting(&self, now: u64) -> bool {
         let serving = self
             .adopted()
