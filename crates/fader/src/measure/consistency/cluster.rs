@@ -28,7 +28,6 @@ pub(super) struct Cluster {
     folder: PathBuf,
     /// What its members log; it outlasts a cluster in which a measurement failed.
     log: PathBuf,
-    is_done: bool,
     pub(super) client: Arc<SimpleDb>,
 }
 
@@ -82,7 +81,6 @@ impl Cluster {
             child,
             folder,
             log,
-            is_done: false,
             client: Arc::new(SimpleDb(nowhere)),
         };
         let url = tokio::task::spawn_blocking(move || listening(BufReader::new(output)));
@@ -109,8 +107,9 @@ impl Cluster {
     }
 
     /// All that was to be measured with it is.
-    pub(super) fn done(mut self) {
-        self.is_done = true;
+    pub(super) fn done(self) {
+        // A log that stays is in a temporary place, and its place is told.
+        let _ = fs::remove_file(&self.log);
     }
 
     /// Gives orders to it.
@@ -134,9 +133,7 @@ impl Drop for Cluster {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
-        if self.is_done {
-            let _ = fs::remove_file(&self.log);
-        } else {
+        if self.log.exists() {
             eprintln!("\nwhat the cluster logged: {}", self.log.display());
         }
     }

@@ -44,10 +44,11 @@ pub(super) struct Mix {
 pub(super) struct Samples {
     /// Latencies of those that were carried out, in milliseconds.
     pub(super) taken: BTreeMap<Kind, Vec<f64>>,
-    pub(super) tally: Tally,
+    /// What was said of the others, and how often.
+    failed: BTreeMap<String, u64>,
 }
 
-/// How many operations there were, and what was said of those that were not carried out.
+/// How many operations there were in all, and what was said of those that were not carried out.
 #[derive(Default, Serialize)]
 pub(super) struct Tally {
     pub(super) asked: u64,
@@ -183,10 +184,9 @@ fn is_no_answer(kind: &ErrorKind) -> bool {
 
 impl Samples {
     fn add(&mut self, (kind, taken): Timed) {
-        self.tally.asked += 1;
         match taken {
             Ok(taken) => self.taken.entry(kind).or_default().push(taken),
-            Err(why) => *self.tally.failed.entry(why).or_default() += 1,
+            Err(why) => *self.failed.entry(why).or_default() += 1,
         }
     }
 
@@ -199,9 +199,11 @@ impl Samples {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, other: Tally) {
-        self.asked += other.asked;
-        for (why, count) in other.failed {
+    pub(super) fn add(&mut self, samples: Samples) {
+        let taken: usize = samples.taken.values().map(Vec::len).sum();
+        self.asked += taken as u64;
+        for (why, count) in samples.failed {
+            self.asked += count;
             *self.failed.entry(why).or_default() += count;
         }
     }

@@ -229,7 +229,7 @@ async fn latencies(
                     point.means_ms.push(samples.mean(&[kind]));
                     point.medians_ms.push(fader_measure::median(taken));
                 }
-                tally.add(samples.tally);
+                tally.add(samples);
             }
         }
     }
@@ -261,13 +261,13 @@ async fn mixes(options: &Options, cluster: &Cluster, tally: &mut Tally) -> Resul
             };
             let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
             point.few.push(&samples);
-            tally.add(samples.tally);
+            tally.add(samples);
             let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
             point.many.push(&done.samples);
             point
                 .writes_per_s
                 .push(done.writes as f64 / options.seconds);
-            tally.add(done.samples.tally);
+            tally.add(done.samples);
             tokio::time::sleep(CALM).await;
         }
     }
