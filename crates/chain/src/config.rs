@@ -134,6 +134,15 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// Whether `other` has the same head, in the same life.
+    pub(crate) fn is_headed_as(&self, other: &Configuration) -> bool {
+        let life = |it: &Configuration| {
+            let seat = &it.seats[0];
+            (seat.node, seat.incarnation, seat.disk)
+        };
+        life(self) == life(other)
+    }
+
     /// N: the members of the write path, the syncing one included.
     pub fn size(&self) -> usize {
         self.seats.len()

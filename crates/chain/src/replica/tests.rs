@@ -50,6 +50,8 @@ scripts! {
     a_strong_removal_of_what_is_tentative_wins
     a_stamp_is_above_what_is_dirty
     a_stamp_waits_until_its_base_is_adopted
+    a_stamp_waits_for_heads_that_it_does_not_know
+    a_stamp_waits_for_nobody_who_was_not_head
     a_settlement_that_is_not_committed_dies_with_its_head
     a_session_stamps_above_what_it_wrote_elsewhere
     a_session_reads_its_writes_at_any_member

@@ -1,6 +1,9 @@
 //! What happens before a search begins, so that it begins deep in a history: one thing after the
 //! other, checked as every step is.
 
+use fader_chain::NodeId;
+use fader_chain::controller::Shift;
+
 use super::actions::Action;
 use super::ledger::Event;
 use super::step::Plain;
@@ -27,6 +30,8 @@ pub enum Step {
     Tick(usize),
     /// The next configuration is published, with a greater floor.
     Floor,
+    /// The next configuration is published, of which this member is the head.
+    Head(usize),
 }
 
 /// Steps of one run until nothing is due, at most: more is a fault of the scenario.
@@ -46,7 +51,7 @@ impl World {
         for step in prelude {
             state.budget = Budget {
                 retries: 0,
-                moves: 0,
+                moves: 1,
                 crashes: 1,
                 lease_ends: 0,
                 returns: 1,
@@ -66,6 +71,10 @@ impl World {
                 Step::Silence(place) => silence(&mut state, place),
                 Step::Return(place) => self.take_step(&mut state, Action::Return(place))?,
                 Step::Tick(place) => self.take_step(&mut state, Action::Tick(place))?,
+                Step::Head(place) => {
+                    let shift = Shift::Head(NodeId(place as u32 + 1));
+                    self.take_step(&mut state, Action::Publish(Some(shift), false))?;
+                }
                 Step::Floor => self.take_step(&mut state, Action::Publish(None, true))?,
             }
         }

@@ -26,10 +26,17 @@ pub(super) struct Exchange {
     earlier: Vec<Configuration>,
     /// Whether those are all.
     knows_earlier: bool,
+    /// From which epoch on every configuration, as far as this member knows, had the same head.
+    headed_since: Option<u64>,
 }
 
 impl Exchange {
     pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
+        let goes_on = |it: &&Configuration| it.epoch + 1 == next.epoch && it.is_headed_as(next);
+        self.headed_since = match previous.filter(goes_on) {
+            Some(previous) => self.headed_since.or(Some(previous.epoch)),
+            None => Some(next.epoch),
+        };
         self.merged.clear();
         self.said_at = None;
         let adopted = std::mem::take(&mut self.adopted);
@@ -62,7 +69,7 @@ impl Exchange {
         }
         let is_over = size <= self.adopted.len() + 1;
         if ahead.writes {
-            is_over.hash(state);
+            (is_over, self.headed_since).hash(state);
         }
         if ahead.writes && !is_over {
             (&self.adopted, &self.earlier, self.knows_earlier).hash(state);
@@ -73,6 +80,11 @@ impl Exchange {
     pub(super) fn is_adopted_by_all(&self, adopted: &Configuration, me: NodeId) -> bool {
         let mut others = adopted.others(me);
         others.all(|other| self.adopted.contains(&other))
+    }
+
+    /// Whether the chain is known to have had one head from `epoch` on.
+    pub(super) fn is_headed_since(&self, epoch: u64) -> bool {
+        self.headed_since.is_some_and(|since| since <= epoch)
     }
 
     /// Whether `held`, of which there are `w` at least, meet min(w, N) members of every

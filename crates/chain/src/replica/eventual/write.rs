@@ -243,7 +243,8 @@ impl Replica {
     }
 
     /// EV-5: whether nobody who has not heard of the epoch in which the newest uncommitted entry of
-    /// these registers was numbered can number another one below it that commits.
+    /// these registers was numbered can number another one below it that commits. The head that
+    /// numbered it has.
     fn is_base_adopted(&self, accepted: &[Accepted]) -> bool {
         if self.log.last().epoch <= self.commit.epoch || !self.guards.has(Guard::BaseAdopted) {
             return true;
@@ -253,7 +254,9 @@ impl Replica {
         let is_of_commit = newest.is_none_or(|newest| newest.epoch <= self.commit.epoch);
         let adopted = self.configuration.as_ref().expect("a ready member has one");
         let exchange = &self.eventual.exchange;
-        is_of_commit || exchange.is_adopted_by_all(adopted, self.me.node)
+        is_of_commit
+            || exchange.is_headed_since(self.commit.epoch)
+            || exchange.is_adopted_by_all(adopted, self.me.node)
     }
 
     /// D5: above everything that this member, and the session, can have seen of the register.
