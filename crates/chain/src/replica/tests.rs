@@ -106,6 +106,7 @@ scripts! {
     marks_are_collected_by_entries_of_the_head
     attributes_keep_their_order_when_marks_go
     what_is_lost_of_a_fill_is_asked_for_again
+    a_fill_compares_anew_in_a_new_epoch
     a_fill_goes_on_with_another_greeter
     a_member_alone_serves_what_was_acknowledged
     a_member_whose_disk_is_lost_joins_as_a_new_one

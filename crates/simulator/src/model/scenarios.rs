@@ -181,7 +181,7 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let sets: [fn(Wiring) -> Vec<Scenario>; 12] = [
+            let sets: [fn(Wiring) -> Vec<Scenario>; 13] = [
                 normal,
                 changing,
                 larger,
@@ -193,6 +193,7 @@ pub fn scenarios() -> Vec<Scenario> {
                 guards::small,
                 guards::filters,
                 guards::marks,
+                guards::heads,
                 whole,
             ];
             let quick = sets.into_iter().flat_map(move |set| set(wiring));

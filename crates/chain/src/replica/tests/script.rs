@@ -22,6 +22,7 @@
 //! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
 //! idle 1000 · names 1               of later starts; what is kept of names
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
+//! compared 1                        how often member 1 compared a part of what it fills from
 //! run                               disks and links work until nothing is left to do
 //! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · skew 1 600 · state · held
 //! ```
@@ -167,6 +168,7 @@ impl Script {
             "same" => self.compare(number(0)?, number(1)?),
             "marks" => self.marks(number(0)?)?,
             "links" => self.links(),
+            "compared" => self.compared(number(0)?),
             "held" => self.held(),
             "close" => self.close(words)?,
             "awaited" => self.awaited(words)?,
@@ -371,6 +373,13 @@ impl Script {
         let session = self.0.sessions.entry(words[0].to_owned()).or_default();
         session.tentative.push(seen);
         Ok(())
+    }
+
+    fn compared(&mut self, node: u32) {
+        let looks = self.0.members[&node].host.looks.get();
+        self.0
+            .events
+            .push(format!("n{node} has compared {looks} ranges"));
     }
 
     fn links(&mut self) {

@@ -1,6 +1,6 @@
 //! A service of a few commands on registers with one group, and its store.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -110,6 +110,8 @@ pub(super) struct ToyHost {
     pub(super) store: Store,
     pub(super) requests: RefCell<BTreeMap<Token, Command>>,
     pub(super) fixed: Option<Store>,
+    /// How often the fixed state was looked at.
+    pub(super) looks: Cell<usize>,
 }
 
 /// The values of a register, joined by `+`; `none` when there are none.
@@ -299,6 +301,7 @@ impl Host for ToyHost {
 
     fn fixed(&self) -> Option<(EntryId, &dyn View)> {
         let fixed = self.fixed.as_ref()?;
+        self.looks.set(self.looks.get() + 1);
         Some((fixed.applied, fixed))
     }
 
