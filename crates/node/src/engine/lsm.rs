@@ -14,26 +14,28 @@
 mod files;
 mod marker;
 mod merge;
+mod recent;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
-use fader_services::{Direction, Scan, View, ViewError};
+use fader_services::ViewError;
 use lsm_tree::config::{FilterPolicy, FilterPolicyEntry};
-use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, IterGuardImpl};
-use lsm_tree::{SeqNo, SequenceNumberCounter, Slice};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, SeqNo};
+use lsm_tree::{SequenceNumberCounter, Slice};
 use parking_lot::{Condvar, Mutex};
 
 use marker::Marker;
-use merge::Merge;
+use recent::Recent;
+use snapshot::LsmSnapshot;
 
-use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs, table_end};
+use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
 use crate::log::is_full;
 use crate::status::OpenError;
 
@@ -43,8 +45,6 @@ const MARKER: &[u8] = &[0xff];
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
 const UNMERGED_MAX: usize = 24;
-/// Rows that a snapshot keeps of the tree of counters, at most.
-const KEPT_ROWS_MAX: usize = 1 << 14;
 /// Open files kept.
 const FILES_MAX: usize = 256;
 /// How long to wait before trying again after the medium was full.
@@ -93,6 +93,7 @@ struct Core {
     trees: BTreeMap<Tree, AnyTree>,
     seqno: SequenceNumberCounter,
     snapshots: Mutex<Snapshots>,
+    recent: Recent,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -143,6 +144,7 @@ impl LsmEngine {
                 published,
                 open: BTreeMap::new(),
             }),
+            recent: Recent::default(),
             state: Mutex::new(State {
                 applied: opened.clone(),
                 is_filling: was_filling,
@@ -205,16 +207,13 @@ impl Engine for LsmEngine {
         let below = snapshots.published;
         *snapshots.open.entry(below).or_default() += 1;
         drop(snapshots);
-        Arc::new(LsmSnapshot {
-            core: self.core.clone(),
-            below,
-            counters: OnceLock::new(),
-        })
+        Arc::new(LsmSnapshot::new(self.core.clone(), below))
     }
 
     fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError> {
         let core = &self.core;
         let seqno = core.seqno.next();
+        core.recent.commit(mutations, seqno + 1);
         let mut size = 0;
         for (key, value) in mutations {
             let tree = &core.trees[&Tree::of(key)];
@@ -462,95 +461,6 @@ impl Drop for FailOnPanic<'_> {
             self.core.changed.notify_all();
         }
     }
-}
-
-struct LsmSnapshot {
-    core: Arc<Core>,
-    below: SeqNo,
-    /// All of that tree, if it was kept.
-    counters: OnceLock<BTreeMap<Bytes, Bytes>>,
-}
-
-impl Drop for LsmSnapshot {
-    fn drop(&mut self) {
-        let mut snapshots = self.core.snapshots.lock();
-        if let Some(count) = snapshots.open.get_mut(&self.below) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.open.remove(&self.below);
-            }
-        }
-    }
-}
-
-impl View for LsmSnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        let value = self.core.trees[&Tree::of(key)].get(key, self.below);
-        Ok(value.map_err(|error| view_error(&error))?.map(Bytes::from))
-    }
-
-    fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        if end <= start {
-            return Box::new(std::iter::empty());
-        }
-        if let Some(tree) = Tree::of_range(start, end) {
-            return self.scan_tree(tree, start, end, direction);
-        }
-        match table_end(start) {
-            // The other trees are not looked at before this one's part is over: to find the first
-            // key of a tree may mean to pass over thousands of its newer values.
-            Some(middle) if middle.as_slice() < end && direction == Direction::Forward => {
-                let first = self.scan_tree(Tree::of(start), start, &middle, direction);
-                let end = end.to_vec();
-                let rest = move || self.scan_trees(&middle, &end, direction);
-                Box::new(first.chain(std::iter::once_with(rest).flatten()))
-            }
-            _ => Box::new(self.scan_trees(start, end, direction)),
-        }
-    }
-
-    /// A counter may change with each write: later its newer values would all have to be passed
-    /// over to find it. What is too much to keep, or cannot be read, is looked for as ever.
-    fn keep(&self) {
-        let everything = self.core.trees[&Tree::Counters].range::<&[u8], _>(.., self.below, None);
-        let rows = everything.map(pair).take(KEPT_ROWS_MAX + 1);
-        if let Ok(rows) = rows.collect::<Result<BTreeMap<_, _>, _>>()
-            && rows.len() <= KEPT_ROWS_MAX
-        {
-            self.counters.get_or_init(|| rows);
-        }
-    }
-}
-
-impl LsmSnapshot {
-    fn scan_tree(&self, tree: Tree, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
-        if let Some(counters) = self.counters.get().filter(|_| tree == Tree::Counters) {
-            return counters.scan(start, end, direction);
-        }
-        let range = self.core.trees[&tree].range(start..end, self.below, None);
-        match direction {
-            Direction::Forward => Box::new(range.map(pair)),
-            Direction::Backward => Box::new(range.rev().map(pair)),
-        }
-    }
-
-    fn scan_trees(&self, start: &[u8], end: &[u8], direction: Direction) -> Merge<'_> {
-        let scan = |tree| hide_marker(self.scan_tree(tree, start, end, direction)).peekable();
-        Merge::new(Tree::ALL.map(scan).into(), direction)
-    }
-}
-
-/// Each tree has its marker; none is a key of the map.
-fn hide_marker(scan: Scan<'_>) -> Scan<'_> {
-    let is_marker = |pair: &Result<(Bytes, Bytes), ViewError>| {
-        pair.as_ref().is_ok_and(|(key, _)| &key[..] == MARKER)
-    };
-    Box::new(scan.filter(move |pair| !is_marker(pair)))
-}
-
-fn pair(guard: IterGuardImpl) -> Result<(Bytes, Bytes), ViewError> {
-    let (key, value) = guard.into_inner().map_err(|error| view_error(&error))?;
-    Ok((key.into(), value.into()))
 }
 
 fn view_error(error: &lsm_tree::Error) -> ViewError {

@@ -1,6 +1,8 @@
 //! The engine on a real folder: what it keeps, what it forgets, what damage does to it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
@@ -108,6 +110,75 @@ fn a_snapshot_stays_as_it_is() {
             .unwrap();
         engine.checkpoint().unwrap();
         assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
+    }
+}
+
+#[test]
+fn what_is_read_again_and_again_is_read_as_of_its_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let mut snapshots = Vec::new();
+    for index in 1..12 {
+        let mutations = match index % 3 {
+            0 => removals(0..5),
+            _ => puts(0..10, &format!("{index}-")),
+        };
+        engine.commit(&pairs(&mutations), id(index)).unwrap();
+        snapshots.push(engine.snapshot());
+        // Newest first, oldest first: whoever looked before must not matter.
+        for round in 0..2 {
+            for snapshot in snapshots.iter().rev() {
+                check_gets(&**snapshot);
+            }
+            if round == 0 {
+                engine.checkpoint().unwrap();
+            }
+            for snapshot in &snapshots {
+                check_gets(&**snapshot);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_read_beside_commits_is_read_as_of_its_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let read = || {
+            let mut reads = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                check_gets(&*engine.snapshot());
+                reads += 1;
+            }
+            reads
+        };
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        for index in 1..2_000 {
+            let mutations = match index % 3 {
+                0 => removals(0..3),
+                _ => puts(0..3, &format!("{index}-")),
+            };
+            engine.commit(&pairs(&mutations), id(index)).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(0 < reader.join().unwrap());
+        }
+    });
+}
+
+/// A scan of the same snapshot says what is to be read.
+#[track_caller]
+fn check_gets(view: &dyn View) {
+    let pairs = all(view, Direction::Forward).unwrap();
+    let pairs: BTreeMap<Bytes, Bytes> = pairs.into_iter().collect();
+    for number in 0..10 {
+        for table in TABLES {
+            let key = key(table, number);
+            assert_eq!(view.get(&key).unwrap(), pairs.get(&key).cloned(), "{key:?}");
+        }
     }
 }
 
