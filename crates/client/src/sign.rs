@@ -217,8 +217,14 @@ pub(crate) fn write_unsigned<'a>(
 /// Appends text percent-encoded as RFC 3986 has it: what both signature versions sign.
 fn encode(text: &str, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    // A minimum has no early end, so that many octets are looked at at once.
+    let is_plain = text.bytes().map(is_unreserved).min();
+    if is_plain != Some(false) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
     for &octet in text.as_bytes() {
-        if octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'~') {
+        if is_unreserved(octet) {
             out.push(octet);
         } else {
             out.push(b'%');
@@ -226,6 +232,10 @@ fn encode(text: &str, out: &mut Vec<u8>) {
             out.push(DIGITS[usize::from(octet & 15)]);
         }
     }
+}
+
+fn is_unreserved(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'~')
 }
 
 fn write_form(parameters: &mut [(&str, &str)], body: &mut Vec<u8>) {

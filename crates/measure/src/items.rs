@@ -35,10 +35,7 @@ impl Items {
             let prefix = format_args!("{prefix}Attribute.{index}.");
             form.push(format_args!("{prefix}Name"), format_args!("a{index}"));
             let (number, size) = (value(key, stamp, index), self.value_bytes);
-            form.push(
-                format_args!("{prefix}Value"),
-                format_args!("{number:0size$x}"),
-            );
+            form.push(format_args!("{prefix}Value"), Padded { number, size });
             if replace {
                 form.push(format_args!("{prefix}Replace"), "true");
             }
@@ -84,6 +81,27 @@ pub(crate) struct Name(pub(crate) u64);
 
 /// A value as text: sixteen digits sort as the numbers do.
 pub(crate) struct Hex(pub(crate) u64);
+
+/// A number in hexadecimal with as many zeros before it as make `size` digits, which a formatter
+/// writes one by one.
+struct Padded {
+    number: u64,
+    size: usize,
+}
+
+impl Display for Padded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+        let digits = (self.number.checked_ilog2().unwrap_or(0) / 4 + 1) as usize;
+        let mut zeros = self.size.saturating_sub(digits);
+        while 0 < zeros {
+            let some = zeros.min(ZEROS.len());
+            f.write_str(&ZEROS[..some])?;
+            zeros -= some;
+        }
+        write!(f, "{:x}", self.number)
+    }
+}
 
 /// The texts of a reply's elements, found by their opening tags, one after the other.
 pub(crate) struct Texts<'a> {

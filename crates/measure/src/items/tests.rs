@@ -182,3 +182,13 @@ fn a_select_is_right_only_with_its_whole_group() {
         assert_eq!(select.verify(&intent, &page(wrong)), Verdict::Wrong);
     }
 }
+
+#[test]
+fn a_value_has_its_size() {
+    for number in [0, 1, 0xf, 0x10, 0xabc, 1 << 60, u64::MAX] {
+        for size in [0, 1, 15, 16, 17, 64, 80, 81, 500] {
+            let padded = Padded { number, size };
+            assert_eq!(padded.to_string(), format!("{number:0size$x}"));
+        }
+    }
+}
