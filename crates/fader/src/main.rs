@@ -25,6 +25,11 @@ mod sdb;
 mod serve;
 mod why;
 
+/// A request is read, decided on and answered by different threads: what one allocates another
+/// frees, which the allocator of the C library takes locks for.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const EXAMPLES: &str = "\
 Start here:
   fader serve           a server on 127.0.0.1:4566 with its data in ./fader-data; the first start
