@@ -4,6 +4,7 @@ every write on every disk (etcd: on two of three) before it is acknowledged."""
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -96,11 +97,30 @@ def run(options, report):
                 {"Action": "CreateDomain", "DomainName": domain}, {})
             load = {"domain": domain, "items": ITEMS, "connections": CONNECTIONS}
             clusters.drive("fill", members[:1], **load)
+            ours = [member.process for member in cluster.members.values()]
             compare(options, report, operation, promised, sides={
-                "Fader": lambda run, operation=operation, load=load: clusters.drive(
-                    operation, members, seconds=seconds, stamp=1 + run * 10_000_000, **load),
-                "etcd": lambda _, operation=operation: etcd.drive(operation, seconds),
+                "Fader": lambda run, operation=operation, load=load: metered(
+                    ours, lambda: clusters.drive(
+                        operation, members, seconds=seconds, stamp=1 + run * 10_000_000, **load)),
+                "etcd": lambda _, operation=operation: metered(
+                    etcd.processes, lambda: etcd.drive(operation, seconds)),
             })
+
+
+def metered(processes, drive):
+    """What `drive` measured, and what processor time the processes took for each request."""
+    before = processor_seconds(processes)
+    found = drive()
+    taken = processor_seconds(processes) - before
+    return found | {"cpu_us": taken * 1e6 / found["done"]}
+
+
+def processor_seconds(processes):
+    ticks = 0
+    for process in processes:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def compare(options, report, operation, promised, sides):
@@ -112,5 +132,7 @@ def compare(options, report, operation, promised, sides):
         report.series(f"{side} {operation}", [one["rate"] for one in runs], "/s")
         report.series(f"{side} {operation}: p50", [one["p50_ms"] for one in runs], "ms")
         report.series(f"{side} {operation}: p99", [one["p99_ms"] for one in runs], "ms")
+        processor = [one["cpu_us"] for one in runs]
+        report.series(f"{side} {operation}: processor time", processor, "us")
     rates = {side: [one["rate"] for one in runs] for side, runs in found.items()}
     report.ratio(f"{operation}: Fader / etcd", rates["Fader"], rates["etcd"], promised)

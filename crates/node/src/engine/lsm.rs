@@ -55,6 +55,19 @@ struct Snapshots {
     published: SeqNo,
     /// Snapshots in use, by what they read below.
     open: BTreeMap<SeqNo, usize>,
+    /// Of those, the ones that look into the tree of counters no more.
+    kept: BTreeMap<SeqNo, usize>,
+}
+
+impl Snapshots {
+    /// What the oldest that looks into `tree` reads below.
+    fn oldest(&self, tree: Tree) -> Option<SeqNo> {
+        let looks = |below: &SeqNo, count: usize| {
+            tree != Tree::Counters || self.kept.get(below).copied().unwrap_or_default() < count
+        };
+        let mut open = self.open.iter();
+        open.find_map(|(below, count)| looks(below, *count).then_some(*below))
+    }
 }
 
 struct State {
@@ -143,6 +156,7 @@ impl LsmEngine {
             snapshots: Mutex::new(Snapshots {
                 published,
                 open: BTreeMap::new(),
+                kept: BTreeMap::new(),
             }),
             recent: Recent::default(),
             state: Mutex::new(State {
@@ -358,10 +372,10 @@ impl Core {
         self.snapshots.lock().published = seqno + 1;
     }
 
-    /// What no snapshot, present or future, looks below.
-    fn watermark(&self) -> SeqNo {
+    /// What no snapshot, present or future, looks below in `tree`.
+    fn watermark(&self, tree: Tree) -> SeqNo {
         let snapshots = self.snapshots.lock();
-        let oldest = snapshots.open.keys().next().copied();
+        let oldest = snapshots.oldest(tree);
         oldest.unwrap_or(snapshots.published).saturating_sub(1)
     }
 
@@ -377,8 +391,8 @@ impl Core {
             |state| &mut state.write_error,
             |state| state.writing.is_some(),
             |core| {
-                for tree in core.trees.values() {
-                    tree.flush(&tree.get_flush_lock(), core.watermark())?;
+                for (name, tree) in &core.trees {
+                    tree.flush(&tree.get_flush_lock(), core.watermark(*name))?;
                 }
                 let mut state = core.state.lock();
                 if let Some(durable) = state.writing.take() {
@@ -409,11 +423,11 @@ impl Core {
 
     fn merge_all(&self) -> lsm_tree::Result<()> {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
-        for tree in self.trees.values() {
+        for (name, tree) in &self.trees {
             let mut version = None;
             while version != Some(tree.current_version().id()) {
                 version = Some(tree.current_version().id());
-                tree.compact(strategy.clone(), self.watermark())?;
+                tree.compact(strategy.clone(), self.watermark(*name))?;
             }
         }
         Ok(())

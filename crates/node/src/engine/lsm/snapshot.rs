@@ -37,11 +37,18 @@ impl LsmSnapshot {
 impl Drop for LsmSnapshot {
     fn drop(&mut self) {
         let mut snapshots = self.core.snapshots.lock();
-        if let Some(count) = snapshots.open.get_mut(&self.below) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.open.remove(&self.below);
-            }
+        count_down(&mut snapshots.open, self.below);
+        if self.counters.get().is_some() {
+            count_down(&mut snapshots.kept, self.below);
+        }
+    }
+}
+
+fn count_down(counts: &mut BTreeMap<SeqNo, usize>, below: SeqNo) {
+    if let Some(count) = counts.get_mut(&below) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&below);
         }
     }
 }
@@ -49,6 +56,9 @@ impl Drop for LsmSnapshot {
 impl View for LsmSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
         let (tree, recent) = (Tree::of(key), &self.core.recent);
+        if let Some(counters) = self.counters.get().filter(|_| tree == Tree::Counters) {
+            return Ok(counters.get(key).cloned());
+        }
         if let Some(value) = recent.get(tree, key, self.below) {
             return Ok(value);
         }
@@ -79,14 +89,17 @@ impl View for LsmSnapshot {
     }
 
     /// A counter may change with each write: later its newer values would all have to be passed
-    /// over to find it. What is too much to keep, or cannot be read, is looked for as ever.
+    /// over to find it, and none of them could be merged away. What is too much to keep, or cannot
+    /// be read, is looked for as ever.
     fn keep(&self) {
         let everything = self.core.trees[&Tree::Counters].range::<&[u8], _>(.., self.below, None);
         let rows = everything.map(pair).take(KEPT_ROWS_MAX + 1);
         if let Ok(rows) = rows.collect::<Result<BTreeMap<_, _>, _>>()
             && rows.len() <= KEPT_ROWS_MAX
+            && self.counters.set(rows).is_ok()
         {
-            self.counters.get_or_init(|| rows);
+            let mut snapshots = self.core.snapshots.lock();
+            *snapshots.kept.entry(self.below).or_default() += 1;
         }
     }
 }

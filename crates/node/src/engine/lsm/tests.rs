@@ -436,3 +436,32 @@ fn what_a_snapshot_keeps_of_counters_is_not_looked_for_again() {
     let later = engine.snapshot();
     all(&*later, Direction::Forward).unwrap_err();
 }
+
+#[test]
+fn values_that_no_snapshot_looks_for_are_merged_away() {
+    let written = |keeps: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(folder.path()).unwrap();
+        engine.commit(&pairs(&puts(0..10, "first")), id(1)).unwrap();
+        let snapshot = engine.snapshot();
+        if keeps {
+            snapshot.keep();
+        }
+        let before = all(&*snapshot, Direction::Forward).unwrap();
+        for index in 2..1_002 {
+            let value = Some(Bytes::from(vec![index as u8; 1_000]));
+            let mutations = Mutations::from([(key(Table::Metadata, 3), value)]);
+            engine.commit(&pairs(&mutations), id(index)).unwrap();
+            if index % 100 == 0 {
+                engine.checkpoint().unwrap();
+            }
+        }
+        assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
+        check_gets(&*snapshot);
+        engine.close();
+        check_gets(&*snapshot);
+        engine.disk_bytes()
+    };
+    let (kept, looked_for) = (written(true), written(false));
+    assert!(10 * kept < looked_for, "{kept} and {looked_for} bytes");
+}
