@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Direction, DiskId, Durable, EntryId, Fill, Lsn, Mutation, Progress, RangeContent, Record, Scan,
-    View, ViewError,
+    Direction, DiskId, Durable, EntryId, Fill, Lsn, Mutation, Progress, RangeContent, Record,
+    Register, Scan, View, ViewError,
 };
 
 use super::plan::RotHow;
@@ -118,7 +118,7 @@ impl Disk {
         &self.state
     }
 
-    /// One row is another; says whether there was one.
+    /// One row is another; says whether there was one, and nothing but a comparison can tell.
     pub(crate) fn rot(&mut self, row: u64, how: RotHow) -> bool {
         let count = self.settled.pairs.len().max(1);
         let row = self.settled.pairs.iter().nth(row as usize % count);
@@ -132,7 +132,12 @@ impl Disk {
             RotHow::Flip => {
                 let last = bytes.last_mut().expect("no row of a register is empty");
                 *last ^= 4;
-                (key, Some(Bytes::from(bytes)))
+                let bytes = Bytes::from(bytes);
+                let is_register = |bytes: &Bytes| Register::decode(bytes.clone()).is_ok();
+                if is_register(&value) && !is_register(&bytes) {
+                    return false;
+                }
+                (key, Some(bytes))
             }
         };
         let mutation = Mutation { key, value };
