@@ -46,7 +46,8 @@ pub struct Tuning {
     pub slow_times: u64,
     /// SL-2: milliseconds for which more than half of the members (of a chain all, and nobody
     /// answers) have to be late before the head is thought to be. By then the sessions of those
-    /// that are gone are over: it is not for them.
+    /// that are gone are over: it is not for them. SL-1: and for which one may owe without whom
+    /// another would serve alone.
     pub head_slow_ms: u64,
     /// SL-1: milliseconds for which a member that was made syncing has to keep its budget before
     /// it says that it holds everything.

@@ -5,6 +5,7 @@
 //! A member's delay is a moving average; while it owes a confirmation, at least the age of that.
 //! Its budget is a multiple of the median of all delays, so a chain whose disks are all slow has no
 //! slow member. Whoever is behind a slow member of a chain owes too: there the first one counts.
+//! One without whom another would serve alone may take long once, but not again and again.
 //!
 //! Invariants:
 //! - SL-2 no member is judged by its own word alone: if more than half are late, of a chain all and
@@ -113,7 +114,8 @@ impl Replica {
         let members = adopted.seats.iter().map(|seat| seat.node);
         let mut delays: Vec<u64> = members.map(|node| self.slowness.delay(node)).collect();
         delays.sort_unstable();
-        let median = delays[delays.len() / 2];
+        // Of two it is the head's, which owes nothing: nobody is measured by itself.
+        let median = delays[(delays.len() - 1) / 2];
         self.tuning.slow_ms.max(self.tuning.slow_times * median)
     }
 
@@ -124,7 +126,8 @@ impl Replica {
             .collect();
         let is_more_than_half = |count: usize| adopted.size() < 2 * count;
         if !is_more_than_half(late.len()) {
-            return late.first().copied();
+            let mut late = late.into_iter();
+            return late.find(|node| self.is_given_up(adopted, *node, budget, now));
         }
         let long = self.tuning.head_slow_ms;
         let is_long = |node: &&NodeId| long < self.lateness(**node, now);
@@ -144,6 +147,7 @@ impl Replica {
         let others: Vec<NodeId> = adopted.others(self.me.node).collect();
         let is_late = |node: &NodeId, time: u64| time < self.lateness(*node, now);
         let first = others.iter().find(|node| is_late(node, budget)).copied();
+        let first = first.filter(|node| self.is_given_up(adopted, *node, budget, now));
         if others.len() == 1 || !others.iter().all(|node| is_late(node, budget / 2)) {
             self.slowness.asked = None;
             return first;
@@ -154,6 +158,19 @@ impl Replica {
             Some(at) => first.filter(|_| at + budget / 2 <= now),
             None => is_long.then_some(self.me.node),
         }
+    }
+
+    /// Whether one that is late is waited for no longer. Without it one member may serve alone:
+    /// what is acknowledged then is on one disk, and who joins begins anew. To spare that, it may
+    /// owe once for as long as the session of a dead member lasts; not again and again.
+    fn is_given_up(&self, adopted: &Configuration, node: NodeId, budget: u64, now: u64) -> bool {
+        let mut serving = adopted.serving();
+        let is_needed = adopted.serving().count() <= 2 && serving.any(|it| it == node);
+        let patience = match is_needed {
+            true => budget.max(self.tuning.head_slow_ms),
+            false => budget,
+        };
+        budget < self.slowness.delay(node) || patience < self.age(node, now)
     }
 
     /// When the first of `others` answered, who are asked until one does.
@@ -194,9 +211,13 @@ impl Replica {
 
     /// How long `node` takes, and has been taking for what it owes now.
     pub(super) fn lateness(&self, node: NodeId, now: u64) -> u64 {
+        self.age(node, now).max(self.slowness.delay(node))
+    }
+
+    /// Since when `node` owes a confirmation, in milliseconds.
+    fn age(&self, node: NodeId, now: u64) -> u64 {
         let owed = self.log.above(self.has_confirmed(node)).next();
         let since = owed.and_then(|slot| slot.persisted_at);
-        let age = since.map_or(0, |at| now.saturating_sub(at.max(self.slowness.ready_at)));
-        age.max(self.slowness.delay(node))
+        since.map_or(0, |at| now.saturating_sub(at.max(self.slowness.ready_at)))
     }
 }

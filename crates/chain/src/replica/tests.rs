@@ -93,6 +93,8 @@ scripts! {
     of_two_that_differ_the_head_is_right
     what_was_said_in_an_old_epoch_is_dropped_and_told_once
     who_does_not_confirm_is_slow
+    who_is_slow_again_and_again_is_not_spared
+    who_serves_beside_one_is_waited_for_longer
     who_was_slow_rests_unless_another_serves_alone
     a_head_whom_nobody_confirms_is_slow
     the_first_of_a_chain_that_does_not_confirm_is_slow
