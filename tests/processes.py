@@ -99,8 +99,12 @@ class Processes(servers.Members):
         self.addresses = {name: self.peer_address(name) for name in names}
         self.init("--wiring", wiring, "--lease", lease, *flags)
         self.members = {name: self.new_member(name, wait=False) for name in names}
-        for member in self.members.values():
-            member.await_listening()
+        try:
+            for member in self.members.values():
+                member.await_listening()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def new_zookeeper(self):
         return ZooKeeper(self.folder / "zookeeper")

@@ -199,6 +199,11 @@ impl Node {
         }
     }
 
+    /// Whether it has no others to wait for.
+    pub fn is_alone(&self) -> bool {
+        matches!(&self.inner.doors, Doors::One(..))
+    }
+
     /// Whether what concerns accounts and keys is decided by a member of this process.
     pub fn decides(&self) -> bool {
         match &self.inner.doors {

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args};
 use fader_gateway::{Gateway, tls_config};
 use fader_node::{Health, Node, OpenError, Recovery};
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, Refusal};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -39,6 +39,8 @@ mod member;
 
 /// How often the store is asked whether it still works.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
+/// How long after it stopped serving a node that begins looks again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// The exit code when the store failed (BSD's EX_SOFTWARE).
 const EXIT_STORE_FAILED: u8 = 70;
@@ -197,8 +199,29 @@ fn end_early(signal: &'static str) -> ! {
 
 /// Waits until the node serves, and has a key.
 async fn begin(node: &Node, config: &Config, address: &SocketAddr, is_sealed: bool) -> Result<()> {
-    until_ready(node).await?;
-    first_key::ensure(node, config, address, is_sealed).await
+    let ready = async || until_ready(node).await;
+    let ensure = async || first_key::ensure(node, config, address, is_sealed).await;
+    match node.is_alone() {
+        true => ensure().await,
+        false => until_begun(ready, ensure).await,
+    }
+}
+
+/// In company the node's member may stop serving before there is a key: it is waited for again.
+async fn until_begun(
+    ready: impl AsyncFn() -> Result<()>,
+    ensure: impl AsyncFn() -> Result<()>,
+) -> Result<()> {
+    loop {
+        ready().await?;
+        match ensure().await {
+            Err(error) if matches!(error.downcast_ref(), Some(Refusal::View(_))) => {
+                warn!(%error, "the node stopped serving before it had a key: waiting");
+                tokio::time::sleep(AGAIN).await;
+            }
+            begun => return begun,
+        }
+    }
 }
 
 /// Waits until the node serves. A cluster in this process is waited for as long as it takes: who is
@@ -372,3 +395,6 @@ fn start_log(config: &Config) -> Result<()> {
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;
