@@ -91,7 +91,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::DigestMajority], Seed(40)),
     (&[Guard::DigestHead], InTwo(1)),
     (&[Guard::DiffersFills], Seed(8)),
-    (&[Guard::LeaveAdopted], About(Theme::Quorums, 20)),
+    (&[Guard::LeaveAdopted], About(Theme::Quorums, 751)),
     (&[Guard::LeaveHandsOn], About(Theme::Leavings, 2)),
     (&[Guard::HandOnAll], About(Theme::Leavings, 436)),
     (&[Guard::LeavingTakesNone], About(Theme::Leavings, 119)),
