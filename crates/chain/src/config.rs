@@ -85,6 +85,13 @@ pub struct Seat {
     pub role: Role,
 }
 
+impl Seat {
+    /// Whose it is: of one life of a node, with one disk.
+    pub(crate) fn life(&self) -> (NodeId, Incarnation, DiskId) {
+        (self.node, self.incarnation, self.disk)
+    }
+}
+
 /// A disk that had a seat and does not serve: it may hold eventual operations that no member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Away {
@@ -136,11 +143,7 @@ pub struct Configuration {
 impl Configuration {
     /// Whether `other` has the same head, in the same life.
     pub(crate) fn is_headed_as(&self, other: &Configuration) -> bool {
-        let life = |it: &Configuration| {
-            let seat = &it.seats[0];
-            (seat.node, seat.incarnation, seat.disk)
-        };
-        life(self) == life(other)
+        self.seats[0].life() == other.seats[0].life()
     }
 
     /// N: the members of the write path, the syncing one included.

@@ -306,7 +306,7 @@ fn is_live(seat: &Seat, facts: &Facts) -> bool {
 
 /// Whether a seat is that of this life.
 pub fn is_of(seat: &Seat, member: &Identity) -> bool {
-    (seat.node, seat.incarnation, seat.disk) == (member.node, member.incarnation, member.disk)
+    seat.life() == (member.node, member.incarnation, member.disk)
 }
 
 /// JN-6: the syncing member has said, in the current epoch, that it holds everything, and the

@@ -164,13 +164,10 @@ impl Replica {
     /// what is acknowledged then is on one disk, and who joins begins anew. To spare that, it may
     /// owe once for as long as the session of a dead member lasts; not again and again.
     fn is_given_up(&self, adopted: &Configuration, node: NodeId, budget: u64, now: u64) -> bool {
-        let mut serving = adopted.serving();
-        let is_needed = adopted.serving().count() <= 2 && serving.any(|it| it == node);
-        let patience = match is_needed {
-            true => budget.max(self.tuning.head_slow_ms),
-            false => budget,
-        };
-        budget < self.slowness.delay(node) || patience < self.age(node, now)
+        let is_needed =
+            adopted.serving().count() <= 2 && adopted.serving().any(|serving| serving == node);
+        let patience = budget.max(self.tuning.head_slow_ms);
+        !is_needed || budget < self.slowness.delay(node) || patience < self.age(node, now)
     }
 
     /// When the first of `others` answered, who are asked until one does.

@@ -43,18 +43,15 @@ pub(super) struct Recent(Mutex<Rows>);
 impl Recent {
     /// The value of `key`, or that it has none, as a snapshot of what is below `below` sees it; if
     /// that is known.
-    pub(super) fn get(&self, tree: Tree, key: &[u8], below: SeqNo) -> Option<Option<Bytes>> {
-        if tree != Tree::Counters {
-            return None;
-        }
+    pub(super) fn get(&self, key: &[u8], below: SeqNo) -> Option<Option<Bytes>> {
         let rows = self.0.lock();
         let row = rows.by_key.get(key).filter(|row| row.from <= below)?;
         Some(row.value.clone())
     }
 
     /// A snapshot of what is below `below` was looked in for `key`.
-    pub(super) fn note(&self, tree: Tree, key: &[u8], value: Option<&[u8]>, below: SeqNo) {
-        if tree != Tree::Counters || !is_small(value) {
+    pub(super) fn note(&self, key: &[u8], value: Option<&[u8]>, below: SeqNo) {
+        if !is_small(value) {
             return;
         }
         let mut rows = self.0.lock();
@@ -75,7 +72,9 @@ impl Recent {
     pub(super) fn commit(&self, mutations: &[Pair<'_>], from: SeqNo) {
         let mut rows = self.0.lock();
         rows.newest = from;
-        for (key, value) in mutations {
+        // Most keys of a commit are of the other trees: none of them is here.
+        let ours = |(key, _): &&Pair<'_>| Tree::of(key) == Tree::Counters;
+        for (key, value) in mutations.iter().filter(ours) {
             let value = value.map(|value| &value[..]);
             if !is_small(value) {
                 rows.by_key.remove(&key[..]);
@@ -103,13 +102,13 @@ mod tests {
     }
 
     fn shown(recent: &Recent, below: SeqNo) -> Option<Option<Bytes>> {
-        recent.get(Tree::Counters, KEY, below)
+        recent.get(KEY, below)
     }
 
     #[test]
     fn what_was_read_is_shown_to_this_and_later_snapshots() {
         let recent = Recent::default();
-        recent.note(Tree::Counters, KEY, Some(b"1"), 5);
+        recent.note(KEY, Some(b"1"), 5);
         assert_eq!(shown(&recent, 4), None);
         assert_eq!(shown(&recent, 5), Some(Some("1".into())));
         assert_eq!(shown(&recent, 9), Some(Some("1".into())));
@@ -118,7 +117,7 @@ mod tests {
     #[test]
     fn what_is_committed_is_shown_to_whoever_sees_it() {
         let recent = Recent::default();
-        recent.note(Tree::Counters, KEY, None, 5);
+        recent.note(KEY, None, 5);
         commit(&recent, Some(b"2"), 6);
         assert_eq!(shown(&recent, 5), None);
         assert_eq!(shown(&recent, 6), Some(Some("2".into())));
@@ -130,9 +129,9 @@ mod tests {
     fn who_looked_before_a_commit_tells_nothing_after_it() {
         let recent = Recent::default();
         commit(&recent, Some(b"2"), 6);
-        recent.note(Tree::Counters, KEY, Some(b"1"), 5);
+        recent.note(KEY, Some(b"1"), 5);
         assert_eq!(shown(&recent, 6), None);
-        recent.note(Tree::Counters, KEY, Some(b"2"), 6);
+        recent.note(KEY, Some(b"2"), 6);
         assert_eq!(shown(&recent, 6), Some(Some("2".into())));
     }
 
@@ -140,15 +139,14 @@ mod tests {
     fn what_is_kept_has_a_bound() {
         let recent = Recent::default();
         let large = vec![0; VALUE_BYTES_MAX + 1];
-        recent.note(Tree::Counters, KEY, Some(&large), 5);
+        recent.note(KEY, Some(&large), 5);
         assert_eq!(shown(&recent, 5), None);
-        recent.note(Tree::Counters, KEY, Some(b"1"), 5);
+        recent.note(KEY, Some(b"1"), 5);
         commit(&recent, Some(&large), 6);
         assert_eq!(shown(&recent, 6), None);
         for number in 0..2 * ROWS_MAX {
-            recent.note(Tree::Counters, &number.to_be_bytes(), None, 6);
+            recent.note(&number.to_be_bytes(), None, 6);
             assert!(recent.0.lock().by_key.len() <= ROWS_MAX);
         }
-        assert_eq!(recent.get(Tree::Registers, &0_usize.to_be_bytes(), 6), None);
     }
 }

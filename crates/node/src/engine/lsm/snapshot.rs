@@ -55,17 +55,10 @@ fn count_down(counts: &mut BTreeMap<SeqNo, usize>, below: SeqNo) {
 
 impl View for LsmSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
-        let (tree, recent) = (Tree::of(key), &self.core.recent);
-        if let Some(counters) = self.counters.get().filter(|_| tree == Tree::Counters) {
-            return Ok(counters.get(key).cloned());
+        match Tree::of(key) {
+            Tree::Counters => self.get_counter(key),
+            tree => self.get_from(tree, key),
         }
-        if let Some(value) = recent.get(tree, key, self.below) {
-            return Ok(value);
-        }
-        let value = self.core.trees[&tree].get(key, self.below);
-        let value = value.map_err(|error| view_error(&error))?.map(Bytes::from);
-        recent.note(tree, key, value.as_deref(), self.below);
-        Ok(value)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
@@ -105,6 +98,23 @@ impl View for LsmSnapshot {
 }
 
 impl LsmSnapshot {
+    fn get_counter(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        if let Some(counters) = self.counters.get() {
+            return Ok(counters.get(key).cloned());
+        }
+        if let Some(value) = self.core.recent.get(key, self.below) {
+            return Ok(value);
+        }
+        let value = self.get_from(Tree::Counters, key)?;
+        self.core.recent.note(key, value.as_deref(), self.below);
+        Ok(value)
+    }
+
+    fn get_from(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
+        let value = self.core.trees[&tree].get(key, self.below);
+        Ok(value.map_err(|error| view_error(&error))?.map(Bytes::from))
+    }
+
     fn scan_tree(&self, tree: Tree, start: &[u8], end: &[u8], direction: Direction) -> Scan<'_> {
         if let Some(counters) = self.counters.get().filter(|_| tree == Tree::Counters) {
             return counters.scan(start, end, direction);

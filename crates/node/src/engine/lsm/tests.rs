@@ -141,6 +141,21 @@ fn what_is_read_again_and_again_is_read_as_of_its_snapshot() {
 }
 
 #[test]
+fn counters_that_were_read_are_kept_and_registers_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&pairs(&puts(0..10, "value")), id(1)).unwrap();
+    let snapshot = engine.snapshot();
+    check_gets(&*snapshot);
+    for table in TABLES {
+        let key = key(table, 3);
+        let kept = engine.core.recent.get(&key, lsm_tree::SeqNo::MAX);
+        let is_counter = Tree::of(&key) == Tree::Counters;
+        assert_eq!(kept, is_counter.then(|| snapshot.get(&key).unwrap()));
+    }
+}
+
+#[test]
 fn what_is_read_beside_commits_is_read_as_of_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
