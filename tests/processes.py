@@ -3,7 +3,6 @@
 import contextlib
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import time
 from botocore.exceptions import BotoCoreError, ClientError
 
 import server as servers
+from ports import free_address
 
 LAUNCHER = pathlib.Path(__file__).resolve().parent / "zookeeper" / "serve.py"
 START_SECONDS_MAX = 120
@@ -50,13 +50,6 @@ class ZooKeeper:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
-
-
-def free_address():
-    """An address that nobody listens on now. Members bind it themselves, again after a restart."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 class Member(servers.Server):
@@ -103,6 +96,8 @@ class Processes(servers.Members):
             for member in self.members.values():
                 member.await_listening()
         except BaseException:
+            # Who does not serve may wait for another one, whose log says more.
+            print(self.log())
             self.__exit__()
             raise
 

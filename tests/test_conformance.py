@@ -30,12 +30,6 @@ def judge(service, url, folder, *excused, bucket=None):
     return result.stdout
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def running(name, command, log_path, port, environment=None):
     """A server that is started and ended; its address, when it listens."""

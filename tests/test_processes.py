@@ -718,6 +718,7 @@ def test_an_old_copy_of_the_same_epoch_restarts_nothing(cluster):
     while "member of the system chain does not serve" not in waiting.log():
         assert waiting.process.poll() is None, waiting.log()
         time.sleep(0.1)
+    assert "all members that served are down" in waiting.log()
     assert cluster.chains() == chains
     shutil.rmtree(data)
     (cluster.folder / "right").rename(data)

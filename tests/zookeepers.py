@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 
-from processes import LAUNCHER, START_SECONDS_MAX, free_address
+from ports import free_port
+from processes import LAUNCHER, START_SECONDS_MAX
 
 
 class Certificates:
@@ -48,7 +49,7 @@ class Ensemble:
         self.address = "127.0.0.1"
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(exist_ok=True)
-        self.ports = {number: tuple(port() for _ in range(3)) for number in [1, 2, 3]}
+        self.ports = {number: tuple(free_port() for _ in range(3)) for number in [1, 2, 3]}
         for number in self.ports:
             self.configure(number, certificates, client_auth)
         self.processes = {}
@@ -126,7 +127,3 @@ class Ensemble:
     def close(self):
         for number in list(self.processes):
             self.kill(number)
-
-
-def port():
-    return int(free_address().rsplit(":", 1)[1])

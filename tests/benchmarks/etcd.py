@@ -14,7 +14,7 @@ import urllib.request
 
 import server as servers
 from benchmarks import cluster as clusters
-from processes import free_address
+from ports import free_address
 
 SOURCES = servers.ROOT / "tests" / "etcd"
 PROGRAMS = servers.ROOT / "target" / "etcd"

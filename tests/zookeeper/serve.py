@@ -12,6 +12,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from ports import free_port  # noqa: E402
+
 TARGET = HERE.parent.parent / "target" / "zookeeper"
 POM = HERE / "pom.xml"
 JARS = TARGET / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
@@ -49,9 +52,9 @@ def main():
     if folder.is_file():
         os.execvp("java", java)
     folder.mkdir(parents=True, exist_ok=True)
-    port = sys.argv[2] if 2 < len(sys.argv) else "0"
+    port = int(sys.argv[2]) if 2 < len(sys.argv) else 0
     address = sys.argv[3] if 3 < len(sys.argv) else "127.0.0.1"
-    os.execvp("java", [*java, port, address])
+    os.execvp("java", [*java, str(port or free_port(address)), address])
 
 
 if __name__ == "__main__":
