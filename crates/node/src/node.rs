@@ -222,9 +222,12 @@ impl Node {
             Doors::Many(chains) if chains.home.is_some() => {
                 // Others may be started much later.
                 while chains.system().ready().await.is_err() {
-                    tracing::warn!(
-                        "waiting: this node's member of the system chain does not serve"
-                    );
+                    for why in self.why(Some(ChainId::SYSTEM)).await {
+                        tracing::warn!(
+                            why = why.in_a_line(),
+                            "waiting: this node's member of the system chain does not serve"
+                        );
+                    }
                 }
                 Ok(())
             }

@@ -38,6 +38,13 @@ impl Why {
             waits,
         }
     }
+
+    /// The same as it is displayed, for a log.
+    pub(crate) fn in_a_line(&self) -> String {
+        let shown = self.to_string();
+        let lines: Vec<&str> = shown.lines().map(str::trim).collect();
+        lines.join("; ")
+    }
 }
 
 impl std::fmt::Display for Why {
