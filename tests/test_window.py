@@ -62,6 +62,7 @@ def test_the_five_phases(limited, tmp_path, client):
     is_sure = client != "threads"
     flags = ["--items", str(ITEMS), "--client", client, *files]
     done = measure(limited, tmp_path, *flags, check=is_sure)
+    assert log.exists(), done.stderr
     recording = json.loads(log.read_text())
     if is_sure:
         check_counts(recording, limited)

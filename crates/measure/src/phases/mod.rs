@@ -25,7 +25,7 @@ use std::time::Duration;
 use fader_client::{Error, Response};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval};
 
 use data::{Data, Question};
 use recording::SEED;
@@ -87,15 +87,7 @@ pub async fn run(phases: &Phases, sender: Sender) -> Result<Recording, Error> {
         Ok(never) => match never {},
         Err(_) => run.sender.samples(),
     };
-    // A service that is just busy deleting items may refuse a few times; it is our own domain.
-    let mut left = 20;
-    while let Err(error) = run.sender.call("DeleteDomain", &domain).await {
-        left -= 1;
-        if left == 0 {
-            return Err(error);
-        }
-        sleep(Duration::from_millis(250)).await;
-    }
+    run.sender.call("DeleteDomain", &domain).await?;
     Ok(Recording {
         client: run.sender.name(),
         addresses: run.sender.addresses(),

@@ -11,8 +11,10 @@ use tokio::time::sleep;
 
 /// The seed's opponent.
 pub const THREADS: u32 = 34;
-/// Attempts of a request, in all.
+/// Attempts of a thread's request, in all.
 const ATTEMPTS: u32 = 5;
+/// The same of a request on which all others wait: a run that loses one says nothing.
+const ATTEMPTS_OF_ASKER: u32 = 50;
 /// Its delays: doubled with each attempt, at random below that. The seed names the 400 ms only.
 const DELAY: Duration = Duration::from_millis(50);
 const DELAY_MAX: Duration = Duration::from_millis(400);
@@ -105,11 +107,12 @@ impl Sender {
             return client.call(action, parameters).await;
         }
         // Who asks for the work does none of it.
-        let _thread = match action {
+        let (_thread, attempts_max) = match action {
             "PutAttributes" | "GetAttributes" | "DeleteAttributes" => {
-                Some(self.threads.acquire().await.expect("it is never closed"))
+                let thread = self.threads.acquire().await.expect("it is never closed");
+                (Some(thread), ATTEMPTS)
             }
-            _ => None,
+            _ => (None, ATTEMPTS_OF_ASKER),
         };
         let mut attempts = 0;
         loop {
@@ -123,10 +126,10 @@ impl Sender {
             if is_overload(error) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
             }
-            if ATTEMPTS <= attempts || is_final(error) {
+            if attempts_max <= attempts || is_final(error) {
                 return answer;
             }
-            let most = (DELAY * (1 << attempts)).min(DELAY_MAX);
+            let most = (DELAY * (1 << attempts.min(8))).min(DELAY_MAX);
             sleep(most.mul_f64(rand::random())).await;
         }
     }

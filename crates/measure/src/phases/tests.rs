@@ -1,4 +1,9 @@
-//! The questions find what the seed's found; answers are judged; recordings are told and drawn.
+//! The questions find what the seed's found; answers are judged; recordings are told and drawn; who
+//! is refused asks again.
+
+use fader_client::Settings;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::data::{Data, Question};
 use super::recording::SeedPhase;
@@ -116,4 +121,38 @@ fn a_recording_is_drawn_in_the_seeds_colours() {
     assert_eq!(heights.len(), 10);
     assert!(heights.iter().all(|height| *height == heights[0]));
     assert!(drawn.contains(">requests a second<") && drawn.contains(">connections<"));
+}
+
+const BUSY: &str = "<Response><Errors><Error><Code>ServiceUnavailable</Code>\
+                    <Message>busy</Message></Error></Errors></Response>";
+
+/// Refuses so many requests, and answers the next.
+async fn refuse(listener: TcpListener, count: u32) {
+    for number in 0..=count {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+        let (status, body) = match number == count {
+            true => ("200 OK", "<Response/>"),
+            false => ("503 Busy", BUSY),
+        };
+        let length = body.len();
+        let reply = format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(reply.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_thread_gives_up_what_is_refused_five_times_and_the_asker_does_not() {
+    for (action, is_answered) in [("Select", true), ("PutAttributes", false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let service = tokio::spawn(refuse(listener, 6));
+        let way = Way::Threads(2);
+        let sender = Sender::new(way, &[endpoint], None, &Settings::default()).unwrap();
+        assert_eq!(sender.call(action, &[]).await.is_ok(), is_answered);
+        assert_eq!(sender.refused(), if is_answered { 6 } else { 5 });
+        service.abort();
+    }
 }
