@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 import server as servers
+from ports import free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS_MAX = 120

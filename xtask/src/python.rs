@@ -1,4 +1,5 @@
-//! The Python environment of the integration tests: `.venv` with pinned packages.
+//! The Python environment of the integration tests: `.venv` with pinned packages; and what can be
+//! said of Python files without running them.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,4 +43,10 @@ pub(crate) fn program(name: &str) -> Command {
 /// The path of a program of the environment.
 pub(crate) fn path(name: &str) -> std::path::PathBuf {
     command::root().join(ENVIRONMENT).join("bin").join(name)
+}
+
+/// Whether no Python file of the project uses a name that it does not have, or has one for nothing.
+pub(crate) fn check() -> Result<bool> {
+    prepare()?;
+    command::succeeds(program("pyflakes").args(["crates", "examples", "tests"]))
 }

@@ -32,11 +32,12 @@ struct Step {
     needs_release: bool,
 }
 
-const NAMES: [&str; 10] = [
-    "format", "tidy", "clippy", "doc", "test", "simulate", "release", "sdk", "crash", "bench",
+const NAMES: [&str; 11] = [
+    "format", "tidy", "python", "clippy", "doc", "test", "simulate", "release", "sdk", "crash",
+    "bench",
 ];
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         name: NAMES[0],
         run: format,
@@ -49,41 +50,46 @@ const STEPS: [Step; 10] = [
     },
     Step {
         name: NAMES[2],
-        run: clippy,
+        run: |_| python::check(),
         needs_release: false,
     },
     Step {
         name: NAMES[3],
-        run: doc,
+        run: clippy,
         needs_release: false,
     },
     Step {
         name: NAMES[4],
-        run: test,
+        run: doc,
         needs_release: false,
     },
     Step {
         name: NAMES[5],
-        run: simulated,
+        run: test,
         needs_release: false,
     },
     Step {
         name: NAMES[6],
-        run: |_| bench::build().map(|()| true),
+        run: simulated,
         needs_release: false,
     },
     Step {
         name: NAMES[7],
+        run: |_| bench::build().map(|()| true),
+        needs_release: false,
+    },
+    Step {
+        name: NAMES[8],
         run: sdk,
         needs_release: true,
     },
     Step {
-        name: NAMES[8],
+        name: NAMES[9],
         run: crashes,
         needs_release: true,
     },
     Step {
-        name: NAMES[9],
+        name: NAMES[10],
         run: benchmark,
         needs_release: true,
     },
