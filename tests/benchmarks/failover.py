@@ -28,6 +28,7 @@ LOSS_MAX = 0.3
 RETURN_SECONDS_MAX = 600
 WATCH_SECONDS = LEASE_SECONDS + 3
 PHASE_SECONDS = 10
+PHASE_SECONDS_SMALL = 2
 # For some seconds after a return the engine still merges what it was filled with.
 SETTLING_SECONDS = 20
 KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
@@ -117,8 +118,10 @@ def returns(options, report):
         clusters.drive("fill", others[:1], **fill)
         clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
             {"Action": "CreateDomain", "DomainName": "other"}, {}))
-        for run in range(options.runs):
-            found.append(one_return(cluster, away, others, run, options.small))
+        # Each load's stamps are above those of the loads before, also of the longest.
+        stamps = itertools.count(1, 10_000_000)
+        for _ in range(options.runs):
+            found.append(one_return(cluster, away, others, stamps, options.small))
     whole, two, during, times = zip(*found, strict=True)
     lost = lambda rates, of: [1 - rate / full for rate, full in zip(rates, of, strict=True)]
     report.series("puts a second, the whole chain", whole, "/s")
@@ -130,14 +133,13 @@ def returns(options, report):
     report.at_most("return: loss against the whole chain", lost(during, whole), LOSS_MAX, "")
 
 
-def one_return(cluster, away, others, run, is_small):
+def one_return(cluster, away, others, stamps, is_small):
     """Puts a second of all members, of those without `away`, and until it serves again with an
     empty disk; and how long that took."""
     put = {"domain": "other", "connections": 16, "bytes": 500}
-    stamps = itertools.count(1 + run * 100_000_000, 100_000)
     rate = lambda seconds: clusters.drive(
         "put", others, seconds=seconds, stamp=next(stamps), **put)["rate"]
-    phase = 2 if is_small else PHASE_SECONDS
+    phase = PHASE_SECONDS_SMALL if is_small else PHASE_SECONDS
     if not is_small:
         rate(SETTLING_SECONDS)
     whole = rate(phase)

@@ -8,6 +8,7 @@ PROMISED = {3: 2.85, 5: 4.7, 7: 6.4}
 SHARE = 0.1
 CONNECTIONS_EACH = 8
 ITEMS = 200
+TURN_SECONDS = 2
 TURNS = 6
 TURNS_SMALL = 1
 
@@ -18,14 +19,19 @@ def tail_of(cluster):
     return [name for name, role in roles.items() if role == "serving"][-1]
 
 
+def gets(addresses, seconds):
+    """Gets a second, by as many connections for each address."""
+    load = {"items": ITEMS, "connections": CONNECTIONS_EACH * len(addresses)}
+    return clusters.drive("get", addresses, seconds=seconds, **load)["rate"]
+
+
 def one_run(sides, turns):
-    """Gets a second of each side. They take short turns: what else goes on at the machine makes it
-    half as fast again now and then, for seconds, and concerns both."""
+    """Gets a second of each side. They take short turns: what else goes on at the machine takes
+    half of its speed now and then, for seconds, and so concerns both."""
     rates = dict.fromkeys(sides, 0)
     for turn in range(turns):
         for side in sorted(sides, reverse=turn % 2 == 0):
-            load = {"items": ITEMS, "connections": CONNECTIONS_EACH * len(sides[side])}
-            rates[side] += clusters.drive("get", sides[side], seconds=2, **load)["rate"] / turns
+            rates[side] += gets(sides[side], TURN_SECONDS) / turns
     return rates
 
 
@@ -42,8 +48,7 @@ def one_size(options, report, size):
         sides = {"tail": [clusters.address(cluster, tail_of(cluster))], "all": everybody}
         rates = {side: [] for side in sides}
         # What members still owe from their start, they pay before they are measured.
-        warm = {"items": ITEMS, "connections": CONNECTIONS_EACH * size}
-        clusters.drive("get", everybody, seconds=2 if options.small else 10, **warm)
+        gets(everybody, 2 if options.small else 10)
         for _ in range(options.runs):
             once = one_run(sides, TURNS_SMALL if options.small else TURNS)
             for side, rate in once.items():
