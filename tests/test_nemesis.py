@@ -177,14 +177,24 @@ def test_what_is_forgotten_is_counted_against_what_is_lost():
     assert "is lost" in after.complaints()[0]
 
 
-def test_a_judge_that_excuses_much_says_so():
-    many = History()
-    for number in range(judge.COUNTED_MIN):
-        many.add(str(number), w=1)
-    shown = [str(number) for number in range(judge.COUNTED_MIN)]
-    assert many.read(e=shown, last=True).complaints() == []
-    many.fault("WipeDisk", "n1", wiped=True)
-    assert "could be judged" in many.complaints()[0]
+def attacked(seconds):
+    """So long, with nearly all writes at the end, when the disk of their holder is lost."""
+    history = History().add("early", w=1)
+    history.now = seconds * 1_000_000_000
+    for number in range(100):
+        history.add(str(number), w=1)
+    shown = ["early", *map(str, range(100))]
+    return history.read(e=shown, last=True).fault("WipeDisk", "n1", wiped=True)
+
+
+def test_a_judge_that_excuses_a_long_time_says_so():
+    """However many are acknowledged in it: a whole cluster serves far more than one attacked."""
+    assert attacked(30).complaints() == []
+    # Another disk at the same time, or some time before.
+    twice = attacked(30).fault("WipeDisk", "n2", wiped=True)
+    assert twice.complaints() == []
+    twice.lines[-1]["wiped"] = {"n2": 12_000_000_000}
+    assert "of 30 s, 10 excuse" in twice.complaints()[0]
 
 
 def test_invented_values_are_found():
