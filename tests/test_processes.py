@@ -14,6 +14,7 @@ import urllib.request
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+import hung
 import loads
 import server as servers
 from damage import falsify, flip_engine, flip_log
@@ -119,6 +120,23 @@ def test_a_stopped_head_is_replaced_and_comes_back(cluster):
         cluster.members[head].go_on()
         cluster.await_whole()
         load.await_more()
+    load.check()
+
+
+@pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
+def test_a_member_whose_disk_hangs_is_replaced_and_comes_back(cluster):
+    """Its process lives and keeps its session; nothing but its own thread knows."""
+    cluster.await_whole()
+    with Load(cluster) as load:
+        for of in ["head", "serving"]:
+            roles = cluster.roles()[1]
+            name = next(name for name, role in roles.items() if role == of)
+            with hung.held(cluster.members[name].process.pid, "chain"):
+                cluster.await_roles(lambda roles, name=name: roles[name] == "out")
+                load.await_more()
+            cluster.members[name].await_told("did nothing for")
+            cluster.await_whole()
+            load.await_more()
     load.check()
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 
+import hung
 from nemesis.besieged import Broken
 from nemesis.judge import SETTLING_NS
 from nemesis.load import DOMAINS, Caller, NotSent, Refusal, Unknown
@@ -96,6 +97,22 @@ class Stop(Fault):
 
     def end(self):
         self.cluster.members[self.member].go_on()
+
+
+class HangDisk(Fault):
+    """What uses the disk of one member stands still, perhaps for so long that its life is ended;
+    all else in its process goes on."""
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.lasts = self.chance.uniform(1.3, 6) * self.lease
+        self.held = contextlib.ExitStack()
+
+    def begin(self):
+        self.held.enter_context(hung.held(self.cluster.members[self.member].process.pid, "chain"))
+
+    def end(self):
+        self.held.close()
 
 
 class Cut(Fault):
@@ -264,8 +281,8 @@ class Roll(Fault):
 
 
 ALL = [
-    Kill, Stop, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll, KillZooKeeper,
-    StepClock, FillDisk, WipeDisk, Roll,
+    Kill, Stop, HangDisk, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll,
+    KillZooKeeper, StepClock, FillDisk, WipeDisk, Roll,
 ]
 
 

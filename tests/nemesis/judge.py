@@ -80,7 +80,7 @@ def check(lines):
 
 
 def too_lenient(calls, faults):
-    """A judge that excuses much sees nothing. One fault in thirteen is a wiped disk, which excuses
+    """A judge that excuses much sees nothing. One fault in fourteen is a wiped disk, which excuses
     the few seconds before it, and of those the writes with W = 1. Time is counted, not writes: in
     those seconds the cluster is whole, and takes several times what it does under a fault."""
     begun = min((call["start"] for call in calls), default=0)

@@ -162,6 +162,12 @@ impl Shared {
         let (waits, said_at) = &*self.waits.lock();
         (waits.clone(), said_at.map(|at| at.elapsed()))
     }
+
+    /// For how long the member's thread has done nothing.
+    pub(crate) fn still_for(&self) -> Duration {
+        let said_at = self.waits.lock().1;
+        said_at.map_or(Duration::ZERO, |at| at.elapsed())
+    }
 }
 
 /// A member's folder, opened and recovered, before it lives.

@@ -542,6 +542,7 @@ impl Cluster {
             told: 0,
             progress,
             reports: VecDeque::new(),
+            lease: None,
             is_over: false,
             refused: None,
             has_stopped: false,

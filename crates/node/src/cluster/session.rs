@@ -4,6 +4,7 @@
 //! Invariants:
 //! - S1 a lease counts from before its ping was sent (FN-1).
 //! - S2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
+//! - S3 nothing here waits for the member's thread, which may stand still (SL-6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long a member waits that was left out for the first time, and how often that doubles.
 const LEFT_OUT: Duration = Duration::from_secs(1);
 const LEFT_OUT_MAX: u32 = 6;
+/// How many times a session lasts a member's thread may stand still before it is given no more
+/// leases; one more, and its life is ended (SL-6).
+const STILL: u32 = 4;
 /// Reports kept while the coordinator cannot be reached; the newest say all.
 const REPORTS_MAX: usize = 16;
 
@@ -40,6 +44,8 @@ pub(super) struct Session {
     /// The epoch of the last configuration passed on in this life.
     pub(super) told: u64,
     pub(super) reports: VecDeque<Report>,
+    /// The newest lease that the member's thread was not told of yet.
+    pub(super) lease: Option<u64>,
     /// How far the disk has come.
     pub(super) progress: Progress,
     /// Whether this life is over, and no other has begun.
@@ -72,6 +78,9 @@ impl Session {
             }
             // The coordinator is on side 0.
             if self.has_stopped || self.links.side(self.me.node) != 0 {
+                continue;
+            }
+            if self.stands_still() {
                 continue;
             }
             if ping_at <= Instant::now() {
@@ -118,11 +127,27 @@ impl Session {
         }
     }
 
+    /// SL-6: whether the member's thread has stood still for so long that its leases are to end,
+    /// and when they have, its life. The process lives, and pings for its other members.
+    fn stands_still(&mut self) -> bool {
+        let (still, session) = (self.shared.still_for(), self.coordinator.session());
+        let has_no_lease = (STILL + 1) * session <= still;
+        if has_no_lease && !self.is_over {
+            let seconds = still.as_secs();
+            tracing::error!(
+                seconds,
+                "this member did nothing for too long (its disk may hang): it is given up"
+            );
+            self.wait_longer();
+        }
+        STILL * session <= still
+    }
+
     fn ping(&mut self) {
         match self.coordinator.ping(self.me) {
             Ok(Pinged(sent)) => {
                 let lease = lease(self.coordinator.session());
-                self.send(Job::Lease(sent + lease.as_millis() as u64));
+                self.lease = Some(sent + lease.as_millis() as u64);
             }
             Err(CoordinatorError::SessionOver) => {
                 self.is_over = true;
@@ -143,14 +168,17 @@ impl Session {
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
         self.report();
+        if self.lease.is_some_and(|until| self.send(Job::Lease(until))) {
+            self.lease = None;
+        }
         if let Ok(Some(newest)) = self.coordinator.configuration()
             && self.told < newest.epoch
+            && self.send(Job::Configuration(newest.clone()))
         {
             self.told = newest.epoch;
             if newest.serving().any(|node| node == self.me.node) {
                 self.left_out = 0;
             }
-            self.send(Job::Configuration(newest));
         }
     }
 
@@ -169,10 +197,11 @@ impl Session {
         match opened {
             Ok(me) => {
                 self.me = me;
-                self.is_over = false;
                 self.refused = None;
                 self.told = 0;
-                self.send(Job::Live(me));
+                self.lease = None;
+                // If not, it gets another one.
+                self.is_over = !self.send(Job::Live(me));
             }
             Err(error) => self.tell_once(&error),
         }
@@ -190,8 +219,8 @@ impl Session {
         }
     }
 
-    fn send(&self, job: Job) {
-        // The member's thread is gone only when it is ending.
-        drop(self.jobs.send(job));
+    /// Whether the member's thread will take it; not if very much waits for it, or it is ending.
+    fn send(&self, job: Job) -> bool {
+        self.jobs.try_send(job).is_ok()
     }
 }
