@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+import threading
 import time
 
 import pytest
@@ -17,6 +18,7 @@ DOMAINS = [f"domain-{number}" for number in range(8)]
 MIXED = {"x-fader-collection-mode": "mixed"}
 EVENTUAL = {"x-fader-consistency": "eventual"}
 ORDER_SECONDS_MAX = 400
+SAID_SECONDS_MAX = 60
 
 
 class Load(loads.Load):
@@ -84,6 +86,21 @@ def order(cluster, *words):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def await_said(process, words):
+    """Reads what it says until it has said this."""
+    said = []
+    patience = threading.Timer(SAID_SECONDS_MAX, process.kill)
+    patience.start()
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if words in line:
+                return
+    finally:
+        patience.cancel()
+    raise AssertionError(f"not said: {words!r}, but {said}")
 
 
 def done(cluster, process):
@@ -187,6 +204,19 @@ def test_nodes_come_and_go_while_clients_write(cluster):
         cluster.start("n1")
 
 
+def test_an_order_is_waited_for_while_zookeeper_is_away(cluster):
+    done(cluster, order(cluster, "add", "n4"))
+    draining = order(cluster, "drain", "n1")
+    await_said(draining, ", but n4 does not run after")
+    cluster.zookeeper.kill()
+    await_said(draining, "waits for ZooKeeper: ")
+    cluster.zookeeper.start()
+    await_said(draining, ", but n4 does not run after")
+    begin(cluster, "n4")
+    assert done(cluster, draining) == "n1 holds nothing: it can be stopped\n"
+    await_placed(cluster, {"n2": 4, "n3": 4, "n4": 4})
+
+
 def test_a_node_that_is_lost_is_given_up(cluster):
     done(cluster, order(cluster, "add", "n4"))
     begin(cluster, "n4")
@@ -235,7 +265,7 @@ def test_a_drained_node_whose_folder_was_damaged_is_told_of_and_given_up(cluster
             assert "`fader cluster drain n1 --lost`" in why
         # So does the order, which waits.
         waits = f"waits for n1, which leaves, to hand on what it may hold of {chain}, in a folder"
-        assert any(waits in line for line in draining.stderr)
+        await_said(draining, waits)
         given_up = done(cluster, order(cluster, "drain", "n1", "--lost"))
         assert given_up == "n1 holds nothing but what is given up, on 1 disks: it can be stopped\n"
         assert done(cluster, draining) == "n1 holds nothing: it can be stopped\n"

@@ -105,7 +105,7 @@ class HangDisk(Fault):
 
     def __init__(self, siege):
         super().__init__(siege)
-        self.lasts = self.chance.uniform(1.3, 6) * self.lease
+        self.lasts = self.chance.uniform(1.3, 8) * self.lease
         self.held = contextlib.ExitStack()
 
     def begin(self):

@@ -6,9 +6,11 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
+use fader_node::coordinator::{
+    CoordinatorError, Onlooker, Standing, ZooKeeperCoordinator, ZooKeeperSettings,
+};
 use fader_node::{ChainId, Order, is_at_rest};
 
 use crate::founding::{Place, node};
@@ -277,16 +279,24 @@ fn rests(standing: &Standing, chain: ChainId) -> bool {
     is_at_rest(newest, places, &lives)
 }
 
-/// Looks until nothing is waited for any more, and tells what is.
+/// Looks until nothing is waited for any more, and tells what is. What was ordered stands while
+/// ZooKeeper does not answer.
 fn follow(
     place: &ZooKeeperSettings,
     mut waits: impl FnMut(&Standing) -> Result<Option<String>>,
 ) -> Result<()> {
     let begun = Instant::now();
     let mut told = begun;
+    let mut onlooker = Onlooker::new(place);
     loop {
-        let standing = ZooKeeperCoordinator::look(place).context("asking ZooKeeper")?;
-        let Some(what) = waits(&standing)? else {
+        let what = match onlooker.look() {
+            Ok(standing) => waits(&standing)?,
+            Err(CoordinatorError::Unavailable(reason)) => {
+                Some(format!("waits for ZooKeeper: {reason}"))
+            }
+            Err(refused) => return Err(refused.into()),
+        };
+        let Some(what) = what else {
             return Ok(());
         };
         if PATIENCE <= told.elapsed() {

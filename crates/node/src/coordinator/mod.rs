@@ -20,7 +20,7 @@ use fader_chain::{
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
-    AwayDisk, ChainCoordinator, ClusterRecord, Present, Standing, Tls, TlsError,
+    AwayDisk, ChainCoordinator, ClusterRecord, Onlooker, Present, Standing, Tls, TlsError,
     ZooKeeperCoordinator, ZooKeeperSettings,
 };
 

@@ -24,6 +24,8 @@ use crate::seal::Secret;
 const CONNECTION_MS: i32 = 10_000;
 /// Any version.
 pub(super) const ANY: i32 = -1;
+/// How long a server may take to accept a connection: it is busy later, or not there.
+const CONNECT: Duration = Duration::from_secs(2);
 /// All that a znode's access list can allow.
 const ALL: i32 = 31;
 
@@ -113,7 +115,10 @@ impl Connection {
     fn open(host: &str, place: &Place, seen: i64) -> Result<Self, Failure> {
         let mut stream = None;
         for address in host.to_socket_addrs()? {
-            stream = Some(TcpStream::connect_timeout(&address, place.patience));
+            stream = Some(TcpStream::connect_timeout(
+                &address,
+                place.patience.min(CONNECT),
+            ));
             if matches!(stream, Some(Ok(_))) {
                 break;
             }

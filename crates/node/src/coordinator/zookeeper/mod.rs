@@ -58,11 +58,13 @@ use watcher::{Session, Shared, Trouble, Watcher, unspoken};
 pub use chain::ChainCoordinator;
 pub use orders::AwayDisk;
 pub use record::ClusterRecord;
-pub use standing::Standing;
+pub use standing::{Onlooker, Standing};
 pub use stream::{Tls, TlsError};
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long one of those may take that people make: a server may be busy, and no lease is at stake.
+const PATIENCE_OF_PEOPLE: Duration = Duration::from_secs(10);
 /// How often a number is asked for, when others ask too.
 const TRIES: usize = 64;
 
@@ -142,7 +144,7 @@ impl ZooKeeperCoordinator {
             .members
             .iter()
             .try_for_each(|name| Self::check_name(name))?;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let parents = settings.root.char_indices().skip(1);
         for (at, _) in parents.filter(|(_, letter)| *letter == '/') {
             asker.create(&settings.root[..at], &[])?;
@@ -446,6 +448,11 @@ fn read<T: Content>(path: &str, znode: &Znode) -> Result<T, CoordinatorError> {
 
 fn missing(path: &str) -> CoordinatorError {
     CoordinatorError::Unavailable(format!("there is no znode {path}"))
+}
+
+/// Who asks for people.
+fn asker(settings: &ZooKeeperSettings) -> Asker {
+    Asker::new(Arc::new(place(settings, PATIENCE_OF_PEOPLE)))
 }
 
 fn place(settings: &ZooKeeperSettings, patience: Duration) -> Place {

@@ -11,7 +11,7 @@ use super::connection::{Asker, Changed};
 use super::record::{ClusterRecord, Content};
 use super::standing::{away_of, disks_of, lives};
 use super::watcher::{chain_path, layout_path};
-use super::{PATIENCE, TRIES, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use super::{TRIES, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 
 /// What a disk is that a chain waits for.
@@ -65,7 +65,7 @@ impl ZooKeeperCoordinator {
     /// # Errors
     /// [`CoordinatorError::Refused`] in words.
     pub fn order(settings: &ZooKeeperSettings, order: &Order) -> Result<Layout, CoordinatorError> {
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let root = &settings.root;
         let cluster = cluster_at(root, &mut asker)?;
         if !cluster.version.is_third() {
@@ -95,7 +95,7 @@ impl ZooKeeperCoordinator {
     /// [`CoordinatorError`].
     pub fn abandon(settings: &ZooKeeperSettings, node: &str) -> Result<usize, CoordinatorError> {
         let standing = Self::look(settings)?;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let mut count = 0;
         for chain in standing.configurations.keys().copied() {
             let path = chain_path(&settings.root, chain);

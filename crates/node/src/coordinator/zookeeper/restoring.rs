@@ -1,8 +1,6 @@
 //! What an operator orders where all who served last are lost: a chain goes on with what one member
 //! has (AL-4), and that may be an old copy of its disk (AL-7).
 
-use std::sync::Arc;
-
 use fader_chain::controller::{NotRestored, restore};
 use fader_chain::{ChainId, Configuration, NodeId, Progress};
 
@@ -12,7 +10,7 @@ use super::orders::layout_at;
 use super::record::{Content, DiskRecord, SessionRecord};
 use super::standing::{Look, Standing, disks_of, look};
 use super::watcher::{chain_path, disk_path, note_progress, session_name};
-use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
 
@@ -36,7 +34,7 @@ impl ZooKeeperCoordinator {
         name: &str,
     ) -> Result<u64, CoordinatorError> {
         let root = &settings.root;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let ordered = ordered(root, &mut asker, chain, name)?;
         let Some(life) = life_of(ordered.standing(), chain, name) else {
             return Err(not_restored(ordered.standing(), NotRestored::Absent, name));
@@ -65,7 +63,7 @@ impl ZooKeeperCoordinator {
     ) -> Result<Vec<Progress>, CoordinatorError> {
         let refused = |why: String| Err(CoordinatorError::Refused(why));
         let root = &settings.root;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let before = look(root, &mut asker)?;
         std::thread::sleep(before.standing.cluster.session);
         let mut ordered = ordered(root, &mut asker, chain, name)?;

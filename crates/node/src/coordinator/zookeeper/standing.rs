@@ -1,7 +1,6 @@
 //! How a cluster stands, for whoever is no member of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use fader_chain::controller::{Facts, Reports};
 use fader_chain::placement::layout::Layout;
@@ -11,7 +10,7 @@ use super::connection::Asker;
 use super::orders::{AwayDisk, layout_at};
 use super::record::{ClusterRecord, DiskRecord, SessionRecord};
 use super::watcher::{Session, chain_path, disk_path, spoken};
-use super::{PATIENCE, Present, ZooKeeperCoordinator, ZooKeeperSettings, cluster_at, place, read};
+use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
 
@@ -86,14 +85,37 @@ pub(super) struct Look {
     pub(super) pings: BTreeMap<Identity, i32>,
 }
 
+/// Somebody who is no member of a cluster, and looks at it again and again.
+pub struct Onlooker {
+    root: String,
+    asker: Asker,
+}
+
+impl Onlooker {
+    /// Nobody is asked yet.
+    pub fn new(settings: &ZooKeeperSettings) -> Self {
+        Onlooker {
+            root: settings.root.clone(),
+            asker: asker(settings),
+        }
+    }
+
+    /// How the cluster stands now.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: `Refused` when there is no cluster.
+    pub fn look(&mut self) -> Result<Standing, CoordinatorError> {
+        Ok(look(&self.root, &mut self.asker)?.standing)
+    }
+}
+
 impl ZooKeeperCoordinator {
     /// How a cluster stands, for whoever is no member of it.
     ///
     /// # Errors
     /// [`CoordinatorError`]: `Refused` when there is no cluster.
     pub fn look(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
-        Ok(look(&settings.root, &mut asker)?.standing)
+        Onlooker::new(settings).look()
     }
 
     /// The same, and whose pings do not come: it takes a part of a session.
@@ -101,7 +123,7 @@ impl ZooKeeperCoordinator {
     /// # Errors
     /// [`CoordinatorError`]: `Refused` when there is no cluster.
     pub fn look_closely(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = asker(settings);
         let before = look(&settings.root, &mut asker)?;
         std::thread::sleep(before.standing.cluster.session / SILENT);
         let mut now = look(&settings.root, &mut asker)?;
