@@ -100,16 +100,21 @@ class Stop(Fault):
 
 
 class HangDisk(Fault):
-    """What uses the disk of one member stands still, perhaps for so long that its life is ended;
-    all else in its process goes on."""
+    """What uses the disk stands still at one member, or at all as where they share storage, perhaps
+    for so long that its life is ended; all else in its process goes on."""
 
     def __init__(self, siege):
         super().__init__(siege)
         self.lasts = self.chance.uniform(1.3, 8) * self.lease
+        if self.chance.random() < 0.2:
+            self.members = list(self.cluster.names)
+        self.AWAY = len(self.members)
         self.held = contextlib.ExitStack()
 
     def begin(self):
-        self.held.enter_context(hung.held(self.cluster.members[self.member].process.pid, "chain"))
+        for name in self.members:
+            process = self.cluster.members[name].process
+            self.held.enter_context(hung.held(process.pid, "chain"))
 
     def end(self):
         self.held.close()
