@@ -5,7 +5,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -34,10 +33,8 @@ class ZooKeeper:
             stdout=subprocess.PIPE,
             text=True,
         )
-        watchdog = threading.Timer(START_SECONDS_MAX, self.process.kill)
-        watchdog.start()
-        line = self.process.stdout.readline()
-        watchdog.cancel()
+        with servers.killed_after(START_SECONDS_MAX, self.process):
+            line = self.process.stdout.readline()
         assert line.startswith("listening on "), "no ZooKeeper server: see what it says above"
         self.port = int(line.rsplit(":", 1)[1])
 

@@ -1,5 +1,6 @@
 """Starts and stops the real binary, and makes clients for it."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -41,6 +42,17 @@ def signing(url):
     }
 
 
+@contextlib.contextmanager
+def killed_after(seconds, process):
+    """Whoever reads meanwhile what a process says waits no longer than that: then it is killed."""
+    watchdog = threading.Timer(seconds, process.kill)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
 class Server:
     """A running `fader serve` on a free port."""
 
@@ -71,10 +83,8 @@ class Server:
 
     def _await_listening(self, seconds=START_SECONDS_MAX):
         # The line comes when requests are served; a server that says nothing is ended.
-        watchdog = threading.Timer(seconds, self.process.kill)
-        watchdog.start()
-        line = self.process.stdout.readline()
-        watchdog.cancel()
+        with killed_after(seconds, self.process):
+            line = self.process.stdout.readline()
         if not line.startswith("listening on "):
             self.process.wait()
             raise RuntimeError(f"fader serve ended: {line!r}\n{self.log()}")

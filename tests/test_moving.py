@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import threading
 import time
 
 import pytest
@@ -91,15 +90,11 @@ def order(cluster, *words):
 def await_said(process, words):
     """Reads what it says until it has said this."""
     said = []
-    patience = threading.Timer(SAID_SECONDS_MAX, process.kill)
-    patience.start()
-    try:
+    with servers.killed_after(SAID_SECONDS_MAX, process):
         for line in process.stderr:
             said.append(line)
             if words in line:
                 return
-    finally:
-        patience.cancel()
     raise AssertionError(f"not said: {words!r}, but {said}")
 
 

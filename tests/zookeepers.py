@@ -4,9 +4,9 @@ import pathlib
 import socket
 import subprocess
 import sys
-import threading
 import time
 
+import server as servers
 from ports import free_port
 from processes import LAUNCHER, START_SECONDS_MAX
 
@@ -91,10 +91,8 @@ class Ensemble:
             [sys.executable, LAUNCHER, self.folder / f"{number}.cfg"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
-        watchdog = threading.Timer(START_SECONDS_MAX, process.kill)
-        watchdog.start()
-        line = process.stdout.readline()
-        watchdog.cancel()
+        with servers.killed_after(START_SECONDS_MAX, process):
+            line = process.stdout.readline()
         assert line.startswith("begun as "), "no ZooKeeper server: see what it says above"
         self.processes[number] = process
 

@@ -23,8 +23,8 @@ SOURCES = servers.ROOT / "tests" / "porcupine"
 # How long after its acknowledgement a write may still be what one member alone holds, if nothing
 # is done to anybody.
 SETTLING_NS = 5_000_000_000
-# Of an attack that lasts so long, so great a part must not excuse what is lost.
-ATTACK_NS_MIN, JUDGED_SHARE_MIN = 20_000_000_000, 0.75
+# Of an attack that lasts so long, so great a part at most may excuse what is lost.
+ATTACK_NS_MIN, EXCUSED_SHARE_MAX = 20_000_000_000, 0.25
 
 
 def build():
@@ -89,7 +89,7 @@ def too_lenient(calls, faults):
     for at in sorted(at for fault in faults for at in fault["wiped"].values()):
         excused += min(at - before, SETTLING_NS)
         before = at
-    if ATTACK_NS_MIN <= lasted and (1 - JUDGED_SHARE_MIN) * lasted < excused:
+    if ATTACK_NS_MIN <= lasted and EXCUSED_SHARE_MAX * lasted < excused:
         return [f"of {lasted / 1e9:.0f} s, {excused / 1e9:.0f} excuse that writes are lost"]
     return []
 
