@@ -20,14 +20,17 @@
 //! Fader's levels beyond strong and eventual: the contract is what all services have.
 
 mod clock;
+mod cloud;
 pub mod conformance;
 mod domains;
 mod error;
 pub mod model;
 mod objects;
 mod queues;
+mod runtime;
 
 pub use clock::Clock;
+pub use cloud::Cloud;
 pub use domains::{
     Attribute, AttributePut, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page,
     Reading,
@@ -38,3 +41,4 @@ pub use queues::{
     MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
     Received, VISIBILITY_MAX, WAIT_MAX,
 };
+pub use runtime::{Entropy, Runtime, Tasks};
