@@ -11,6 +11,7 @@ mod guard;
 mod host;
 mod keys;
 mod log;
+pub mod membership;
 mod message;
 mod mode;
 mod operation;

@@ -3,19 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fader_chain::controller::{Facts, Reports};
+use fader_chain::membership::{SILENT, Session, SessionRecord, spoken};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
 use super::connection::Asker;
 use super::orders::{AwayDisk, layout_at};
-use super::record::{ClusterRecord, DiskRecord, SessionRecord};
-use super::watcher::{Session, chain_path, disk_path, spoken};
+use super::record::{ClusterRecord, DiskRecord};
+use super::watcher::{chain_path, disk_path};
 use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
-
-/// A process is silent that was not heard of in this part of a session, in which it pings twice.
-pub(super) const SILENT: u32 = 4;
 
 /// How a cluster stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
