@@ -129,7 +129,7 @@ pub(crate) struct ChainThread {
 
 impl ChainThread {
     /// A thread's state after recovery: the engine has everything up to `applied`; `epoch` is the
-    /// greatest one adopted. A new segment of the log is begun.
+    /// greatest one adopted. The log is begun or goes on.
     pub(crate) fn new(
         jobs: Receiver<Job>,
         settings: Settings,
@@ -166,7 +166,7 @@ impl ChainThread {
             engine_full: None,
             shared,
         };
-        match thread.log.begin(false) {
+        match thread.log.resume() {
             Ok(()) => thread.live(me),
             Err(error) => thread.on_log_error(&error),
         }

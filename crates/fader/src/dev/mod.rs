@@ -174,7 +174,8 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let start = Instant::now();
     let plan = options.plan();
     let (size, wiring, delay) = (usize::from(options.nodes), options.wiring, options.delay);
-    let config = options.serve.with_data(DATA).config(matches)?;
+    let options = options.serve.with_data(DATA);
+    let config = options.config(matches)?;
     if config.membership.member()?.is_some() {
         bail!("`fader dev` is a whole cluster: a member of one is started with `fader serve`");
     }
@@ -191,7 +192,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let follow = move |node: Node| {
         tokio::spawn(async move { plan::follow(&node, plan, |text| tell(start, text)).await });
     };
-    serve::serve(&config, open, follow).await
+    serve::serve(&config, options.again(matches), open, follow).await
 }
 
 impl Options {
