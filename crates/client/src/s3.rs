@@ -5,7 +5,8 @@
 //! - O1 a put on a condition is sent again only if it certainly took no effect. It carries a mark
 //!   of its own (`x-amz-meta-fader-put`): where its outcome is in doubt, the object is looked at,
 //!   and if it has the mark, the put happened.
-//! - O2 `object_store` repeats nothing by itself: the window decides.
+//! - O2 a 409 decides nothing: the put is sent again, as long as its time lasts.
+//! - O3 `object_store` repeats nothing by itself: the window decides.
 //!
 //! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names;
 //! regions, which S3's likes do not have.
@@ -19,8 +20,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fader_cloud::{Error as CloudError, ErrorKind as CloudKind};
 use fader_window::State;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{
@@ -28,6 +30,7 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
     Result, RetryConfig,
 };
+use tokio::time::Instant;
 
 use crate::client::Settings;
 use crate::credentials::Credentials;
@@ -46,6 +49,9 @@ const LOOKS: [Duration; 3] = [
     Duration::from_millis(200),
     Duration::from_secs(1),
 ];
+/// The first wait and the longest after a conflict; drawn between half of it and all.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
+const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A bucket at an S3 endpoint.
 #[derive(Debug)]
@@ -119,8 +125,7 @@ impl S3 {
         let mark = format!("{:032x}", rand::random::<u128>());
         let name = Attribute::Metadata(MARK.into());
         options.attributes.insert(name, mark.clone().into());
-        let put = self.store.put_opts(location, payload, options).await;
-        match put {
+        match self.put_decided(location, payload, options).await {
             Err(error) if is_in_doubt(&error) => {
                 let found = self.look_for(location, &mark).await;
                 found.ok_or(error)
@@ -129,10 +134,33 @@ impl S3 {
         }
     }
 
+    /// Puts, again and again as long as the service answers that a conflicting request kept it
+    /// from deciding.
+    async fn put_decided(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let deadline = self.wire.deadline();
+        let mut pause = CONFLICT_PAUSE;
+        loop {
+            let (again, options) = (payload.clone(), options.clone());
+            let put = self.store.put_opts(location, again, options).await;
+            let is_conflict = put.as_ref().is_err_and(wire::is_conflict);
+            let next = Instant::now() + pause.mul_f64(rand::random_range(0.5..1.0));
+            if !is_conflict || deadline <= next {
+                return put;
+            }
+            self.wire.pause(next).await;
+            pause = (pause * 2).min(CONFLICT_PAUSE_MAX);
+        }
+    }
+
     /// The object with this mark, if it is there.
     async fn look_for(&self, location: &Path, mark: &str) -> Option<PutResult> {
         for wait in LOOKS {
-            tokio::time::sleep(wait).await;
+            self.wire.pause(Instant::now() + wait).await;
             let head = GetOptions {
                 head: true,
                 ..GetOptions::default()
@@ -156,18 +184,35 @@ impl S3 {
 
 /// Whether a write that failed so may have happened.
 fn is_in_doubt(error: &object_store::Error) -> bool {
-    if !matches!(error, object_store::Error::Generic { .. }) {
-        return false;
+    let is_status = matches!(error, object_store::Error::Generic { .. });
+    match wire::cause(error) {
+        Some(cause) => is_status && !is_without_effect(cause),
+        // A status that no kind stands for: 5xx among them.
+        None => is_status,
     }
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<Error>() {
-            return error.kind != ErrorKind::Unavailable && error.kind != ErrorKind::Invalid;
-        }
-        cause = error.source();
+}
+
+/// Whether it is certain that a failed request changed nothing.
+fn is_without_effect(error: &Error) -> bool {
+    match error.kind {
+        ErrorKind::Unavailable | ErrorKind::Invalid => true,
+        ErrorKind::Refused { status, .. } => status == 409,
+        ErrorKind::Ambiguous | ErrorKind::Malformed => false,
     }
-    // A status that no kind stands for: 5xx among them.
-    true
+}
+
+/// A failed write in the terms of the contract, where they say more than those of `object_store`.
+fn in_contract(error: object_store::Error) -> object_store::Error {
+    let is_certain = wire::cause(&error)
+        .is_some_and(|cause| is_without_effect(cause) && cause.kind != ErrorKind::Invalid);
+    if !is_certain {
+        return error;
+    }
+    let later = CloudKind::Unavailable { retry_after: None };
+    object_store::Error::Generic {
+        store: "object store",
+        source: Box::new(CloudError::new(later, error.to_string())),
+    }
 }
 
 impl fmt::Display for S3 {
@@ -184,10 +229,11 @@ impl ObjectStore for S3 {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        match options.mode {
-            PutMode::Overwrite => self.store.put_opts(location, payload, options).await,
+        let put = match options.mode {
+            PutMode::Overwrite => self.put_decided(location, payload, options).await,
             PutMode::Create | PutMode::Update(_) => self.put_once(location, payload, options).await,
-        }
+        };
+        put.map_err(in_contract)
     }
 
     async fn put_multipart_opts(
@@ -210,7 +256,8 @@ impl ObjectStore for S3 {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.store.delete_stream(locations)
+        let deleted = self.store.delete_stream(locations);
+        deleted.map_err(in_contract).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -184,6 +184,60 @@ async fn a_refused_condition_is_no_doubt() {
     assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (1, 0));
 }
 
+/// S3's answer to two conditional puts at once: neither the one nor the other is decided.
+const CONFLICT: Put = Put::Refused(409, "ConditionalRequestConflict");
+
+#[tokio::test]
+async fn a_conflict_is_no_lost_race_and_is_put_again() {
+    let update = PutMode::Update(UpdateVersion {
+        e_tag: Some("\"e0\"".to_owned()),
+        version: None,
+    });
+    for mode in [PutMode::Create, update, PutMode::Overwrite] {
+        let (store, seen) = start(&[CONFLICT, CONFLICT], &Settings::default()).await;
+        let result = put(&store, mode).await.unwrap();
+        assert_eq!(result.e_tag.as_deref(), Some("\"e1\""));
+        assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (3, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_that_does_not_end_changed_nothing_and_is_told_as_such() {
+    let settings = Settings {
+        timeout: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    for mode in [PutMode::Create, PutMode::Overwrite] {
+        let (store, seen) = start(&[CONFLICT; 100], &settings).await;
+        let error = put(&store, mode).await.unwrap_err();
+        let kind = object_error_kind(&error, true);
+        assert_eq!(kind, ErrorKind::Unavailable { retry_after: None });
+        assert!(
+            error.to_string().contains("ConditionalRequestConflict"),
+            "{error}"
+        );
+        assert!(1 < count(&seen, "PUT"));
+    }
+}
+
+#[tokio::test]
+async fn a_put_that_never_left_certainly_changed_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let settings = Settings {
+        timeout: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let http = Http::start(fader_window::Settings::default());
+    let store = S3::on(http, &endpoint, "bucket", None, &settings).unwrap();
+    for mode in [PutMode::Create, PutMode::Overwrite] {
+        let error = put(&store, mode).await.unwrap_err();
+        let kind = object_error_kind(&error, true);
+        assert_eq!(kind, ErrorKind::Unavailable { retry_after: None });
+    }
+}
+
 #[tokio::test]
 async fn what_had_no_effect_or_may_happen_twice_is_put_again() {
     let slow_down = Put::Refused(503, "SlowDown");

@@ -20,19 +20,20 @@ use fader_turnstile::{Verdict, judge_reply};
 use fader_window::State;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HOST, HeaderValue, IF_MATCH, IF_NONE_MATCH};
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::client::Settings;
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane, Limits, Plan, Term};
-use crate::pool::{Coming, Pool};
+use crate::pool::{Coming, Pool, Reply};
 use crate::transport::Endpoint;
+use crate::xml::Element;
 
 /// The slowest upload that is still waited for, in octets a second: an attempt is given more time
 /// by the size of its body. Bound: above 0. A tenth of what the slowest links to a service give.
@@ -92,6 +93,16 @@ impl Wire {
         windows
     }
 
+    /// When a call that begins now is over.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.timeout
+    }
+
+    /// Waits where requests run.
+    pub(super) async fn pause(&self, until: Instant) {
+        self.http.pause(until).await;
+    }
+
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Error> {
         let plan = self.plan(&request);
         let request = self.in_origin_form(request)?;
@@ -146,6 +157,43 @@ impl Wire {
     }
 }
 
+/// The wire's own error among the causes of a failure.
+pub(super) fn cause(error: &object_store::Error) -> Option<&Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return Some(error);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Whether a put was not decided because another request was under way.
+pub(super) fn is_conflict(error: &object_store::Error) -> bool {
+    let kind = cause(error).map(|cause| &cause.kind);
+    matches!(kind, Some(ErrorKind::Refused { status: 409, .. }))
+}
+
+/// The undecided put that a reply tells of. `object_store` takes every 409 for an object that
+/// exists; of those that services give, only Azure's `BlobAlreadyExists` means that.
+fn conflict(reply: &Reply) -> Option<Error> {
+    if reply.status != StatusCode::CONFLICT {
+        return None;
+    }
+    let body = String::from_utf8_lossy(&reply.body);
+    let root = Element::parse(&body).unwrap_or_default();
+    let code = root.child_text("Code").to_owned();
+    let kind = ErrorKind::Refused {
+        status: 409,
+        message: root.child_text("Message").to_owned(),
+        request_id: root.child_text("RequestId").to_owned(),
+        code,
+    };
+    let error = Error::new(kind, "put");
+    (error.code() != Some("BlobAlreadyExists")).then_some(error)
+}
+
 /// Sends a request and reads its reply's head; a refusal is read whole, so that its connection can
 /// be used again.
 async fn open(
@@ -154,6 +202,7 @@ async fn open(
     is_sent: &AtomicBool,
     patience: Duration,
 ) -> Result<HttpResponse, Error> {
+    let is_put = class(&request) == "put";
     let reply = pool.open(request, is_sent).await?;
     if reply.status().is_success() {
         return Ok(reply.map(|coming| {
@@ -165,6 +214,9 @@ async fn open(
         }));
     }
     let reply = pool.read(reply).await?;
+    if let Some(conflict) = conflict(&reply).filter(|_| is_put) {
+        return Err(conflict);
+    }
     let says_slow_down = reply
         .body
         .windows(SLOW_DOWN.len())
