@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::names::{Named, Names};
 use crate::pool::{Pool, Reply};
-use crate::sign::{self, Headers, SignatureVersion, Signer};
+use crate::sign::{self, Headers, REGION, SignatureVersion, Signer};
 use crate::transport::Endpoint;
 use crate::xml::Element;
 
@@ -33,6 +33,8 @@ use crate::xml::Element;
 pub struct Settings {
     /// How requests are signed.
     pub signature: SignatureVersion,
+    /// The region that is signed for.
+    pub region: String,
     /// Whether requests wait for a congestion window.
     pub pace: Pace,
     /// From asking to the last byte of the reply, waits and repetitions counted in.
@@ -52,6 +54,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             signature: SignatureVersion::V2,
+            region: REGION.to_owned(),
             pace: Pace::Window,
             timeout: Duration::from_secs(30),
             // Above the 5 seconds that a page of Select may take.
@@ -147,13 +150,20 @@ impl Client {
         let limits = settings.limits();
         let Settings {
             signature,
+            region,
             connections_max,
             ca_pem,
             response_bytes_max,
             ..
         } = settings;
         let (endpoint, host) = Endpoint::parse(endpoint, ca_pem.as_deref())?;
-        let signer = credentials.map(|credentials| Signer::new(&credentials, signature, &host));
+        let signer = match &credentials {
+            None => None,
+            Some(credentials) => {
+                let credentials = credentials.lasting("SimpleDB")?;
+                Some(Signer::new(credentials, signature, &host).in_region(&region))
+            }
+        };
         let pool = Pool::new(endpoint, connections_max, response_bytes_max);
         Ok(Client {
             http,

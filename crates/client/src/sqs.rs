@@ -77,8 +77,14 @@ impl Sqs {
         settings: &Settings,
     ) -> Result<Sqs, Error> {
         let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
-        let signer = credentials
-            .map(|credentials| Signer::of_service("sqs", credentials, SignatureVersion::V4, &host));
+        let signer = match credentials {
+            None => None,
+            Some(credentials) => {
+                let (credentials, version) = (credentials.lasting("SQS")?, SignatureVersion::V4);
+                let signer = Signer::of_service("sqs", credentials, version, &host);
+                Some(signer.in_region(&settings.region))
+            }
+        };
         let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
         Ok(Sqs {
             http,

@@ -26,6 +26,7 @@ mod domains;
 mod error;
 pub mod model;
 mod objects;
+pub mod probe;
 mod queues;
 mod runtime;
 

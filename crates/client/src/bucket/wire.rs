@@ -19,7 +19,7 @@ use bytes::Bytes;
 use fader_turnstile::{Verdict, judge_reply};
 use fader_window::State;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{HOST, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -46,12 +46,18 @@ const SLOW_DOWN: &[u8] = b"<Code>SlowDown</Code>";
 #[derive(Clone, Copy)]
 struct SlowDown;
 
-/// An S3 endpoint as bytes go there.
+/// An endpoint as bytes go there, and the authorities that give tokens for it.
 pub(super) struct Wire {
     http: Http,
-    pool: Arc<Pool<HttpRequestBody>>,
-    host: Arc<str>,
+    endpoint: Peer,
+    authorities: Vec<Peer>,
     limits: Limits,
+}
+
+/// A host that is spoken to.
+struct Peer {
+    host: Arc<str>,
+    pool: Arc<Pool<HttpRequestBody>>,
 }
 
 /// Gives `object_store` the wire.
@@ -71,25 +77,45 @@ struct Patient {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wire").field(&self.host).finish()
+        f.debug_tuple("Wire").field(&self.endpoint.host).finish()
+    }
+}
+
+impl Peer {
+    fn new(endpoint: &str, settings: &Settings) -> Result<Peer, Error> {
+        let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
+        let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
+        Ok(Peer {
+            host: host.into(),
+            pool: Arc::new(Pool::new(endpoint, connections, bytes)),
+        })
     }
 }
 
 impl Wire {
-    pub(super) fn new(http: Http, endpoint: &str, settings: &Settings) -> Result<Wire, Error> {
-        let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
-        let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
+    pub(super) fn new(
+        http: Http,
+        endpoint: &str,
+        settings: &Settings,
+        authorities: &[&str],
+    ) -> Result<Wire, Error> {
+        let authorities = authorities.iter().map(|url| Peer::new(url, settings));
         Ok(Wire {
             http,
-            pool: Arc::new(Pool::new(endpoint, connections, bytes)),
-            host: host.into(),
+            endpoint: Peer::new(endpoint, settings)?,
+            authorities: authorities.collect::<Result<_, _>>()?,
             limits: settings.limits(),
         })
     }
 
+    /// The endpoint's host and port.
+    pub(super) fn host(&self) -> &str {
+        &self.endpoint.host
+    }
+
     pub(super) fn windows(&self) -> Vec<(Lane, State)> {
         let mut windows = self.http.windows();
-        windows.retain(|(lane, _)| lane.host == self.host);
+        windows.retain(|(lane, _)| lane.host == self.endpoint.host);
         windows
     }
 
@@ -104,10 +130,11 @@ impl Wire {
     }
 
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Error> {
-        let plan = self.plan(&request);
-        let request = self.in_origin_form(request)?;
+        let peer = self.peer(&request)?;
+        let plan = self.plan(&request, peer);
+        let request = in_origin_form(request, peer)?;
         let may_linger = plan.may_linger();
-        let (pool, patience) = (Arc::clone(&self.pool), self.limits.attempt_timeout);
+        let (pool, patience) = (Arc::clone(&peer.pool), self.limits.attempt_timeout);
         let attempt = move |term: Term| {
             let (pool, request) = (Arc::clone(&pool), request.clone());
             async move {
@@ -120,12 +147,30 @@ impl Wire {
         self.http.send(plan, attempt).await
     }
 
-    fn plan(&self, request: &HttpRequest) -> Plan {
+    /// Whom a request is for; refused if that is another host.
+    fn peer(&self, request: &HttpRequest) -> Result<&Peer, Error> {
+        let authority = request.uri().authority().map(|host| host.as_str());
+        let is_for = |peer: &&Peer| {
+            authority.is_some_and(|authority| authority.eq_ignore_ascii_case(&peer.host))
+        };
+        let mut peers = std::iter::once(&self.endpoint).chain(&self.authorities);
+        match peers.find(is_for) {
+            Some(peer) => Ok(peer),
+            None if authority.is_none() => Ok(&self.endpoint),
+            None => {
+                let host = authority.unwrap_or_default();
+                let context = format!("{host} is not {}", self.endpoint.host);
+                Err(Error::invalid(context))
+            }
+        }
+    }
+
+    fn plan(&self, request: &HttpRequest, peer: &Peer) -> Plan {
         let upload = request.body().content_length() as u64 / UPLOAD_RATE_MIN;
         let upload = Duration::from_secs(upload);
         Plan {
             lane: Lane {
-                host: Arc::clone(&self.host),
+                host: Arc::clone(&peer.host),
                 class: class(request),
             },
             is_write: !request.method().is_safe(),
@@ -137,24 +182,19 @@ impl Wire {
             },
         }
     }
+}
 
-    /// What goes over a connection names the path only; the host is in a header.
-    fn in_origin_form(&self, request: HttpRequest) -> Result<HttpRequest, Error> {
-        let (mut head, body) = request.into_parts();
-        let authority = head.uri.authority().map(|host| host.as_str());
-        if authority.is_some_and(|host| !host.eq_ignore_ascii_case(&self.host)) {
-            let context = format!("{} is not at {}", head.uri, self.host);
-            return Err(Error::invalid(context));
-        }
-        if !head.headers.contains_key(HOST) {
-            let host = HeaderValue::from_str(&self.host);
-            let host = host.map_err(|_| Error::invalid("the host does not fit a header"))?;
-            head.headers.insert(HOST, host);
-        }
-        let path = head.uri.path_and_query().cloned();
-        head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-        Ok(Request::from_parts(head, body))
+/// What goes over a connection names the path only; the host is in a header.
+fn in_origin_form(request: HttpRequest, peer: &Peer) -> Result<HttpRequest, Error> {
+    let (mut head, body) = request.into_parts();
+    if !head.headers.contains_key(HOST) {
+        let host = HeaderValue::from_str(&peer.host);
+        let host = host.map_err(|_| Error::invalid("the host does not fit a header"))?;
+        head.headers.insert(HOST, host);
     }
+    let path = head.uri.path_and_query().cloned();
+    head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    Ok(Request::from_parts(head, body))
 }
 
 /// The wire's own error among the causes of a failure.
@@ -175,17 +215,21 @@ pub(super) fn is_conflict(error: &object_store::Error) -> bool {
     matches!(kind, Some(ErrorKind::Refused { status: 409, .. }))
 }
 
-/// The undecided put that a reply tells of. `object_store` takes every 409 for an object that
-/// exists; of those that services give, only Azure's `BlobAlreadyExists` means that.
-fn conflict(reply: &Reply) -> Option<Error> {
-    if reply.status != StatusCode::CONFLICT {
+/// The refusal of a put that `object_store` has no words for: a put that the service does not know
+/// (501), or did not decide (409). `object_store` takes every 409 for an object that exists; of
+/// those that services give, only Azure's `BlobAlreadyExists` means that.
+fn refusal(reply: &Reply) -> Option<Error> {
+    if !matches!(
+        reply.status,
+        StatusCode::CONFLICT | StatusCode::NOT_IMPLEMENTED
+    ) {
         return None;
     }
     let body = String::from_utf8_lossy(&reply.body);
     let root = Element::parse(&body).unwrap_or_default();
     let code = root.child_text("Code").to_owned();
     let kind = ErrorKind::Refused {
-        status: 409,
+        status: reply.status.as_u16(),
         message: root.child_text("Message").to_owned(),
         request_id: root.child_text("RequestId").to_owned(),
         code,
@@ -214,8 +258,8 @@ async fn open(
         }));
     }
     let reply = pool.read(reply).await?;
-    if let Some(conflict) = conflict(&reply).filter(|_| is_put) {
-        return Err(conflict);
+    if let Some(refusal) = refusal(&reply).filter(|_| is_put) {
+        return Err(refusal);
     }
     let says_slow_down = reply
         .body
@@ -236,17 +280,32 @@ fn told(reply: &HttpResponse, may_linger: bool) -> Verdict {
     judge_reply(reply.status(), reply.headers(), may_linger && !is_refused)
 }
 
+/// Headers that name what is copied.
+const COPY_SOURCES: [&str; 3] = [
+    "x-amz-copy-source",
+    "x-goog-copy-source",
+    "x-ms-copy-source",
+];
+
+/// Headers that put a condition on a write.
+const CONDITIONS: [&str; 3] = ["if-match", "if-none-match", "x-goog-if-generation-match"];
+
 /// What costs a service about the same, and has a window of its own.
 fn class(request: &HttpRequest) -> &'static str {
     let query = request.uri().query().unwrap_or_default();
     let has = |name: &str| query.split('&').any(|pair| pair.starts_with(name));
+    let has_header = |names: &[&str]| {
+        names
+            .iter()
+            .any(|name| request.headers().contains_key(*name))
+    };
     match *request.method() {
-        Method::GET if has("list-type=") => "list",
+        Method::GET if has("list-type=") || has("comp=list") => "list",
         Method::GET | Method::HEAD => "get",
-        Method::PUT if request.headers().contains_key("x-amz-copy-source") => "copy",
+        Method::PUT if has_header(&COPY_SOURCES) => "copy",
         Method::PUT => "put",
         Method::DELETE => "delete",
-        Method::POST if has("delete") => "delete",
+        Method::POST if has("delete") || has("comp=batch") => "delete",
         _ => "upload",
     }
 }
@@ -256,7 +315,7 @@ fn class(request: &HttpRequest) -> &'static str {
 /// completes, which buckets are told to forget.
 fn is_repeatable(request: &HttpRequest) -> bool {
     let headers = request.headers();
-    let is_conditional = headers.contains_key(IF_MATCH) || headers.contains_key(IF_NONE_MATCH);
+    let is_conditional = CONDITIONS.iter().any(|name| headers.contains_key(*name));
     let query = request.uri().query().unwrap_or_default();
     let completes = *request.method() == Method::POST && query.starts_with("uploadId=");
     request.method().is_safe() || !(is_conditional || completes)

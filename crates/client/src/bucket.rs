@@ -1,20 +1,20 @@
-//! The contract's objects, at any S3 endpoint: `object_store`'s implementation of S3's protocol,
-//! with every request sent by [`Http`].
+//! The contract's objects, in a bucket of S3, GCS or Azure: `object_store`'s implementations of their
+//! protocols, with every request sent by [`Http`].
 //!
 //! Invariants:
 //! - O1 a put on a condition is sent again only if it certainly took no effect. It carries a mark
-//!   of its own (`x-amz-meta-fader-put`): where its outcome is in doubt, the object is looked at,
+//!   of its own (metadata `faderput`): where its outcome is in doubt, the object is looked at,
 //!   and if it has the mark, the put happened.
 //! - O2 a 409 decides nothing: the put is sent again, as long as its time lasts.
 //! - O3 `object_store` repeats nothing by itself: the window decides.
 //!
-//! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names;
-//! regions, which S3's likes do not have.
+//! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names.
 
 mod wire;
 
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,25 +23,36 @@ use bytes::Bytes;
 use fader_cloud::{Error as CloudError, ErrorKind as CloudKind};
 use fader_window::State;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
-use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::path::Path;
 use object_store::{
     Attribute, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-    Result, RetryConfig,
+    Result, RetryConfig, StaticCredentialProvider,
 };
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use crate::client::Settings;
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane};
-use crate::sign::REGION;
 
 use self::wire::{Connector, Wire};
 
 /// The name of the mark among an object's metadata.
-const MARK: &str = "fader-put";
+///
+/// Letters only: Azure takes no hyphen, and proxies drop headers with an underscore.
+const MARK: &str = "faderput";
+/// Where Google and Azure give tokens.
+const GOOGLE_AUTHORITIES: [&str; 3] = [
+    "https://accounts.google.com",
+    "https://oauth2.googleapis.com",
+    "https://www.googleapis.com",
+];
+const AZURE_AUTHORITIES: [&str; 1] = ["https://login.microsoftonline.com"];
 /// When an object is looked at after a put whose outcome is in doubt. A put that was cut off may
 /// still be under way.
 const LOOKS: [Duration; 3] = [
@@ -53,61 +64,182 @@ const LOOKS: [Duration; 3] = [
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A bucket at an S3 endpoint.
+/// A bucket of S3 or of a service like it, of GCS, or a container of Azure.
 #[derive(Debug)]
-pub struct S3 {
-    store: AmazonS3,
+pub struct Bucket {
+    store: Box<dyn ObjectStore>,
     wire: Arc<Wire>,
 }
 
-impl S3 {
-    /// A client of a bucket at `http://host:port` or `https://host:port`, on the process's HTTP
-    /// client; requests without credentials are sent unsigned. Of the settings the signature does
-    /// not count: the protocol knows version 4.
+/// Whose requests go to GCS.
+#[derive(Clone, Debug)]
+pub enum GcsAccess {
+    /// They are not signed.
+    Unsigned,
+    /// A file of application default credentials: of a service account, or of a user.
+    File(PathBuf),
+}
+
+/// Whose requests go to Azure; debug output shows no secret.
+#[derive(Clone)]
+pub enum AzureAccess {
+    /// They are not signed.
+    Unsigned,
+    /// The account's key, in base64.
+    Key(Zeroizing<String>),
+    /// A shared access signature: `sv=..&sig=..`.
+    Sas(Zeroizing<String>),
+    /// An application of Entra.
+    Application {
+        /// The tenant's id.
+        tenant: String,
+        /// The application's id.
+        id: String,
+        /// Its secret.
+        secret: Zeroizing<String>,
+    },
+}
+
+impl fmt::Debug for AzureAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AzureAccess::Unsigned => "Unsigned",
+            AzureAccess::Key(_) => "Key(..)",
+            AzureAccess::Sas(_) => "Sas(..)",
+            AzureAccess::Application { .. } => "Application(..)",
+        })
+    }
+}
+
+impl Bucket {
+    /// A bucket at an S3 endpoint, `http://host:port` or `https://host:port`; requests without
+    /// credentials are sent unsigned. Of the settings the signature does not count: the protocol
+    /// knows version 4.
     ///
     /// # Errors
     /// `Invalid` when the endpoint is none, or its certificates cannot be used.
-    pub fn new(
-        endpoint: &str,
-        bucket: &str,
-        credentials: Option<&Credentials>,
-        settings: &Settings,
-    ) -> std::result::Result<S3, Error> {
-        S3::on(Http::shared(), endpoint, bucket, credentials, settings)
-    }
-
-    /// The same, on another HTTP client, whose windows it shares.
-    ///
-    /// # Errors
-    /// As [`S3::new`].
-    pub fn on(
+    pub fn s3(
         http: Http,
         endpoint: &str,
         bucket: &str,
         credentials: Option<&Credentials>,
         settings: &Settings,
-    ) -> std::result::Result<S3, Error> {
-        let wire = Arc::new(Wire::new(http, endpoint, settings)?);
+    ) -> std::result::Result<Bucket, Error> {
+        let wire = Arc::new(Wire::new(http, endpoint, settings, &[])?);
         let builder = AmazonS3Builder::new()
             .with_endpoint(endpoint.trim_end_matches('/'))
             .with_allow_http(true)
             .with_bucket_name(bucket)
-            .with_region(REGION)
-            .with_retry(RetryConfig {
-                max_retries: 0,
-                ..RetryConfig::default()
-            })
+            .with_region(&settings.region)
+            .with_retry(never_again())
             .with_http_connector(Connector(Arc::clone(&wire)));
         let builder = match credentials {
             None => builder.with_skip_signature(true),
-            Some(credentials) => builder
-                .with_access_key_id(credentials.access_key())
-                .with_secret_access_key(credentials.secret()),
+            Some(credentials) => {
+                let builder = builder
+                    .with_access_key_id(credentials.access_key())
+                    .with_secret_access_key(credentials.secret());
+                match credentials.token() {
+                    None => builder,
+                    Some(token) => builder.with_token(token),
+                }
+            }
         };
+        Bucket::built(bucket, endpoint, wire, builder.build())
+    }
+
+    /// A bucket of GCS, or of a server that speaks its XML protocol.
+    ///
+    /// # Errors
+    /// `Invalid` when the endpoint is none, or certificates or the file of credentials cannot be
+    /// used.
+    pub fn gcs(
+        http: Http,
+        endpoint: &str,
+        bucket: &str,
+        access: &GcsAccess,
+        settings: &Settings,
+    ) -> std::result::Result<Bucket, Error> {
+        let wire = Arc::new(Wire::new(http, endpoint, settings, &GOOGLE_AUTHORITIES)?);
+        let builder = GoogleCloudStorageBuilder::new()
+            .with_base_url(endpoint.trim_end_matches('/'))
+            .with_bucket_name(bucket)
+            .with_retry(never_again())
+            .with_http_connector(Connector(Arc::clone(&wire)));
+        let builder = match access {
+            GcsAccess::File(path) => {
+                let context = || Error::invalid(format!("{} is not UTF-8", path.display()));
+                builder.with_application_credentials(path.to_str().ok_or_else(context)?)
+            }
+            GcsAccess::Unsigned => {
+                // Puts carry a token even where nothing else is signed.
+                let nobody = StaticCredentialProvider::new(GcpCredential {
+                    bearer: "none".to_owned(),
+                });
+                builder
+                    .with_credentials(Arc::new(nobody))
+                    .with_skip_signature(true)
+            }
+        };
+        Bucket::built(bucket, endpoint, wire, builder.build())
+    }
+
+    /// A container of Azure's blob service. At an endpoint whose host does not begin with the
+    /// account's name, as Azurite's does not, the account is the first part of each path.
+    ///
+    /// # Errors
+    /// `Invalid` when the endpoint is none, or certificates or credentials cannot be used.
+    pub fn azure(
+        http: Http,
+        endpoint: &str,
+        account: &str,
+        container: &str,
+        access: &AzureAccess,
+        settings: &Settings,
+    ) -> std::result::Result<Bucket, Error> {
+        let wire = Arc::new(Wire::new(http, endpoint, settings, &AZURE_AUTHORITIES)?);
+        let endpoint = endpoint.trim_end_matches('/');
+        let base = match wire.host().split('.').next() == Some(account) {
+            true => endpoint.to_owned(),
+            false => format!("{endpoint}/{account}"),
+        };
+        let builder = MicrosoftAzureBuilder::new()
+            .with_endpoint(base)
+            .with_allow_http(true)
+            .with_account(account)
+            .with_container_name(container)
+            .with_retry(never_again())
+            .with_http_connector(Connector(Arc::clone(&wire)));
+        let builder = match access {
+            AzureAccess::Unsigned => builder
+                .with_skip_signature(true)
+                .with_bearer_token_authorization("none"),
+            AzureAccess::Key(key) => builder.with_access_key(key.as_str()),
+            AzureAccess::Sas(sas) => {
+                let pairs = object_store::azure::split_sas(sas);
+                // The cause may quote the signature.
+                let pairs = pairs.map_err(|_| Error::invalid("the SAS token is none"))?;
+                builder.with_sas_authorization(pairs)
+            }
+            AzureAccess::Application { tenant, id, secret } => {
+                builder.with_client_secret_authorization(id, secret.as_str(), tenant)
+            }
+        };
+        Bucket::built(container, endpoint, wire, builder.build())
+    }
+
+    fn built<S: ObjectStore>(
+        bucket: &str,
+        endpoint: &str,
+        wire: Arc<Wire>,
+        store: Result<S>,
+    ) -> std::result::Result<Bucket, Error> {
         let context = || format!("bucket {bucket:?} at {endpoint}");
-        let store = builder.build();
         let store = store.map_err(|error| Error::caused(ErrorKind::Invalid, context(), error))?;
-        Ok(S3 { store, wire })
+        Ok(Bucket {
+            store: Box::new(store),
+            wire,
+        })
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -196,7 +328,7 @@ fn is_in_doubt(error: &object_store::Error) -> bool {
 fn is_without_effect(error: &Error) -> bool {
     match error.kind {
         ErrorKind::Unavailable | ErrorKind::Invalid => true,
-        ErrorKind::Refused { status, .. } => status == 409,
+        ErrorKind::Refused { status, .. } => matches!(status, 409 | 501),
         ErrorKind::Ambiguous | ErrorKind::Malformed => false,
     }
 }
@@ -208,6 +340,11 @@ fn in_contract(error: object_store::Error) -> object_store::Error {
     if !is_certain {
         return error;
     }
+    if let Some(ErrorKind::Refused { status: 501, .. }) = wire::cause(&error).map(|it| &it.kind) {
+        return object_store::Error::NotSupported {
+            source: Box::new(error),
+        };
+    }
     let later = CloudKind::Unavailable { retry_after: None };
     object_store::Error::Generic {
         store: "object store",
@@ -215,14 +352,22 @@ fn in_contract(error: object_store::Error) -> object_store::Error {
     }
 }
 
-impl fmt::Display for S3 {
+/// The window repeats, and nothing below it.
+fn never_again() -> RetryConfig {
+    RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    }
+}
+
+impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.store, f)
     }
 }
 
 #[async_trait]
-impl ObjectStore for S3 {
+impl ObjectStore for Bucket {
     async fn put_opts(
         &self,
         location: &Path,
