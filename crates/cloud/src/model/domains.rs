@@ -16,7 +16,7 @@ use fader_services::simpledb::{
 };
 use fader_services::{Decision, MapView, Unhurried};
 
-use super::clock::ModelClock;
+use super::process::ModelClock;
 use super::weather::{Dice, Weather};
 use crate::clock::Clock;
 use crate::domains::{

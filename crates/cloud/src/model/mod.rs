@@ -7,24 +7,32 @@
 //!
 //! Deliberately absent: latency (the simulator's), limits of rate (the simulated services').
 
-mod clock;
 mod domains;
+mod executor;
 mod objects;
+mod process;
 mod queues;
+mod schedule;
 mod weather;
 
-pub use clock::{ModelClock, run};
 pub use domains::ModelDomains;
+pub use executor::Executor;
 pub use objects::ModelObjects;
+pub use process::{ModelClock, Process, Skew, run};
 pub use queues::ModelQueues;
+pub use schedule::{Access, Alternative, Scheduler};
 pub use weather::Weather;
 
 use std::sync::Arc;
 
+use crate::cloud::Cloud;
+
 /// A cloud in memory.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its time, which passes only when it is told to.
+    /// Runs the tasks of its processes.
+    pub executor: Executor,
+    /// True time.
     pub clock: Arc<ModelClock>,
     /// Its objects.
     pub objects: Arc<ModelObjects>,
@@ -37,12 +45,24 @@ pub struct Model {
 impl Model {
     /// An empty cloud.
     pub fn new(weather: Weather) -> Self {
-        let clock = Arc::new(ModelClock::default());
+        let executor = Executor::new(weather.seed);
+        let clock = executor.harness().clock();
         Model {
             objects: Arc::new(ModelObjects::new(weather)),
             queues: Arc::new(ModelQueues::new(weather, clock.clone())),
             domains: Arc::new(ModelDomains::new(weather, clock.clone())),
             clock,
+            executor,
+        }
+    }
+
+    /// The cloud as a process sees it in its present life.
+    pub fn cloud(&self, process: &Process) -> Cloud {
+        Cloud {
+            objects: self.objects.clone(),
+            queues: self.queues.clone(),
+            domains: self.domains.clone(),
+            runtime: process.runtime(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::clock::ModelClock;
+use super::process::ModelClock;
 use super::weather::{Dice, Weather};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -215,7 +215,8 @@ impl Queues for ModelQueues {
                 Err(error) => Poll::Ready(Err(error)),
                 Ok((received, true, _)) => Poll::Ready(Ok(received)),
                 Ok((_, false, next)) => {
-                    self.clock.wake_at(next, context.waker());
+                    let waker = context.waker().clone();
+                    self.clock.executor().wake_at(next, 0, waker);
                     Poll::Pending
                 }
             }

@@ -1,6 +1,6 @@
 //! Queues in weather, which the conformance suite cannot ask for.
 
-use super::super::{Model, run};
+use super::super::{Executor, Model, run};
 use super::*;
 
 fn received(model: &Model, wait: Duration) -> Vec<Received> {
@@ -86,7 +86,7 @@ fn a_refused_send_sends_nothing_and_an_unanswered_one_may_have_sent() {
             unanswered,
             ..Weather::default()
         };
-        let queues = ModelQueues::new(weather, Arc::default());
+        let queues = ModelQueues::new(weather, Executor::new(0).harness().clock());
         let fair = Queue {
             settings: QueueSettings::default(),
             messages: BTreeMap::new(),
