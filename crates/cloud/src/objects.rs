@@ -19,11 +19,6 @@ pub fn object_error_kind(error: &Error, is_write: bool) -> ErrorKind {
         cause = error.source();
     }
     match error {
-        // Our own stores say the kind themselves.
-        Error::Generic { source, .. } if source.is::<crate::Error>() => {
-            let own = source.downcast_ref::<crate::Error>();
-            own.map_or(ErrorKind::Malformed, |own| own.kind)
-        }
         Error::NotFound { .. } => ErrorKind::NotFound,
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
             ErrorKind::Precondition
