@@ -16,13 +16,15 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fader_cloud::{Error as CloudError, ErrorKind as CloudKind};
+use fader_cloud::{Error as CloudError, ErrorKind as CloudKind, Meter};
 use fader_window::State;
-use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
+use futures_util::FutureExt;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
@@ -30,7 +32,7 @@ use object_store::path::Path;
 use object_store::{
     Attribute, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-    Result, RetryConfig, StaticCredentialProvider,
+    Result, RetryConfig, StaticCredentialProvider, UploadPart,
 };
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -40,7 +42,7 @@ use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane};
 
-use self::wire::{Connector, Wire};
+use self::wire::{Connector, METER, Wire};
 
 /// The name of the mark among an object's metadata.
 ///
@@ -64,11 +66,13 @@ const LOOKS: [Duration; 3] = [
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A bucket of S3 or of a service like it, of GCS, or a container of Azure.
-#[derive(Debug)]
+/// A bucket of S3 or of a service like it, of GCS, or a container of Azure. Clones are the same, and
+/// count for the same meter.
+#[derive(Clone, Debug)]
 pub struct Bucket {
-    store: Box<dyn ObjectStore>,
+    store: Arc<dyn ObjectStore>,
     wire: Arc<Wire>,
+    meter: Meter,
 }
 
 /// Whose requests go to GCS.
@@ -237,9 +241,40 @@ impl Bucket {
         let context = || format!("bucket {bucket:?} at {endpoint}");
         let store = store.map_err(|error| Error::caused(ErrorKind::Invalid, context(), error))?;
         Ok(Bucket {
-            store: Box::new(store),
+            store: Arc::new(store),
             wire,
+            meter: Meter::default(),
         })
+    }
+
+    /// The same bucket, whose requests count for `meter`.
+    pub fn metered(&self, meter: &Meter) -> Self {
+        Bucket {
+            meter: meter.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Host and port of the endpoint.
+    pub(crate) fn host(&self) -> &str {
+        self.wire.host()
+    }
+
+    /// A call whose requests count.
+    async fn counted<T>(&self, call: impl Future<Output = T>) -> T {
+        METER.scope(self.meter.clone(), call).await
+    }
+
+    /// A stream whose requests count.
+    fn counted_stream<T: 'static>(
+        &self,
+        mut stream: BoxStream<'static, T>,
+    ) -> BoxStream<'static, T> {
+        let meter = self.meter.clone();
+        let next = move |context: &mut Context<'_>| {
+            METER.sync_scope(meter.clone(), || stream.poll_next_unpin(context))
+        };
+        stream::poll_fn(next).boxed()
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -375,8 +410,14 @@ impl ObjectStore for Bucket {
         options: PutOptions,
     ) -> Result<PutResult> {
         let put = match options.mode {
-            PutMode::Overwrite => self.put_decided(location, payload, options).await,
-            PutMode::Create | PutMode::Update(_) => self.put_once(location, payload, options).await,
+            PutMode::Overwrite => {
+                let put = self.put_decided(location, payload, options);
+                self.counted(put).await
+            }
+            PutMode::Create | PutMode::Update(_) => {
+                let put = self.put_once(location, payload, options);
+                self.counted(put).await
+            }
         };
         put.map_err(in_contract)
     }
@@ -386,15 +427,18 @@ impl ObjectStore for Bucket {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.store.put_multipart_opts(location, options).await
+        let begun = self.store.put_multipart_opts(location, options);
+        let upload = self.counted(begun).await?;
+        let bucket = self.clone();
+        Ok(Box::new(Upload { upload, bucket }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.store.get_opts(location, options).await
+        self.counted(self.store.get_opts(location, options)).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.store.get_ranges(location, ranges).await
+        self.counted(self.store.get_ranges(location, ranges)).await
     }
 
     fn delete_stream(
@@ -402,11 +446,12 @@ impl ObjectStore for Bucket {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let deleted = self.store.delete_stream(locations);
+        let deleted = self.counted_stream(deleted);
         deleted.map_err(in_contract).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.store.list(prefix)
+        self.counted_stream(self.store.list(prefix))
     }
 
     fn list_with_offset(
@@ -414,18 +459,44 @@ impl ObjectStore for Bucket {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.store.list_with_offset(prefix, offset)
+        self.counted_stream(self.store.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.store.list_with_delimiter(prefix).await
+        self.counted(self.store.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.store.copy_opts(from, to, options).await
+        self.counted(self.store.copy_opts(from, to, options)).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.store.rename_opts(from, to, options).await
+        self.counted(self.store.rename_opts(from, to, options))
+            .await
+    }
+}
+
+/// An upload whose requests count.
+#[derive(Debug)]
+struct Upload {
+    upload: Box<dyn MultipartUpload>,
+    bucket: Bucket,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, part: PutPayload) -> UploadPart {
+        let part = self.upload.put_part(part);
+        METER.scope(self.bucket.meter.clone(), part).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let bucket = self.bucket.clone();
+        bucket.counted(self.upload.complete()).await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        let bucket = self.bucket.clone();
+        bucket.counted(self.upload.abort()).await
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::RequestId;
+use fader_cloud::{Meter, RequestKind};
 use fader_services::level::{Receipt, header, show_name};
 use fader_window::State;
 use http_body_util::Full;
@@ -25,6 +26,7 @@ use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::names::{Named, Names};
 use crate::pool::{Pool, Reply};
 use crate::sign::{self, Headers, REGION, SignatureVersion, Signer};
+use crate::tally::Tally;
 use crate::transport::Endpoint;
 use crate::xml::Element;
 
@@ -68,16 +70,18 @@ impl Default for Settings {
     }
 }
 
-/// A signing client of one endpoint.
+/// A signing client of one endpoint. Clones are the same, and count for the same meter.
+#[derive(Clone)]
 pub struct Client {
     http: Http,
     pool: Arc<Pool<Full<Bytes>>>,
     host: Arc<str>,
-    signer: Option<Signer>,
+    signer: Option<Arc<Signer>>,
     limits: Limits,
-    names: Names,
+    names: Arc<Names>,
     /// Whether the service keeps names, once that is known.
-    keeps_names: OnceCell<bool>,
+    keeps_names: Arc<OnceCell<bool>>,
+    meter: Meter,
 }
 
 /// What is sent, apart from who sends it.
@@ -161,7 +165,8 @@ impl Client {
             None => None,
             Some(credentials) => {
                 let credentials = credentials.lasting("SimpleDB")?;
-                Some(Signer::new(credentials, signature, &host).in_region(&region))
+                let signer = Signer::new(credentials, signature, &host);
+                Some(Arc::new(signer.in_region(&region)))
             }
         };
         let pool = Pool::new(endpoint, connections_max, response_bytes_max);
@@ -171,9 +176,18 @@ impl Client {
             host: host.into(),
             signer,
             limits,
-            names: Names::default(),
-            keeps_names: OnceCell::new(),
+            names: Arc::default(),
+            keeps_names: Arc::default(),
+            meter: Meter::default(),
         })
+    }
+
+    /// The same endpoint, whose requests count for `meter`.
+    pub fn metered(&self, meter: &Meter) -> Self {
+        Client {
+            meter: meter.clone(),
+            ..self.clone()
+        }
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -242,6 +256,7 @@ impl Client {
             is_write: !is_read(action),
             is_repeatable: is_named || is_repeatable(action, call.parameters),
             limits,
+            tally: Some(self.tally(action)),
         };
         let sent = self.http.call(&self.pool, plan, request).await;
         let tells = |name| {
@@ -316,6 +331,7 @@ impl Client {
                 is_write: false,
                 is_repeatable: true,
                 limits,
+                tally: Some(self.tally(call.action)),
             };
             let reply = self.http.call(&self.pool, plan, request).await?;
             match reply.headers.contains_key(header::SESSION) {
@@ -324,6 +340,18 @@ impl Client {
             }
         };
         self.keeps_names.get_or_try_init(ask).await.copied()
+    }
+
+    fn tally(&self, action: &str) -> Tally {
+        let kind = match class(action) {
+            "domain" if !is_read(action) => RequestKind::DomainOther,
+            _ if is_read(action) => RequestKind::DomainRead,
+            _ => RequestKind::DomainWrite,
+        };
+        Tally {
+            meter: self.meter.clone(),
+            kind,
+        }
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Error> {

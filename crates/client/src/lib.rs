@@ -26,6 +26,7 @@ mod runtime;
 mod sign;
 mod simpledb;
 mod sqs;
+mod tally;
 mod transport;
 mod xml;
 

@@ -159,13 +159,13 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
     use fader_cloud::conformance::{Subject, domains, judge, queues};
-    use fader_cloud::model::{Model, Weather, run};
+    use fader_cloud::model::{Model, Profile, run};
 
     use super::*;
 
     #[test]
     fn a_prefix_changes_no_promise_and_shows_no_foreign_names() {
-        let model = Model::new(Weather::default());
+        let model = Model::new(Profile::default());
         let prefix = "shop-".to_owned();
         let queues_there = Prefixed {
             prefix: prefix.clone(),

@@ -10,12 +10,12 @@ use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fader_cloud::{Meter, RequestKind};
 use fader_turnstile::{Verdict, judge_reply};
 use fader_window::State;
 use hyper::body::{Body, Frame, SizeHint};
@@ -32,6 +32,7 @@ use crate::client::Settings;
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane, Limits, Plan, Term};
 use crate::pool::{Coming, Pool, Reply};
+use crate::tally::{Attempt, Tally};
 use crate::transport::Endpoint;
 use crate::xml::Element;
 
@@ -68,11 +69,18 @@ pub(super) struct Connector(pub(super) Arc<Wire>);
 #[derive(Debug)]
 struct Service(Arc<Wire>);
 
+tokio::task_local! {
+    /// For whom the requests count that `object_store` makes: it hands nothing through.
+    pub(super) static METER: Meter;
+}
+
 /// The body of a reply, given up when nothing of it comes for as long as an attempt may take.
 struct Patient {
     coming: Coming<HttpRequestBody>,
     patience: Duration,
     silence: Option<Pin<Box<Sleep>>>,
+    /// The attempt, where the body's length was not told before.
+    attempt: Option<Arc<Attempt>>,
 }
 
 impl fmt::Debug for Wire {
@@ -135,12 +143,14 @@ impl Wire {
         let request = in_origin_form(request, peer)?;
         let may_linger = plan.may_linger();
         let (pool, patience) = (Arc::clone(&peer.pool), self.limits.attempt_timeout);
+        let tally = plan.tally.clone();
         let attempt = move |term: Term| {
-            let (pool, request) = (Arc::clone(&pool), request.clone());
+            let (pool, request, tally) = (Arc::clone(&pool), request.clone(), tally.clone());
             async move {
-                let is_sent = AtomicBool::new(false);
-                let open = pin!(open(&pool, request, &is_sent, patience));
-                term.limit(open, &is_sent, |reply| told(reply, may_linger))
+                let attempt = Attempt::new(tally.as_ref(), request.body().content_length() as u64);
+                let attempt = Arc::new(attempt);
+                let open = pin!(open(&pool, request, &attempt, patience));
+                term.limit(open, &attempt.is_sent, |reply| told(reply, may_linger))
                     .await
             }
         };
@@ -180,7 +190,25 @@ impl Wire {
                 attempt_timeout: self.limits.attempt_timeout + upload,
                 ..self.limits
             },
+            tally: self.tally(request, peer),
         }
+    }
+
+    /// Requests to authorities are none of the storage's.
+    fn tally(&self, request: &HttpRequest, peer: &Peer) -> Option<Tally> {
+        let meter = METER.try_with(Meter::clone).ok();
+        let kind = match class(request) {
+            "list" => RequestKind::ObjectList,
+            "get" if *request.method() == Method::HEAD => RequestKind::ObjectHead,
+            "get" => RequestKind::ObjectGet,
+            "copy" => RequestKind::ObjectCopy,
+            "delete" => RequestKind::ObjectDelete,
+            _ => RequestKind::ObjectPut,
+        };
+        let is_storage = Arc::ptr_eq(&peer.pool, &self.endpoint.pool);
+        meter
+            .filter(|_| is_storage)
+            .map(|meter| Tally { meter, kind })
     }
 }
 
@@ -243,21 +271,28 @@ fn refusal(reply: &Reply) -> Option<Error> {
 async fn open(
     pool: &Arc<Pool<HttpRequestBody>>,
     request: HttpRequest,
-    is_sent: &AtomicBool,
+    attempt: &Arc<Attempt>,
     patience: Duration,
 ) -> Result<HttpResponse, Error> {
     let is_put = class(&request) == "put";
-    let reply = pool.open(request, is_sent).await?;
+    let is_head = *request.method() == Method::HEAD;
+    let reply = pool.open(request, &attempt.is_sent).await?;
+    attempt.answered(reply.status().as_u16());
     if reply.status().is_success() {
+        let length = reply.body().size_hint().exact();
+        attempt.received(length.filter(|_| !is_head).unwrap_or_default());
+        let counting = length.is_none().then(|| Arc::clone(attempt));
         return Ok(reply.map(|coming| {
             HttpResponseBody::new(Patient {
                 coming,
                 patience,
                 silence: None,
+                attempt: counting,
             })
         }));
     }
     let reply = pool.read(reply).await?;
+    attempt.received(reply.body.len() as u64);
     if let Some(refusal) = refusal(&reply).filter(|_| is_put) {
         return Err(refusal);
     }
@@ -358,7 +393,12 @@ impl Body for Patient {
                     Some(Err(error)) => {
                         Some(Err(HttpError::new(HttpErrorKind::Interrupted, error)))
                     }
-                    Some(Ok(frame)) => Some(Ok(frame)),
+                    Some(Ok(frame)) => {
+                        let bytes = frame.data_ref().map_or(0, Bytes::len);
+                        let attempt = this.attempt.as_ref();
+                        attempt.inspect(|attempt| attempt.received(bytes as u64));
+                        Some(Ok(frame))
+                    }
                     None => None,
                 })
             }
