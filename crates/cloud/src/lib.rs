@@ -25,19 +25,23 @@ mod cloud;
 pub mod conformance;
 mod domains;
 mod error;
+mod meter;
 pub mod model;
 mod objects;
+mod prices;
 mod queues;
 mod runtime;
 
 pub use clock::Clock;
-pub use cloud::Cloud;
+pub use cloud::{Cloud, Metered, Services};
 pub use domains::{
     Attribute, AttributePut, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page,
     Reading,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use meter::{Count, Meter, QUEUE_CHUNK_BYTES, RequestKind, Usage, WireRequest};
 pub use objects::object_error_kind;
+pub use prices::{Dollars, PriceBook};
 pub use queues::{
     MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
     Received, VISIBILITY_MAX, WAIT_MAX,

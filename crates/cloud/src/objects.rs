@@ -10,6 +10,11 @@ use crate::error::ErrorKind;
 /// What the caller of an object store does next; `is_write` decides what silence means.
 pub fn object_error_kind(error: &Error, is_write: bool) -> ErrorKind {
     match error {
+        // Our own stores say the kind themselves.
+        Error::Generic { source, .. } if source.is::<crate::Error>() => {
+            let own = source.downcast_ref::<crate::Error>();
+            own.map_or(ErrorKind::Malformed, |own| own.kind)
+        }
         Error::NotFound { .. } => ErrorKind::NotFound,
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
             ErrorKind::Precondition

@@ -28,8 +28,9 @@ use futures_util::future::BoxFuture;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::faults::Fate;
 use super::process::{Process, ProcessState, Skew};
-use super::schedule::{Access, Alternative, Scheduler};
+use super::schedule::{Access, Alternative, Choice, Scheduler};
 
 /// The task that [`Executor::run`] was given.
 const MAIN: u64 = 0;
@@ -85,6 +86,7 @@ enum Timer {
 enum Next {
     Task(u64),
     Timer(Timer),
+    Crash(usize),
     Nothing,
 }
 
@@ -142,6 +144,13 @@ impl Executor {
     /// # Panics
     /// When the future waits for an event that never comes.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
+        self.search(future)
+            .expect("nothing is left that could wake the future")
+    }
+
+    /// Runs a future, with all tasks beside it, until it ends, or nothing is left that could wake
+    /// it, or the scheduler ends the run; its output in the first case.
+    pub fn search<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let waker = self.waker(MAIN);
         waker.wake_by_ref();
@@ -150,12 +159,13 @@ impl Executor {
                 Next::Task(MAIN) => {
                     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
                     if let Poll::Ready(output) = polled {
-                        return output;
+                        return Some(output);
                     }
                 }
                 Next::Task(task) => self.poll(task),
                 Next::Timer(timer) => fire(timer),
-                Next::Nothing => panic!("nothing is left that could wake the future"),
+                Next::Crash(process) => Process::new(self.clone(), process).crash(),
+                Next::Nothing => return None,
             }
         }
     }
@@ -197,6 +207,13 @@ impl Executor {
         );
         drop(state);
         drop(left);
+    }
+
+    /// What becomes of a call, if a scheduler decides it.
+    pub(super) fn fate(&self, access: &Access) -> Option<Fate> {
+        let mut state = self.state();
+        let scheduler = state.scheduler.as_mut()?;
+        Some(scheduler.fate(access))
     }
 
     /// What a call does at its service, after this time, whether or not its caller lives then.
@@ -388,8 +405,9 @@ impl State {
         }
         let offered: Vec<Alternative> = alternatives.iter().map(|(_, one)| one.clone()).collect();
         match scheduler.choose(&offered) {
-            Some(choice) => self.fire(alternatives[choice].0),
-            None => Next::Nothing,
+            Choice::Next(choice) => self.fire(alternatives[choice].0),
+            Choice::Crash(process) => Next::Crash(process),
+            Choice::End => Next::Nothing,
         }
     }
 

@@ -114,6 +114,11 @@ impl Process {
         self.id
     }
 
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.executor.state().processes[self.id].name.clone()
+    }
+
     /// Its executor.
     pub fn executor(&self) -> &Executor {
         &self.executor
@@ -149,7 +154,7 @@ impl Process {
     /// Drops all its tasks at once. Their requests under way may still reach the service.
     pub fn crash(&self) {
         assert_ne!(self.id, HARNESS, "the harness does not crash");
-        let name = self.executor.state().processes[self.id].name.clone();
+        let name = self.name();
         self.executor.note(|| format!("{name} crashes"));
         self.executor.crash(self.id);
     }
@@ -254,12 +259,6 @@ impl Clock for ModelClock {
             timer: None,
         }
         .await;
-    }
-}
-
-impl ModelClock {
-    pub(super) fn executor(&self) -> &Executor {
-        &self.executor
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use super::faults::Fate;
+
 /// What an event reads or writes at a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -45,8 +47,24 @@ pub struct Alternative {
     pub access: Option<Access>,
 }
 
-/// Decides which timer or event is next.
+/// What a scheduler decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The timer or event of this index is next.
+    Next(usize),
+    /// A process crashes.
+    Crash(usize),
+    /// The run ends here: the future that [`super::Executor::search`] runs is dropped.
+    End,
+}
+
+/// Decides what is next.
 pub trait Scheduler: Debug + Send {
-    /// The index of the next one; `None` ends the run.
-    fn choose(&mut self, alternatives: &[Alternative]) -> Option<usize>;
+    /// One of the timers and events that can be next, a crash, or the end.
+    fn choose(&mut self, alternatives: &[Alternative]) -> Choice;
+
+    /// What becomes of a call that is sent now.
+    fn fate(&mut self, _access: &Access) -> Fate {
+        Fate::Answered
+    }
 }
