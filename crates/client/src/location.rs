@@ -111,6 +111,20 @@ impl Service {
         }
     }
 
+    /// What it keeps.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Service::Sqs => "queues",
+            Service::SimpleDb => "domains",
+        }
+    }
+
+    /// How it is chosen.
+    pub(crate) fn hint(self) -> String {
+        let (flag, scheme) = (self.flag(), self.scheme());
+        format!("{flag} {scheme}://PREFIX?endpoint=URL")
+    }
+
     /// The flag that chooses it.
     pub(crate) fn flag(self) -> &'static str {
         match self {

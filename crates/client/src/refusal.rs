@@ -87,13 +87,7 @@ impl Domains for Refusal {
         self.refuse()
     }
 
-    async fn get(
-        &self,
-        _: &str,
-        _: &str,
-        _: &[String],
-        _: Reading,
-    ) -> Result<Vec<Attribute>> {
+    async fn get(&self, _: &str, _: &str, _: &[String], _: Reading) -> Result<Vec<Attribute>> {
         self.refuse()
     }
 
