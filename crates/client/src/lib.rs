@@ -14,6 +14,7 @@ mod credentials;
 mod demand;
 mod domains;
 mod error;
+mod folder;
 mod http;
 mod names;
 mod origin;
@@ -31,6 +32,7 @@ pub use control::{ClusterStatus, Control, DomainMode, Key, MemberStatus, NewKey,
 pub use credentials::Credentials;
 pub use demand::{Demand, Session};
 pub use error::{Error, ErrorKind};
+pub use folder::Folder;
 pub use http::{Http, Lane, Pace};
 pub use origin::Origin;
 pub use s3::S3;
