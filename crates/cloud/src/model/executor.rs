@@ -57,6 +57,8 @@ pub(super) struct State {
     timers: BTreeMap<Key, Timer>,
     timers_started: u64,
     pub(super) processes: Vec<ProcessState>,
+    steps: u64,
+    steps_max: u64,
     digest: u64,
     trace: Option<Vec<String>>,
 }
@@ -103,6 +105,8 @@ impl Executor {
             timers: BTreeMap::new(),
             timers_started: 0,
             processes: vec![ProcessState::new("harness".to_owned(), seed, HARNESS)],
+            steps: 0,
+            steps_max: u64::MAX,
             digest: 0,
             trace: None,
         };
@@ -132,6 +136,16 @@ impl Executor {
         state.processes.push(process);
         drop(state);
         Process::new(self.clone(), id)
+    }
+
+    /// Ends a run after so many steps: a loop in which no time passes would never end.
+    pub fn limit_steps(&self, steps_max: u64) {
+        self.state().steps_max = steps_max;
+    }
+
+    /// How many tasks were polled, and timers and events happened.
+    pub fn steps(&self) -> u64 {
+        self.state().steps
     }
 
     /// True time since the beginning.
@@ -282,6 +296,10 @@ impl Executor {
 
     fn next(&self) -> Next {
         let mut state = self.state();
+        if state.steps_max <= state.steps {
+            return Next::Nothing;
+        }
+        state.steps += 1;
         let next = match state.scheduler.take() {
             None => state.draw(),
             Some(mut scheduler) => {
