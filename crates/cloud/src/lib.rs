@@ -19,6 +19,7 @@
 //! Deliberately absent: retries (the client's, which knows the congestion window); FIFO queues;
 //! Fader's levels beyond strong and eventual: the contract is what all services have.
 
+pub mod bucket;
 mod clock;
 mod cloud;
 pub mod conformance;

@@ -18,8 +18,8 @@ use super::schedule::Access;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::RequestKind;
 use crate::queues::{
-    MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
-    Received, VISIBILITY_MAX, WAIT_MAX,
+    QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
+    check_name, check_texts, check_visibility,
 };
 
 /// Queues of a model, as one process sees them.
@@ -243,13 +243,7 @@ impl Queues for ModelQueues {
         let (name, bodies) = (queue.to_owned(), bodies.to_vec());
         let send = move |queues: &ModelQueues| {
             check_count(bodies.len())?;
-            if MESSAGE_BYTES_MAX < bytes(&bodies) || bodies.iter().any(|body| !is_text(body)) {
-                let context = format!(
-                    "messages must have 1 to {MESSAGE_BYTES_MAX} bytes together, of characters \
-                     that XML allows"
-                );
-                return Err(Error::new(ErrorKind::Invalid, context));
-            }
+            check_texts(&bodies)?;
             queues.with(&name, |queue, now| {
                 let ids = bodies.iter().map(|body| Ok(queue.send(body, now)));
                 let ids = ids.collect();
@@ -410,40 +404,6 @@ fn parse(receipt: &Receipt) -> Result<(u64, u64)> {
     let numbers =
         parts.and_then(|(message, receive)| Some((message.parse().ok()?, receive.parse().ok()?)));
     numbers.ok_or_else(|| Error::new(ErrorKind::Invalid, "this is no receipt"))
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if name.is_empty() || 80 < name.len() || !name.bytes().all(is_plain) {
-        let context = format!("queue name {name:?}: 1 to 80 letters, digits, '-' and '_'");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-fn check_visibility(visibility: Duration) -> Result<()> {
-    if VISIBILITY_MAX < visibility || visibility.subsec_nanos() != 0 {
-        let context = format!("a message is hidden for whole seconds up to {VISIBILITY_MAX:?}");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-fn check_count(count: usize) -> Result<()> {
-    if !(1..=MESSAGES_MAX).contains(&count) {
-        let context = format!("one call is about 1 to {MESSAGES_MAX} messages");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-/// Whether XML can carry it, and there is something to carry.
-fn is_text(body: &str) -> bool {
-    let is_allowed = |c: char| {
-        matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-            || '\u{ffff}' < c
-    };
-    !body.is_empty() && body.chars().all(is_allowed)
 }
 
 #[cfg(test)]
