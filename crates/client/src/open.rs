@@ -21,6 +21,7 @@ use crate::bucket::{AzureAccess, Bucket, GcsAccess};
 use crate::client::{Client, Settings};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, in_read};
+use crate::folder::Folder;
 use crate::http::Http;
 use crate::location::{BucketLocation, Location, Provider, Service, ServiceLocation};
 use crate::prefixed::Prefixed;
@@ -208,9 +209,7 @@ impl Root {
         let location = Location::parse(url)?;
         let store = match &location {
             Location::Memory => Store::Local(Arc::new(InMemory::new())),
-            Location::Folder(_) => {
-                return Err(Error::invalid("folders do not exist yet"));
-            }
+            Location::Folder(path) => Store::Local(Arc::new(Folder::open(path)?)),
             Location::Bucket(bucket) => Store::Bucket(options.bucket(bucket)?),
         };
         Ok(Root { location, store })
