@@ -123,7 +123,7 @@ fn violation(
         )
     };
     let all = objects.operations.clone();
-    if let Some(end) = shortest(&all, |operations| is_impossible(operations, &objects)) {
+    if let Some(end) = shortest(&all, |end| is_impossible(&until(&all, end), &objects)) {
         let kept: Vec<usize> = (0..all.len()).filter(|at| all[*at].called <= end).collect();
         objects.operations = until(&all, end);
         places = kept.iter().map(|at| places[*at]).collect();
@@ -174,14 +174,14 @@ pub(super) fn until<O: Clone>(operations: &[Timed<O>], end: Moment) -> Vec<Timed
     cut.collect()
 }
 
-/// The first return up to which the operations have no order: `is_impossible` judges a part of
-/// them that begins with the first.
-pub fn shortest<O: Clone>(
+/// The first return of `operations` up to which they have no order, as `is_impossible` says of a
+/// moment.
+pub fn shortest<O>(
     operations: &[Timed<O>],
-    is_impossible: impl Fn(&[Timed<O>]) -> bool,
+    is_impossible: impl Fn(Moment) -> bool,
 ) -> Option<Moment> {
     let mut ends: Vec<Moment> = operations.iter().filter_map(|one| one.returned).collect();
     ends.sort_unstable();
-    let first = ends.partition_point(|end| !is_impossible(&until(operations, *end)));
+    let first = ends.partition_point(|end| !is_impossible(*end));
     ends.get(first).copied()
 }

@@ -192,13 +192,19 @@ impl<'a, M: Model> Explorer<'a, M> {
                 left: blocked.iter().copied().chain(left).collect(),
             });
         }
-        for at in optional {
-            let waiting = &self.operations[at].operation;
-            if !self.model.may_wait(waiting) {
-                let states = self.model.after(&node.state, waiting);
-                acting.push((None, at, states));
-                continue;
+        let is_waiting = |at: &usize| self.model.may_wait(&self.operations[*at].operation);
+        let (waiting, eager): (Vec<usize>, Vec<usize>) = optional.into_iter().partition(is_waiting);
+        for at in eager {
+            let states = self
+                .model
+                .after(&node.state, &self.operations[at].operation);
+            match states.is_empty() {
+                true => blocked.push(at),
+                false => acting.push((None, at, states)),
             }
+        }
+        for at in waiting {
+            let waiting = &self.operations[at].operation;
             for blocked in &blocked {
                 let blocked = &self.operations[*blocked].operation;
                 match self.model.help(&node.state, blocked, waiting) {
