@@ -31,6 +31,7 @@ mod objects;
 mod prices;
 mod queues;
 mod runtime;
+mod simpledb;
 
 pub use clock::Clock;
 pub use cloud::{Cloud, Metered, Services};
