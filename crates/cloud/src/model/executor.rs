@@ -189,15 +189,18 @@ impl Executor {
         self.state().trace.get_or_insert_default();
     }
 
-    /// Adds a line to the digest, and to the trace if one is recorded.
+    /// Adds a line to the trace, if one is recorded.
     pub fn note(&self, line: impl FnOnce() -> String) {
         let mut state = self.state();
-        let line = line();
-        state.mix(line.as_bytes());
         let now = state.now;
         if let Some(trace) = &mut state.trace {
-            trace.push(format!("{:>12.6} {line}", now.as_secs_f64()));
+            trace.push(format!("{:>12.6} {}", now.as_secs_f64(), line()));
         }
+    }
+
+    /// A name of a process for the trace.
+    pub(super) fn name(&self, process: usize) -> String {
+        self.state().processes[process].name.clone()
     }
 
     /// What was recorded.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fader_cloud::model::Executor;
 use fader_cloud::{
     Attribute, AttributePut, Clock, Cloud, Domains, ErrorKind, Expected, ItemPut, Queues, Reading,
     Receive, Received, object_error_kind,
@@ -26,6 +27,7 @@ pub(super) struct Actor {
     pub(super) queues: Arc<dyn Queues>,
     pub(super) domains: Arc<dyn Domains>,
     pub(super) record: Record,
+    pub(super) executor: Executor,
     /// True time, for the history alone.
     pub(super) truth: Arc<dyn Clock>,
     /// When work ends.
@@ -67,6 +69,11 @@ impl Actor {
         let mut history = self.record.open();
         history.calls += 1;
         format!("{}.{}", self.process, history.calls)
+    }
+
+    fn note(&self, line: impl FnOnce() -> String) {
+        self.executor
+            .note(|| format!("p{}: {}", self.process, line()));
     }
 
     fn span(&self) -> Span {
@@ -145,6 +152,10 @@ impl Actor {
             by,
         });
         history.deliveries.extend(delivered);
+        drop(history);
+        for message in &found {
+            self.note(|| format!("received {} ({:?})", message.id, message.body));
+        }
         (found, by)
     }
 
@@ -164,6 +175,7 @@ impl Actor {
         let receipts = [message.receipt.clone()];
         let removed = self.queues.remove(QUEUE, &receipts).await;
         let succeeded = removed.is_ok_and(|each| each.iter().all(Result::is_ok));
+        self.note(|| format!("removed {}: {succeeded}", message.id));
         let mut history = self.record.open();
         history.removes[at].span.ended = Some(self.now());
         history.removes[at].succeeded = succeeded;

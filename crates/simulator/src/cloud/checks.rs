@@ -22,11 +22,24 @@ const EFFORT: usize = 200_000;
 /// How often each promise was put to the test.
 pub(super) type Claims = BTreeMap<&'static str, usize>;
 
+/// How much queues promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// A receive that begins after an acknowledged remove does not give the message.
+    Contract,
+    /// Nor does one that is answered after it: queues in a bucket.
+    Bucket,
+}
+
 /// All checks.
-pub(super) fn all(history: &History, staleness: Duration) -> Result<Claims, Failure> {
+pub(super) fn all(
+    history: &History,
+    staleness: Duration,
+    promise: Promise,
+) -> Result<Claims, Failure> {
     let mut claims = Claims::new();
     claims.insert("lost", lost(history)?);
-    claims.insert("removed", removed(history)?);
+    claims.insert("removed", removed(history, promise)?);
     claims.insert("held", held(history)?);
     claims.insert("linear", linear(history)?);
     claims.insert("fresh", fresh(history, staleness)?);
@@ -69,7 +82,7 @@ fn lost(history: &History) -> Result<usize, Failure> {
 
 /// No message is received after its acknowledged remove: not under its id, nor under another one
 /// unless its send was ambiguous.
-fn removed(history: &History) -> Result<usize, Failure> {
+fn removed(history: &History, promise: Promise) -> Result<usize, Failure> {
     let mut gone: BTreeMap<&str, Duration> = BTreeMap::new();
     for remove in history.removes.iter().filter(|remove| remove.succeeded) {
         let Some(ended) = remove.span.ended else {
@@ -91,7 +104,11 @@ fn removed(history: &History) -> Result<usize, Failure> {
     for delivery in &history.deliveries {
         let names = [&delivery.id, &delivery.body];
         let removed = names.into_iter().filter_map(|name| gone.get(name.as_str()));
-        let Some(removed) = removed.min().filter(|removed| **removed < delivery.invoked) else {
+        let received = match promise {
+            Promise::Contract => delivery.invoked,
+            Promise::Bucket => delivery.answered,
+        };
+        let Some(removed) = removed.min().filter(|removed| **removed < received) else {
             continue;
         };
         return Err(Failure {

@@ -14,11 +14,13 @@ use crate::world::Random;
 pub enum Backend {
     /// The models of the contract.
     Models,
+    /// Queues in a bucket of modelled objects; modelled domains.
+    BucketQueues,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 1] = [Backend::Models];
+    pub const ALL: [Backend; 2] = [Backend::Models, Backend::BucketQueues];
 }
 
 /// A plan of one run.

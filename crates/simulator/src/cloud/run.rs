@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fader_cloud::bucket::BucketQueues;
 use fader_cloud::model::{Model, Process, Skew};
 use fader_cloud::{Clock, Cloud, Domains, QueueSettings, Queues, Receive};
 use futures_util::future::join_all;
+use object_store::path::Path;
 
 use super::actors::{Actor, DOMAIN, QUEUE};
-use super::checks::{self, Claims};
+use super::checks::{self, Claims, Promise};
 use super::history::{Failure, History, Record};
 use super::plan::{Backend, Fault, Plan, ProcessPlan};
 
@@ -16,8 +18,12 @@ use super::plan::{Backend, Fault, Plan, ProcessPlan};
 const STEPS_MAX: u64 = 5_000_000;
 /// How long a queue must be empty to count as drained.
 const QUIET: Duration = Duration::from_secs(60);
+/// Where queues are in the bucket.
+const PREFIX: &str = "bucket";
+/// How long after its deletion a name has no leftovers but its marker, once it is swept.
+const REST: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 /// When a run counts as stuck: all faults end after a minute and a half.
-const STUCK: Duration = Duration::from_secs(24 * 60 * 60);
+const STUCK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What became of a run.
 #[derive(Debug)]
@@ -41,6 +47,11 @@ impl History {
     pub fn calls(&self) -> u64 {
         self.calls
     }
+}
+
+fn bucket_queues(cloud: &Cloud) -> BucketQueues {
+    let prefix = Path::from(PREFIX);
+    BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
 }
 
 struct World<'a> {
@@ -71,8 +82,12 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
         guarantee: "live",
         text: format!("the run did not end: {steps} steps, {:?}", executor.now()),
     };
+    let promise = match plan.backend {
+        Backend::Models => Promise::Contract,
+        Backend::BucketQueues => Promise::Bucket,
+    };
     let judged = match ended {
-        Some(Ok(())) => checks::all(&history, plan.domain_staleness),
+        Some(Ok(())) => checks::all(&history, plan.domain_staleness, promise),
         Some(Err(failure)) => Err(failure),
         None => Err(stuck()),
     };
@@ -94,6 +109,7 @@ impl World<'_> {
     fn services(&self, cloud: &Cloud) -> (Arc<dyn Queues>, Arc<dyn Domains>) {
         match self.plan.backend {
             Backend::Models => (cloud.queues.clone(), cloud.domains.clone()),
+            Backend::BucketQueues => (Arc::new(bucket_queues(cloud)), cloud.domains.clone()),
         }
     }
 
@@ -106,6 +122,7 @@ impl World<'_> {
             domains,
             cloud,
             record: self.record.clone(),
+            executor: self.model.executor.clone(),
             truth: self.model.clock.clone(),
             until: self.plan.faults_end,
             visibilities: self.plan.visibilities.clone(),
@@ -134,7 +151,34 @@ impl World<'_> {
         self.model.set_profile(self.plan.calm());
         self.model.clock.sleep(self.plan.settled_after()).await;
         self.drain().await;
-        Ok(())
+        match self.plan.backend {
+            Backend::Models => Ok(()),
+            Backend::BucketQueues => self.leave_nothing().await,
+        }
+    }
+
+    /// Deletes the queue and sweeps; one marker is all that may be left.
+    async fn leave_nothing(&self) -> Result<(), Failure> {
+        let broken = |text| Failure {
+            guarantee: "leftovers",
+            text,
+        };
+        let process = self.model.executor.process("sweep", Skew::default());
+        let queues = bucket_queues(&self.model.cloud(&process));
+        let cleared = async {
+            queues.delete(QUEUE).await?;
+            self.model.clock.sleep(REST).await;
+            queues.sweep(false).await
+        };
+        let swept = cleared.await;
+        swept.map_err(|error| broken(format!("the queue was not deleted: {error}")))?;
+        let prefix = format!("{PREFIX}/");
+        let mut left = self.model.object_keys();
+        left.retain(|key| key.starts_with(&prefix));
+        match left.len() {
+            0 | 1 => Ok(()),
+            _ => Err(broken(format!("{left:?}"))),
+        }
     }
 
     /// Creates queue and domain, before any fault.

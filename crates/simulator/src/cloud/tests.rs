@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn a_plan_gives_the_same_run_twice() {
-    for seed in 1..4 {
-        let plan = Plan::new(seed, Backend::Models);
+    for (seed, backend) in (1..8).zip(Backend::ALL.into_iter().cycle()) {
+        let plan = Plan::new(seed, backend);
         let (one, other) = (run(&plan, true), run(&plan, true));
         assert_eq!(one.failure, None, "seed {seed}");
         assert_eq!(one.digest, other.digest, "seed {seed}");
@@ -16,7 +16,7 @@ fn a_plan_gives_the_same_run_twice() {
 
 /// The guarantees that runs of a changed profile break.
 fn broken(change: fn(&mut Plan)) -> Vec<&'static str> {
-    let failures = (1..30).filter_map(|seed| {
+    let failures = (1..15).filter_map(|seed| {
         let mut plan = Plan::new(seed, Backend::Models);
         change(&mut plan);
         run(&plan, false).failure

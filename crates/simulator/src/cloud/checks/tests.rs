@@ -46,7 +46,9 @@ fn remove(invoked: u64, ended: u64, succeeded: bool) -> Remove {
 }
 
 fn broken(history: &History) -> Option<&'static str> {
-    all(history, at(5)).err().map(|failure| failure.guarantee)
+    all(history, at(5), Promise::Bucket)
+        .err()
+        .map(|failure| failure.guarantee)
 }
 
 #[test]
@@ -65,6 +67,15 @@ fn a_message_that_is_received_after_its_remove_is_found() {
     assert_eq!(broken(&history), None);
     history.removes = vec![remove(4, 5, true)];
     assert_eq!(broken(&history), Some("removed"));
+}
+
+#[test]
+fn a_receive_under_way_may_give_a_removed_message_by_the_contract_alone() {
+    let mut history = sent();
+    history.deliveries = vec![delivery(2, 3, 1), delivery(14, 21, 2)];
+    history.removes = vec![remove(15, 16, true)];
+    assert_eq!(broken(&history), Some("removed"));
+    assert!(all(&history, at(5), Promise::Contract).is_ok());
 }
 
 #[test]
