@@ -19,9 +19,6 @@
 
 mod build;
 mod model;
-mod values;
-
-pub use values::{ValueAction, ValueCall, search_values};
 
 use fader_history::Rules;
 use fader_history::check::{Found, explore, shortest};
