@@ -9,6 +9,7 @@
 //! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
+//! /fader/faults/NODE-CHAIN       what is wrong with a member that takes no part, for people
 //! ```
 //!
 //! A process's session is its znode, and a ping is a write to it, for all lives in it: acknowledged
@@ -28,6 +29,7 @@
 mod chain;
 mod connection;
 mod disks;
+mod faults;
 mod lives;
 mod orders;
 mod record;
@@ -56,6 +58,7 @@ use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
 use watcher::{Session, Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
+pub use faults::FaultOf;
 pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::{Onlooker, Standing};
