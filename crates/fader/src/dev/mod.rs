@@ -232,6 +232,9 @@ pub(crate) fn in_words(event: &Event) -> String {
     match event {
         Event::Killed(name) => format!("{name} is killed"),
         Event::Started(name) => format!("{name} starts again"),
+        Event::Failed(name, reason, rest) => {
+            format!("{name} failed, and begins again after {rest:?}: {reason}")
+        }
         Event::Paused(name, time) => format!("{name} is paused for {time:?}"),
         Event::Partitioned(sides) => {
             let sides: Vec<String> = sides.iter().map(|side| side.join(",")).collect();
@@ -239,7 +242,7 @@ pub(crate) fn in_words(event: &Event) -> String {
         }
         Event::Damaged(name, reason) => format!("{name} is damaged: {reason}"),
         Event::Replaced(name, aside) => format!(
-            "{name} joins with an empty folder; what was damaged is in {}",
+            "{name} joins with an empty folder; what it had is in {}",
             aside.display()
         ),
         Event::Slow(name) => format!("{name} does not confirm in time: the others do not wait"),

@@ -159,6 +159,21 @@ const FORGOTTEN: [Metric<u64>; 1] = [(
     |it| *it,
 )];
 
+const FAILURES: [Metric<(u64, u64)>; 2] = [
+    (
+        "chain_failures",
+        "Times that a member here failed, since the process began",
+        Count,
+        |it| it.0,
+    ),
+    (
+        "chain_failed",
+        "Members here that have failed and do not run again yet",
+        Now,
+        |it| it.1,
+    ),
+];
+
 const MEMBER: [Metric<(u64, u64)>; 2] = [
     (
         "member_behind_entries",
@@ -255,6 +270,10 @@ impl Collector for NodeCollector {
         let chains = chains.into_iter();
         let chains = chains.map(|(chain, it)| (ChainLabel { chain: chain.0 }, it));
         encode_family(&CHAIN, &chains.collect::<Vec<_>>(), &mut encoder)?;
+        let failures = self.0.failures().into_iter();
+        let failures =
+            failures.map(|(chain, total, now)| (ChainLabel { chain: chain.0 }, (total, now)));
+        encode_family(&FAILURES, &failures.collect::<Vec<_>>(), &mut encoder)?;
         let behind = self.0.behind().into_iter().map(|(chain, member, it)| {
             let label = MemberLabel {
                 chain: chain.0,

@@ -9,6 +9,7 @@
 //! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
+//! /fader/faults/NODE-CHAIN       what is wrong with a member that takes no part, for people
 //! ```
 //!
 //! A process's session is its znode, and a ping is a write to it, for all lives in it: acknowledged
@@ -19,6 +20,7 @@
 mod chain;
 mod connection;
 mod disks;
+mod faults;
 mod orders;
 mod record;
 mod restoring;
@@ -47,6 +49,7 @@ use session::Carrier;
 use watcher::{Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
+pub use faults::FaultOf;
 pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::{Onlooker, Standing};
