@@ -3,6 +3,8 @@
 use super::super::history::{Delivery, Hide, Remove, Seen, Send, Span};
 use super::*;
 
+const BUCKET: Promise = Promise::Bucket { answers_puts: true };
+
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -46,7 +48,7 @@ fn remove(invoked: u64, ended: u64, succeeded: bool) -> Remove {
 }
 
 fn broken(history: &History) -> Option<&'static str> {
-    all(history, at(5), Promise::Bucket)
+    all(history, at(5), BUCKET)
         .err()
         .map(|failure| failure.guarantee)
 }
