@@ -212,15 +212,15 @@ impl Store {
     }
 
     /// Writes an object to learn the store's time from it, once in a process. What cannot be
-    /// learned is not known, and things take longer.
+    /// learned is not known, and claims seem to last longer.
     pub(super) async fn learn_time(&self) -> bool {
         if !self.clock.should_learn() {
             return false;
         }
-        let key = self.key(&["clock", &format!("{:016x}", self.runtime.random())]);
-        if let Ok(Put::Landed(_)) = self.put(&key, Bytes::new(), PutMode::Create).await {
+        let key = self.key(&["clock"]);
+        if let Ok(Put::Landed(_)) = self.put(&key, Bytes::new(), PutMode::Overwrite).await {
             let is_known = matches!(self.head(&key).await, Ok(Some(_)));
-            // It is one small object, if it cannot be deleted.
+            // Otherwise the next process that learns the time deletes it.
             let _ = self.delete_surely(&key).await;
             return is_known;
         }
