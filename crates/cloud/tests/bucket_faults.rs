@@ -1,6 +1,8 @@
 //! Queues and domains in a modelled bucket whose requests fail, come late and lose their answers,
 //! while processes crash and start again.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -175,6 +177,7 @@ async fn consume(queues: BucketQueues, runtime: Runtime, book: Arc<Mutex<Book>>,
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scenario, from top to bottom")]
 fn no_message_is_lost_doubled_or_left_over() {
     let mut total = 0;
     for seed in 0..20 {
