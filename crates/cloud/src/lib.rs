@@ -29,6 +29,7 @@ mod meter;
 pub mod model;
 mod objects;
 mod prices;
+pub mod probe;
 mod queues;
 mod runtime;
 mod simpledb;

@@ -1,9 +1,10 @@
 //! A deterministic world for chains, the history of a run in it, and a check for every guarantee of
-//! docs/protocol.
+//! docs/protocol; the same for clouds (`cloud`).
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
 pub mod check;
+pub mod cloud;
 mod history;
 pub mod model;
 mod service;
@@ -11,7 +12,7 @@ pub mod traffic;
 pub mod world;
 
 pub use history::{
-    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome, Reply,
-    Request, Shown, Stamping, Write,
+    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome,
+    Refusal, Reply, Request, Shown, Stamping, Write,
 };
 pub use service::{Answer, Decision, PAIRS, Pairs, Service, State, pairs_of, pairs_value};

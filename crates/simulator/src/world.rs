@@ -56,7 +56,7 @@ pub use self::network::{Kind, Weather};
 pub use self::operator::Wish;
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
-use self::random::Random;
+pub(crate) use self::random::Random;
 pub use self::run::{Failure, Run, run};
 pub use self::shrink::shrink;
 pub use self::theme::Theme;
@@ -198,7 +198,7 @@ impl World {
     fn moment(&mut self) -> Moment {
         self.moments += 1;
         Moment {
-            micros: self.now,
+            nanos: self.now * 1_000,
             step: self.moments,
         }
     }

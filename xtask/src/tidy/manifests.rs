@@ -3,13 +3,15 @@
 use super::{Complaint, File};
 
 /// The house. Each floor uses only what stands above it.
-const FLOORS: [&str; 11] = [
+const FLOORS: [&str; 13] = [
     "chain",
     "services",
     "window",
-    "simulator",
+    "history",
+    "blink",
     "turnstile",
     "cloud",
+    "simulator",
     "node",
     "gateway",
     "client",

@@ -1,0 +1,1 @@
+//! The store on a real file system, against the in-memory store as a model.
