@@ -7,7 +7,7 @@
 //! domains/NAME                                            manifest
 //! logs/NAME/INCARNATION/NUMBER                            slot
 //! snapshots/NAME/INCARNATION/NUMBER-RANDOM                snapshot
-//! clock                                                   written to learn the store's time
+//! clock/RANDOM                                            written to learn the store's time
 //! ```
 //!
 //! Invariants:

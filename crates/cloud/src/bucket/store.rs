@@ -217,10 +217,10 @@ impl Store {
         if !self.clock.should_learn() {
             return false;
         }
-        let key = self.key(&["clock"]);
-        if let Ok(Put::Landed(_)) = self.put(&key, Bytes::new(), PutMode::Overwrite).await {
+        let key = self.key(&["clock", &format!("{:016x}", self.runtime.random())]);
+        if let Ok(Put::Landed(_)) = self.put(&key, Bytes::new(), PutMode::Create).await {
             let is_known = matches!(self.head(&key).await, Ok(Some(_)));
-            // Otherwise the next process that learns the time deletes it.
+            // If it cannot be deleted, a sweep does.
             let _ = self.delete_surely(&key).await;
             return is_known;
         }
