@@ -79,7 +79,10 @@ impl Folder {
         let disk = Linux::open(path).map_err(|error| {
             let context = match error.kind() {
                 io::ErrorKind::NotFound => {
-                    format!("there is no folder {0}: make it (mkdir -p {0})", path.display())
+                    format!(
+                        "there is no folder {0}: make it (mkdir -p {0})",
+                        path.display()
+                    )
                 }
                 _ => format!("cannot use the folder {}: {error}", path.display()),
             };

@@ -119,7 +119,9 @@ impl<D: Disk> Store<D> {
                 is_named: false,
             };
             if let Some(attributes) = &attributes {
-                let set = self.disk.set_record(&staged.file, record::ATTRIBUTES, attributes);
+                let set = self
+                    .disk
+                    .set_record(&staged.file, record::ATTRIBUTES, attributes);
                 set.map_err(|error| {
                     let text = format!(
                         "its attributes take {} octets, more than the file system keeps: {error}",
@@ -173,13 +175,16 @@ impl<D: Disk> Store<D> {
             };
             let next = next.map_err(|error| match error.kind() {
                 IoKind::NotADirectory => {
-                    let text = format!("{part:?} on the way is an object; a folder has no such key");
+                    let text =
+                        format!("{part:?} on the way is an object; a folder has no such key");
                     refused(key.path(), text)
                 }
                 _ => fail(error),
             })?;
             if !self.disk.has_mark(&next).map_err(fail)? {
-                self.disk.sync_folder(&folder, Guard::Parent).map_err(fail)?;
+                self.disk
+                    .sync_folder(&folder, Guard::Parent)
+                    .map_err(fail)?;
                 // Without a mark, the next put syncs again: a mark needs rights on the folder.
                 let _ = self.disk.mark(&next);
             }
@@ -321,7 +326,10 @@ impl<D: Disk> Store<D> {
             Way::Blocked => return self.disk.root().map_err(fail),
         };
         let staging = self.staging()?;
-        let _lock = self.disk.lock(&staging.locks, &key.stripe(), Guard::Stripe).map_err(fail)?;
+        let _lock = self
+            .disk
+            .lock(&staging.locks, &key.stripe(), Guard::Stripe)
+            .map_err(fail)?;
         match self.disk.remove(&folder, key.name()) {
             Ok(()) => Ok(folder),
             // A folder of that name is no object.
@@ -377,7 +385,9 @@ impl<D: Disk> Staged<D> {
     /// # Errors
     /// `AlreadyExists` and `Precondition` when the condition does not hold.
     pub(super) fn publish(mut self, key: &Key, mode: &PutMode) -> Result<String> {
-        let e_tag = self.seal().map_err(|error| failed(key.path(), Effect::None, error))?;
+        let e_tag = self
+            .seal()
+            .map_err(|error| failed(key.path(), Effect::None, error))?;
         let store = Arc::clone(&self.store);
         let (disk, fail) = (&store.disk, |error| failed(key.path(), Effect::None, error));
         let folder = match mode {
@@ -399,10 +409,15 @@ impl<D: Disk> Staged<D> {
             }
         };
         let Some(folder) = folder else {
-            let gone = || generic(fader_cloud::Error::new(
-                fader_cloud::ErrorKind::Unavailable { retry_after: None },
-                format!("{}: its folder is removed again and again; nothing was changed", key.path()),
-            ));
+            let gone = || {
+                generic(fader_cloud::Error::new(
+                    fader_cloud::ErrorKind::Unavailable { retry_after: None },
+                    format!(
+                        "{}: its folder is removed again and again; nothing was changed",
+                        key.path()
+                    ),
+                ))
+            };
             return Err(store.refusal(key, mode, None).unwrap_or_else(gone));
         };
         let synced = disk.sync_folder(&folder, Guard::Entry);
@@ -423,7 +438,9 @@ impl<D: Disk> Staged<D> {
     fn name(&mut self, key: &Key, mode: &PutMode, folder: D::Folder) -> Result<Option<D::Folder>> {
         let (store, disk) = (&self.store, &self.store.disk);
         let fail = |error| failed(key.path(), Effect::None, error);
-        let lock = disk.lock(&self.staging.locks, &key.stripe(), Guard::Stripe).map_err(fail)?;
+        let lock = disk
+            .lock(&self.staging.locks, &key.stripe(), Guard::Stripe)
+            .map_err(fail)?;
         if *mode != PutMode::Overwrite {
             let found = store.e_tag(&folder, key.name()).map_err(fail)?;
             if let Some(refusal) = store.refusal(key, mode, found.as_deref()) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use object_store::{Attributes, MultipartUpload, PutMode, PutPayload, PutResult, Result, UploadPart};
+use object_store::{
+    Attributes, MultipartUpload, PutMode, PutPayload, PutResult, Result, UploadPart,
+};
 
 use super::Folder;
 use super::failure::refused;

@@ -236,7 +236,11 @@ impl Told {
         if distinct.len() != counts.len() {
             return Err(format!("counted twice: {body}"));
         }
-        if let Some(lost) = self.counts.keys().find(|it| !distinct.contains(it.as_str())) {
+        if let Some(lost) = self
+            .counts
+            .keys()
+            .find(|it| !distinct.contains(it.as_str()))
+        {
             return Err(format!("{lost} was told to be counted: {body}"));
         }
         if let Some(strange) = counts.iter().find(|it| !self.tried.contains(**it)) {
@@ -413,7 +417,10 @@ fn a_put_that_fails_changes_nothing() {
             assert_eq!(operations - 1, at, "{failed}");
             break;
         }
-        assert!(failed.to_string().contains("nothing was changed"), "{failed}");
+        assert!(
+            failed.to_string().contains("nothing was changed"),
+            "{failed}"
+        );
         let found = get(&store, "a/b").unwrap();
         assert_eq!(found, Some(("second".to_owned(), second.clone())));
     }
