@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_client::{Credentials, Http, S3, Settings};
+use fader_client::{Bucket, Credentials, Http, Settings};
 use fader_cloud::{ErrorKind, object_error_kind};
 use futures_util::TryStreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -70,7 +70,7 @@ async fn answer(
             false => seen.puts.remove(0),
         };
         if matches!(put, Put::Said | Put::Unsaid) {
-            let mark = head.headers.get("x-amz-meta-fader-put");
+            let mark = head.headers.get("x-amz-meta-faderput");
             seen.mark = mark.map(|mark| mark.to_str().unwrap().to_owned());
             seen.body = body;
         }
@@ -88,7 +88,7 @@ async fn answer(
         return Ok(reply.body(whole("")).unwrap());
     }
     let reply = match &seen.mark {
-        Some(mark) => reply.header("x-amz-meta-fader-put", mark),
+        Some(mark) => reply.header("x-amz-meta-faderput", mark),
         None => reply,
     };
     if head.method == Method::HEAD {
@@ -106,7 +106,7 @@ async fn answer(
     Ok(reply.body(whole(seen.body.clone())).unwrap())
 }
 
-async fn start(puts: &[Put], settings: &Settings) -> (S3, Arc<Mutex<Seen>>) {
+async fn start(puts: &[Put], settings: &Settings) -> (Bucket, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let seen = Arc::new(Mutex::new(Seen {
@@ -125,11 +125,11 @@ async fn start(puts: &[Put], settings: &Settings) -> (S3, Arc<Mutex<Seen>>) {
     });
     let credentials = Credentials::new("AKIDEXAMPLE", "secret");
     let http = Http::start(fader_window::Settings::default());
-    let store = S3::on(http, &endpoint, "bucket", Some(&credentials), settings);
+    let store = Bucket::s3(http, &endpoint, "bucket", Some(&credentials), settings);
     (store.unwrap(), seen)
 }
 
-async fn put(store: &S3, mode: PutMode) -> object_store::Result<PutResult> {
+async fn put(store: &Bucket, mode: PutMode) -> object_store::Result<PutResult> {
     let options = PutOptions {
         mode,
         ..PutOptions::default()
@@ -184,6 +184,72 @@ async fn a_refused_condition_is_no_doubt() {
     assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (1, 0));
 }
 
+/// S3's answer to two conditional puts at once: neither the one nor the other is decided.
+const CONFLICT: Put = Put::Refused(409, "ConditionalRequestConflict");
+
+#[tokio::test]
+async fn a_conflict_is_no_lost_race_and_is_put_again() {
+    let update = PutMode::Update(UpdateVersion {
+        e_tag: Some("\"e0\"".to_owned()),
+        version: None,
+    });
+    for mode in [PutMode::Create, update, PutMode::Overwrite] {
+        let (store, seen) = start(&[CONFLICT, CONFLICT], &Settings::default()).await;
+        let result = put(&store, mode).await.unwrap();
+        assert_eq!(result.e_tag.as_deref(), Some("\"e1\""));
+        assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (3, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_that_does_not_end_changed_nothing_and_is_told_as_such() {
+    let settings = Settings {
+        timeout: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    for mode in [PutMode::Create, PutMode::Overwrite] {
+        let (store, seen) = start(&[CONFLICT; 100], &settings).await;
+        let error = put(&store, mode).await.unwrap_err();
+        let kind = object_error_kind(&error, true);
+        assert_eq!(kind, ErrorKind::Unavailable { retry_after: None });
+        assert!(
+            error.to_string().contains("ConditionalRequestConflict"),
+            "{error}"
+        );
+        assert!(1 < count(&seen, "PUT"));
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_the_service_does_not_know_is_told_as_such() {
+    let unknown = Put::Refused(501, "NotImplemented");
+    let (store, seen) = start(&[unknown], &Settings::default()).await;
+    let error = put(&store, PutMode::Create).await.unwrap_err();
+    assert!(
+        matches!(error, object_store::Error::NotSupported { .. }),
+        "{error:?}"
+    );
+    assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_put_that_never_left_certainly_changed_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let settings = Settings {
+        timeout: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let http = Http::start(fader_window::Settings::default());
+    let store = Bucket::s3(http, &endpoint, "bucket", None, &settings).unwrap();
+    for mode in [PutMode::Create, PutMode::Overwrite] {
+        let error = put(&store, mode).await.unwrap_err();
+        let kind = object_error_kind(&error, true);
+        assert_eq!(kind, ErrorKind::Unavailable { retry_after: None });
+    }
+}
+
 #[tokio::test]
 async fn what_had_no_effect_or_may_happen_twice_is_put_again() {
     let slow_down = Put::Refused(503, "SlowDown");
@@ -231,6 +297,6 @@ async fn bodies_come_as_they_are_read_and_give_connections_back() {
 #[test]
 fn endpoints_that_cannot_be_used_are_refused() {
     for (endpoint, bucket) in [("localhost", "b"), ("http://localhost/path", "b")] {
-        assert!(S3::new(endpoint, bucket, None, &Settings::default()).is_err());
+        assert!(Bucket::s3(Http::shared(), endpoint, bucket, None, &Settings::default()).is_err());
     }
 }
