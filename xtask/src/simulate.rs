@@ -62,6 +62,8 @@ pub(crate) fn ci() -> Result<bool> {
         let arguments = ["--theme", theme, "--seeds", seeds].map(OsString::from);
         are_good &= start("fader-simulate", &arguments)?;
     }
+    let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
+    are_good &= start("fader-simulate", &clouds)?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 

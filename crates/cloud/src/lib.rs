@@ -32,6 +32,7 @@ mod prices;
 pub mod probe;
 mod queues;
 mod runtime;
+mod simpledb;
 
 pub use clock::Clock;
 pub use cloud::{Cloud, Metered, Services};

@@ -54,7 +54,7 @@ pub use modes::modes;
 pub use names::names;
 pub use quorums::quorums;
 pub use rest::rest;
-pub use search::{Searched, search};
+pub use search::{Searched, ValueAction, ValueCall, search, search_values};
 pub use sessions::sessions;
 pub use stamps::stamps;
 

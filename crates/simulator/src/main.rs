@@ -1,6 +1,7 @@
 //! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds
 //! and starts it.
 
+mod clouds;
 #[cfg(feature = "mutants")]
 mod mutants;
 
@@ -10,14 +11,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use fader_chain::{Guards, Wiring};
 use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
 #[derive(Parser)]
-#[command(name = "cargo xtask simulate", bin_name = "cargo xtask simulate")]
+#[command(
+    name = "cargo xtask simulate",
+    bin_name = "cargo xtask simulate",
+    args_conflicts_with_subcommands = true
+)]
 struct Options {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How many seeds.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
@@ -62,6 +69,13 @@ struct Options {
     /// How many threads run worlds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+}
+
+/// What else can be simulated.
+#[derive(Subcommand)]
+enum Other {
+    /// Processes on clouds of objects, queues and domains, instead of chains.
+    Cloud(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -127,6 +141,12 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
+    if let Some(Other::Cloud(options)) = &options.other {
+        return match clouds::simulate(options) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        };
+    }
     #[cfg(feature = "mutants")]
     if !options.without.is_empty() {
         mutants::hunt(

@@ -56,7 +56,7 @@ pub use self::network::{Kind, Weather};
 pub use self::operator::Wish;
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
-use self::random::Random;
+pub(crate) use self::random::Random;
 pub use self::run::{Failure, Run, run};
 pub use self::shrink::shrink;
 pub use self::theme::Theme;

@@ -183,7 +183,7 @@ fn crashes(score: &mut Score) -> Result<bool> {
 fn benchmark(score: &mut Score) -> Result<bool> {
     let mut is_good = true;
     for name in [
-        "simpledb", "select", "memory", "steps", "one-node", "window", "client",
+        "simpledb", "select", "memory", "steps", "one-node", "window", "client", "cloud",
     ] {
         let mut quick = Command::new("target/release/fader-bench");
         quick.args([name, "--quick", "--fader", "target/release/fader"]);

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::StreamExt;
 use object_store::PutMode;
 use object_store::path::Path;
 
 use super::guard::Guard;
+use super::markers::{Markers, foreign};
 use super::names::{Incarnation, Part, parse_incarnation, parse_part, parts_below};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -21,16 +22,12 @@ use crate::queues::{QueueSettings, check_name, check_visibility};
 
 /// Changes of a settings object that others were faster than, at most.
 const RACES_MAX: u32 = 16;
-/// Objects read at once.
-pub(super) const READS_AT_ONCE: usize = 16;
-
 /// The queues of a prefix, as one process knows them.
 #[derive(Debug)]
 pub(super) struct Catalog {
     pub(super) store: Store,
     known: Mutex<BTreeMap<String, Arc<Known>>>,
-    /// Whether the queue of an ETag is gone, for lists of names.
-    gone: Mutex<BTreeMap<String, (String, bool)>>,
+    pub(super) markers: Markers,
     /// Held while settings are read.
     reading: futures_util::lock::Mutex<()>,
 }
@@ -52,7 +49,11 @@ impl Catalog {
         Catalog {
             store,
             known: Mutex::default(),
-            gone: Mutex::default(),
+            markers: Markers::new(
+                "queues",
+                |name| check_name(name).is_ok(),
+                |key, bytes| Ok(Settings::decode(key, bytes)?.is_gone),
+            ),
             reading: futures_util::lock::Mutex::new(()),
         }
     }
@@ -63,12 +64,8 @@ impl Catalog {
             .expect("nothing panics while it is locked")
     }
 
-    fn gone(&self) -> MutexGuard<'_, BTreeMap<String, (String, bool)>> {
-        self.gone.lock().expect("nothing panics while it is locked")
-    }
-
     fn settings_key(&self, queue: &str) -> Path {
-        self.store.key(&["queues", queue])
+        self.markers.key(&self.store, queue)
     }
 
     /// A queue by settings that are less than a minute old (Q12).
@@ -213,27 +210,6 @@ impl Catalog {
         left(self.store.moment().store)
     }
 
-    /// All names with their ETags, also those of deleted queues.
-    pub(super) async fn names(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        let folder = self.store.key(&["queues"]);
-        let mut keys = self.store.list(&folder);
-        let mut names = Vec::new();
-        while let Some(meta) = keys.next().await {
-            let meta = meta?;
-            let parts = parts_below(&folder, &meta.location);
-            match parts.as_slice() {
-                [name] if check_name(name).is_ok() => {
-                    if name.starts_with(prefix) {
-                        names.push((name.clone(), meta.e_tag.unwrap_or_default()));
-                    }
-                }
-                _ => return Err(foreign(&meta.location)),
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
-    }
-
     /// Creates a queue, or finds it with these settings.
     pub(super) async fn create(&self, queue: &str, settings: &QueueSettings) -> Result<()> {
         check_name(queue)?;
@@ -346,38 +322,6 @@ impl Catalog {
         self.sweep(queue).await;
         Ok(())
     }
-
-    /// The names of queues that are not gone.
-    pub(super) async fn living(&self, prefix: &str) -> Result<Vec<String>> {
-        let names = self.names(prefix).await?;
-        let living = stream::iter(names).map(|(name, e_tag)| async move {
-            let known = self.gone().get(&name).cloned();
-            if let Some((known, is_gone)) = known
-                && known == e_tag
-                && !e_tag.is_empty()
-            {
-                return Ok((!is_gone).then_some(name));
-            }
-            let key = self.settings_key(&name);
-            let Some(found) = self.store.get(&key).await? else {
-                return Ok(None);
-            };
-            let is_gone = Settings::decode(key.as_ref(), &found.bytes)?.is_gone;
-            let read = found.version.e_tag.unwrap_or_default();
-            self.gone().insert(name.clone(), (read, is_gone));
-            Ok::<_, Error>((!is_gone).then_some(name))
-        });
-        let living: Vec<Option<String>> = living.buffered(READS_AT_ONCE).try_collect().await?;
-        Ok(living.into_iter().flatten().collect())
-    }
-}
-
-fn foreign(key: &Path) -> Error {
-    let context = format!(
-        "object {:?} is not Fader's: move it out of this prefix",
-        key.as_ref()
-    );
-    Error::new(ErrorKind::Malformed, context)
 }
 
 fn raced(queue: &str) -> Error {

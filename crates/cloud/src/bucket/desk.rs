@@ -274,7 +274,10 @@ impl Desk {
                     self.delete(pending, &known).await;
                     return None;
                 }
-                Act::Write(next) => next,
+                Act::Write(next) => State {
+                    write: self.store.runtime.random(),
+                    ..next
+                },
             };
             let pending = self.acknowledge_early(pending);
             let put = self.put(&known, &next, &pending).await;
@@ -317,7 +320,9 @@ impl Desk {
                     let guards = &self.store.guards;
                     let (landed, rest): (Vec<_>, Vec<_>) =
                         pending.into_iter().partition(|(one, claimed)| {
-                            matches!(one.wish, Wish::Claim { id, .. }
+                            let is_ours = found.seen.exists && state.write == next.write;
+                            is_ours && guards.has(Guard::ClaimIds)
+                                || matches!(one.wish, Wish::Claim { id, .. }
                                 if found.seen.exists && has_claimed(state, id, claimed, guards))
                         });
                     self.granted(landed, at.now);

@@ -15,8 +15,11 @@
 
 mod catalog;
 mod desk;
+mod domains;
 mod frame;
 mod guard;
+mod log;
+mod markers;
 mod names;
 mod queues;
 mod receiver;
@@ -27,5 +30,6 @@ mod state;
 mod store;
 mod time;
 
+pub use domains::{BucketDomains, DomainReport};
 pub use guard::{Guard, Guards};
 pub use queues::{BucketQueues, QueueReport};

@@ -18,9 +18,10 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::catalog::{Catalog, Known, READS_AT_ONCE};
+use super::catalog::{Catalog, Known};
 use super::desk::{Claimed, Desk};
 use super::guard::Guard;
+use super::markers::READS_AT_ONCE;
 use super::names::{Held, Holding};
 use super::sender::Send;
 use super::state::Wish;
@@ -83,7 +84,7 @@ impl BucketQueues {
     /// Those of the requests; `Malformed` names an object that is not this service's.
     pub async fn sweep(&self, is_dry_run: bool) -> Result<Vec<String>> {
         let mut left = Vec::new();
-        for name in self.0.names("").await? {
+        for name in self.0.markers.all(&self.0.store, "").await? {
             let keys = self.0.leftovers(&name.0).await?;
             left.extend(keys.iter().map(|key| key.as_ref().to_owned()));
             if !is_dry_run {
@@ -198,7 +199,7 @@ impl Queues for BucketQueues {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.0.living(prefix).await
+        self.0.markers.living(&self.0.store, prefix).await
     }
 
     async fn send(&self, queue: &str, bodies: &[String]) -> Result<Vec<Result<String>>> {

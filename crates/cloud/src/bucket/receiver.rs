@@ -15,9 +15,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::desk::{Desk, Listed, part_key};
 use super::guard::Guard;
+use super::markers::foreign;
 use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
 use super::store::{Store, modified};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// Keys of a page of a list.
 const PAGE: usize = 1000;
@@ -272,11 +273,7 @@ impl Receiver {
                 _ => None,
             };
             let Some((name, part)) = parsed else {
-                let context = format!(
-                    "object {:?} is not Fader's: move it out of this queue's folder",
-                    meta.location.as_ref()
-                );
-                return Err(Error::new(ErrorKind::Malformed, context));
+                return Err(foreign(&meta.location));
             };
             let modified = modified(&meta);
             match part {

@@ -41,7 +41,7 @@ impl Settings {
     /// `Malformed`.
     pub(super) fn decode(key: &str, bytes: &Bytes) -> Result<Self> {
         open(key, Kind::Settings, bytes, |reader| {
-            let incarnation = read_incarnation(reader)?;
+            let incarnation = Incarnation(reader.u64()?);
             let is_gone = match reader.byte()? {
                 0 => false,
                 1 => true,
@@ -62,15 +62,4 @@ impl Settings {
             })
         })
     }
-}
-
-/// Eight bytes, most significant first.
-pub(super) fn read_incarnation(
-    reader: &mut fader_chain::Reader,
-) -> std::result::Result<Incarnation, DecodeError> {
-    let mut value = 0;
-    for _ in 0..8 {
-        value = value << 8 | u64::from(reader.byte()?);
-    }
-    Ok(Incarnation(value))
 }

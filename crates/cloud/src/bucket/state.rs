@@ -31,6 +31,9 @@ pub(super) struct Entry {
 /// What became of all messages of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
+    /// A random number of the write, so that no two states have equal bytes: an ETag may be a
+    /// digest of them.
+    pub(super) write: u64,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -38,12 +41,13 @@ impl State {
     /// The state of a segment that nothing has happened to.
     pub(super) fn new(count: usize) -> Self {
         State {
+            write: 0,
             entries: vec![Entry::default(); count],
         }
     }
 
     pub(super) fn encode(&self) -> Bytes {
-        let mut out = Vec::new();
+        let mut out = self.write.to_be_bytes().to_vec();
         put_varint(&mut out, self.entries.len() as u64);
         for entry in &self.entries {
             out.push(u8::from(entry.is_removed));
@@ -63,6 +67,7 @@ impl State {
     /// `Malformed`.
     pub(super) fn decode(key: &str, bytes: &Bytes, count: usize) -> Result<Self> {
         open(key, Kind::State, bytes, |reader| {
+            let write = reader.u64()?;
             if reader.count()? != count {
                 return Err(DecodeError::new("another count than its segment's"));
             }
@@ -87,7 +92,7 @@ impl State {
                     hidden: Hidden::decode(reader)?,
                 });
             }
-            Ok(State { entries })
+            Ok(State { write, entries })
         })
     }
 }

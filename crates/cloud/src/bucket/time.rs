@@ -7,6 +7,7 @@
 //! Invariants:
 //! - TIME-1 while a holder holds, no process finds the claim over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -142,6 +143,8 @@ pub(super) fn holder_end(sent: Duration, visibility: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct StoreClock {
     known: Mutex<Option<Known>>,
+    /// Whether an object was written to learn it.
+    is_learned: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +153,6 @@ struct Known {
     store: Duration,
     /// The monotonic clock of the process when that was known.
     at: Duration,
-    /// Whether an object was written to learn it.
-    is_fresh: bool,
 }
 
 impl StoreClock {
@@ -159,12 +160,7 @@ impl StoreClock {
     pub(super) fn observe(&self, store: Duration, now: Duration) {
         let mut known = self.known();
         if known.is_none_or(|known| known.at_time(now) < store) {
-            let is_fresh = known.is_some_and(|known| known.is_fresh);
-            *known = Some(Known {
-                store,
-                at: now,
-                is_fresh,
-            });
+            *known = Some(Known { store, at: now });
         }
     }
 
@@ -177,15 +173,7 @@ impl StoreClock {
     /// Whether the caller should write an object to learn the time: once in a process, since time
     /// that passes afterwards is counted.
     pub(super) fn should_learn(&self) -> bool {
-        let mut known = self.known();
-        match &mut *known {
-            Some(known) if known.is_fresh => false,
-            Some(known) => {
-                known.is_fresh = true;
-                true
-            }
-            None => false,
-        }
+        !self.is_learned.swap(true, Ordering::Relaxed)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Known>> {

@@ -12,10 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fader_chain::{Change, EntryId, Under};
 use fader_services::catalog::{self, AccountId};
-use fader_services::simpledb::{
-    self, Code, Context, ItemDelete as Delete, ItemPut as Put, Limits, PageToken, Reply as Answer,
-    Request,
-};
+use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer, decide};
 use fader_services::{Decision, MapView, Unhurried};
 
 use super::link::{Ask, Link, Reply, Shared};
@@ -23,10 +20,11 @@ use super::profile::DomainProfile;
 use super::schedule::Access;
 use crate::clock::Clock;
 use crate::domains::{
-    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, Reading,
+    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, Reading,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::meter::RequestKind;
+use crate::simpledb;
 
 /// Copies that eventual reads are answered from.
 const COPIES: usize = 2;
@@ -187,8 +185,8 @@ impl ModelDomains {
             let (service, now) = (&domains.service, domains.link.executor.now());
             let mut state = service.state();
             let context = service.context(&state.newest, &request, domains.wall());
-            let Decision { outcome, changes } = simpledb::decide(&state.newest, &context, &request);
-            let value = outcome.map(drop).map_err(|error| refusal(&error));
+            let Decision { outcome, changes } = decide(&state.newest, &context, &request);
+            let value = outcome.map(drop).map_err(|error| simpledb::refusal(&error));
             let status = if value.is_ok() { 200 } else { 409 };
             if value.is_ok() {
                 state.write(changes, now, service.profile.get().staleness.max());
@@ -220,11 +218,11 @@ impl ModelDomains {
                 }
             };
             let context = service.context(view, &request, domains.wall());
-            let answered = simpledb::answer(view, &context, &request);
+            let answered = answer(view, &context, &request);
             Reply::ok(
                 answered
                     .map(|answered| answered.reply)
-                    .map_err(|error| refusal(&error)),
+                    .map_err(|error| simpledb::refusal(&error)),
             )
         };
         self.link.call(ask, effect).await?
@@ -234,19 +232,11 @@ impl ModelDomains {
 #[async_trait]
 impl Domains for ModelDomains {
     async fn create(&self, domain: &str) -> Result<()> {
-        self.write(Request::CreateDomain {
-            domain: domain.to_owned(),
-            mode: None,
-            preference: None,
-        })
-        .await
+        self.write(simpledb::create(domain)).await
     }
 
     async fn delete(&self, domain: &str) -> Result<()> {
-        self.write(Request::DeleteDomain {
-            domain: domain.to_owned(),
-        })
-        .await
+        self.write(simpledb::delete(domain)).await
     }
 
     async fn list(&self) -> Result<Vec<String>> {
@@ -262,7 +252,7 @@ impl Domains for ModelDomains {
                 next_token: next,
             } = self.read(request, Reading::Strong).await?
             else {
-                return Err(unexpected());
+                return Err(simpledb::unexpected());
             };
             all.extend(names);
             next_token = next;
@@ -273,38 +263,16 @@ impl Domains for ModelDomains {
     }
 
     async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
-        let request = Request::DomainMetadata {
-            domain: domain.to_owned(),
-        };
-        let Answer::Metadata(known) = self.read(request, Reading::Eventual).await? else {
-            return Err(unexpected());
-        };
-        Ok(DomainMetadata {
-            item_count: known.item_count,
-            item_names_size_bytes: known.item_names_bytes,
-            attribute_name_count: known.attribute_name_count,
-            attribute_names_size_bytes: known.attribute_names_bytes,
-            attribute_value_count: known.attribute_value_count,
-            attribute_values_size_bytes: known.attribute_values_bytes,
-            timestamp: known.timestamp_s,
-        })
+        let reply = self.read(simpledb::metadata(domain), Reading::Eventual);
+        simpledb::as_metadata(&reply.await?)
     }
 
     async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
-        self.write(Request::PutAttributes {
-            domain: domain.to_owned(),
-            put: as_put(put),
-            expected: condition.map(as_expected).into_iter().collect(),
-        })
-        .await
+        self.write(simpledb::put(domain, put, condition)).await
     }
 
     async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
-        self.write(Request::BatchPutAttributes {
-            domain: domain.to_owned(),
-            puts: puts.iter().map(as_put).collect(),
-        })
-        .await
+        self.write(simpledb::put_batch(domain, puts)).await
     }
 
     async fn remove(
@@ -313,20 +281,12 @@ impl Domains for ModelDomains {
         delete: &ItemDelete,
         condition: Option<&Expected>,
     ) -> Result<()> {
-        self.write(Request::DeleteAttributes {
-            domain: domain.to_owned(),
-            delete: as_delete(delete),
-            expected: condition.map(as_expected).into_iter().collect(),
-        })
-        .await
+        self.write(simpledb::remove(domain, delete, condition))
+            .await
     }
 
     async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
-        self.write(Request::BatchDeleteAttributes {
-            domain: domain.to_owned(),
-            deletes: deletes.iter().map(as_delete).collect(),
-        })
-        .await
+        self.write(simpledb::remove_batch(domain, deletes)).await
     }
 
     async fn get(
@@ -336,16 +296,8 @@ impl Domains for ModelDomains {
         names: &[String],
         reading: Reading,
     ) -> Result<Vec<Attribute>> {
-        let request = Request::GetAttributes {
-            domain: domain.to_owned(),
-            item: item.to_owned(),
-            names: names.to_vec(),
-            consistent: reading == Reading::Strong,
-        };
-        match self.read(request, reading).await? {
-            Answer::Attributes(found) => Ok(found.iter().map(as_attribute).collect()),
-            _ => Err(unexpected()),
-        }
+        let request = simpledb::get(domain, item, names, reading);
+        simpledb::as_attributes(&self.read(request, reading).await?)
     }
 
     async fn select(
@@ -354,104 +306,9 @@ impl Domains for ModelDomains {
         next_token: Option<&str>,
         reading: Reading,
     ) -> Result<Page> {
-        let next_token = next_token.map(from_hex).transpose()?;
-        let request = Request::Select {
-            expression: expression.to_owned(),
-            next_token,
-            consistent: reading == Reading::Strong,
-        };
-        let Answer::Items { items, next_token } = self.read(request, reading).await? else {
-            return Err(unexpected());
-        };
-        let items = items.iter().map(|item| Item {
-            name: text(&item.name),
-            attributes: item.attributes.iter().map(as_attribute).collect(),
-        });
-        Ok(Page {
-            items: items.collect(),
-            next_token: next_token.map(|token| to_hex(&token)),
-        })
+        let request = simpledb::select(expression, next_token, reading)?;
+        simpledb::as_page(self.read(request, reading).await?)
     }
-}
-
-fn as_put(put: &ItemPut) -> Put {
-    let attributes = put.attributes.iter().map(|put| simpledb::AttributePut {
-        name: Some(put.name.clone()),
-        value: Some(put.value.clone()),
-        replace: put.replace,
-    });
-    Put {
-        item: Some(put.name.clone()),
-        attributes: attributes.collect(),
-    }
-}
-
-fn as_delete(delete: &ItemDelete) -> Delete {
-    let attributes = delete.attributes.iter();
-    let attributes = attributes.map(|(name, value)| simpledb::AttributeDelete {
-        name: Some(name.clone()),
-        value: value.clone(),
-    });
-    Delete {
-        item: Some(delete.name.clone()),
-        attributes: attributes.collect(),
-    }
-}
-
-fn as_expected(condition: &Expected) -> simpledb::Expected {
-    match condition {
-        Expected::Value(Attribute { name, value }) => simpledb::Expected {
-            name: Some(name.clone()),
-            value: Some(value.clone()),
-            exists: None,
-        },
-        Expected::Absent(name) => simpledb::Expected {
-            name: Some(name.clone()),
-            value: None,
-            exists: Some(false),
-        },
-    }
-}
-
-fn as_attribute(attribute: &simpledb::Attribute) -> Attribute {
-    Attribute {
-        name: text(&attribute.name),
-        value: text(&attribute.value),
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn to_hex(token: &PageToken) -> String {
-    token.0.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Result<PageToken> {
-    let invalid = || Error::new(ErrorKind::Invalid, "this is no token of a page");
-    let digits = text.as_bytes().chunks(2).map(|digits| {
-        let digits = std::str::from_utf8(digits).ok()?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    let bytes: Option<Vec<u8>> = digits.collect();
-    Ok(PageToken(bytes.ok_or_else(invalid)?.into()))
-}
-
-fn refusal(error: &simpledb::Error) -> Error {
-    let kind = match error.code {
-        Code::NoSuchDomain => ErrorKind::NotFound,
-        Code::ConditionalCheckFailed | Code::AttributeDoesNotExist | Code::MultiValuedAttribute => {
-            ErrorKind::Precondition
-        }
-        Code::ServiceUnavailable => ErrorKind::Unavailable { retry_after: None },
-        _ => ErrorKind::Invalid,
-    };
-    Error::new(kind, format!("{}: {}", error.code.name(), error.message))
-}
-
-fn unexpected() -> Error {
-    Error::new(ErrorKind::Malformed, "the reply is that of another action")
 }
 
 #[cfg(test)]

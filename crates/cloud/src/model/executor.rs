@@ -57,6 +57,8 @@ pub(super) struct State {
     timers: BTreeMap<Key, Timer>,
     timers_started: u64,
     pub(super) processes: Vec<ProcessState>,
+    steps: u64,
+    steps_max: u64,
     digest: u64,
     trace: Option<Vec<String>>,
 }
@@ -103,6 +105,8 @@ impl Executor {
             timers: BTreeMap::new(),
             timers_started: 0,
             processes: vec![ProcessState::new("harness".to_owned(), seed, HARNESS)],
+            steps: 0,
+            steps_max: u64::MAX,
             digest: 0,
             trace: None,
         };
@@ -132,6 +136,16 @@ impl Executor {
         state.processes.push(process);
         drop(state);
         Process::new(self.clone(), id)
+    }
+
+    /// Ends a run after so many steps: a loop in which no time passes would never end.
+    pub fn limit_steps(&self, steps_max: u64) {
+        self.state().steps_max = steps_max;
+    }
+
+    /// How many tasks were polled, and timers and events happened.
+    pub fn steps(&self) -> u64 {
+        self.state().steps
     }
 
     /// True time since the beginning.
@@ -175,15 +189,18 @@ impl Executor {
         self.state().trace.get_or_insert_default();
     }
 
-    /// Adds a line to the digest, and to the trace if one is recorded.
+    /// Adds a line to the trace, if one is recorded.
     pub fn note(&self, line: impl FnOnce() -> String) {
         let mut state = self.state();
-        let line = line();
-        state.mix(line.as_bytes());
         let now = state.now;
         if let Some(trace) = &mut state.trace {
-            trace.push(format!("{:>12.6} {line}", now.as_secs_f64()));
+            trace.push(format!("{:>12.6} {}", now.as_secs_f64(), line()));
         }
+    }
+
+    /// A name of a process for the trace.
+    pub(super) fn name(&self, process: usize) -> String {
+        self.state().processes[process].name.clone()
     }
 
     /// What was recorded.
@@ -282,6 +299,10 @@ impl Executor {
 
     fn next(&self) -> Next {
         let mut state = self.state();
+        if state.steps_max <= state.steps {
+            return Next::Nothing;
+        }
+        state.steps += 1;
         let next = match state.scheduler.take() {
             None => state.draw(),
             Some(mut scheduler) => {

@@ -82,6 +82,7 @@ impl Link {
             let (link, asked) = (self.clone(), ask.clone());
             let give_up = move || {
                 link.count(&asked, None, 0);
+                link.note(&asked, "no answer to");
                 drop(give_up.send(None));
             };
             let timeout = match scheduled {
@@ -102,7 +103,11 @@ impl Link {
                 _ => None,
             };
             if let Some(when) = happens {
-                let effect = move || drop(effect());
+                let (link, asked) = (self.clone(), ask.clone());
+                let effect = move || {
+                    let status = effect().map_or_else(|status| status, |reply| reply.status);
+                    link.note(&asked, &format!("{status} unheard,"));
+                };
                 self.executor.at(when, self.process, access.clone(), effect);
             }
         } else {
@@ -142,6 +147,7 @@ impl Link {
                     Err(status) => (Err(status), status, 0),
                 },
             };
+            link.note(&asked, &status.to_string());
             let per_mib = asked.call.per_mib;
             let after = after + per_mib.mul_f64(bytes as f64 / f64::from(1 << 20));
             let answered = link.clone();
@@ -164,6 +170,12 @@ impl Link {
         };
         self.executor
             .at(before, self.process, ask.access.clone(), act);
+    }
+
+    fn note(&self, ask: &Ask, what: &str) {
+        let name = self.executor.name(self.process);
+        self.executor
+            .note(|| format!("{name}: {what} {} {}", ask.access.call, ask.access.name));
     }
 
     fn count(&self, ask: &Ask, status: Option<u16>, received_bytes: u64) {

@@ -34,7 +34,7 @@ pub struct Skew {
 
 /// The executor's side of a process.
 pub(super) struct ProcessState {
-    name: String,
+    pub(super) name: String,
     /// `None` while it is dead.
     pub(super) life: Option<u64>,
     lives: u64,

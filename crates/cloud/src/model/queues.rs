@@ -344,7 +344,7 @@ impl ModelQueues {
                 let received = self.take(queue, now, how);
                 let is_over = !received.is_empty() || until <= now;
                 let shown = queue.messages.values().map(|message| message.visible_at);
-                let next = shown.min().unwrap_or(until).clamp(now, until);
+                let next = shown.min().unwrap_or(until).clamp(now, until.max(now));
                 if !is_over {
                     queue.waiting.push(context.waker().clone());
                 }

@@ -22,6 +22,9 @@
 mod build;
 mod explore;
 mod model;
+mod values;
+
+pub use values::{ValueAction, ValueCall, search_values};
 
 use explore::{Explorer, Verdict};
 use model::Component;
