@@ -9,7 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fader_cloud::bucket::BucketQueues;
+use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::probe::{self, Findings};
 use fader_cloud::{Cloud, Domains, Meter, Metered, Queues, Services};
 use object_store::ObjectStore;
@@ -77,6 +77,8 @@ pub struct Opened {
     pub cloud: Cloud,
     /// Its queues, if they are in the bucket.
     pub bucket_queues: Option<BucketQueues>,
+    /// Its domains, if they are in the bucket.
+    pub bucket_domains: Option<BucketDomains>,
     /// What was found of the bucket's promises; `None` where nothing was probed.
     pub findings: Option<Findings>,
 }
@@ -117,7 +119,7 @@ pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opene
         })
     };
     let below = |meter: &Meter| (root.objects(meter), Path::from(SERVICES));
-    let mut bucket_queues = None;
+    let (mut bucket_queues, mut bucket_domains) = (None, None);
     let queues = match (&options.queues, refusal(Service::Sqs)) {
         (ServiceLocation::Bucket, Some(refusal)) => QueuesAt::There(Arc::new(refusal)),
         (ServiceLocation::Bucket, None) => {
@@ -130,10 +132,12 @@ pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opene
     };
     let domains = match (&options.domains, refusal(Service::SimpleDb)) {
         (ServiceLocation::Bucket, Some(refusal)) => DomainsAt::There(Arc::new(refusal)),
-        (ServiceLocation::Bucket, None) => DomainsAt::There(Arc::new(Refusal(format!(
-            "domains in a bucket do not exist yet: {}",
-            Service::SimpleDb.hint()
-        )))),
+        (ServiceLocation::Bucket, None) => {
+            let (objects, prefix) = below(&options.meter);
+            let domains = BucketDomains::new(objects, prefix, runtime.clone());
+            bucket_domains = Some(domains.clone());
+            DomainsAt::There(Arc::new(domains))
+        }
         (ServiceLocation::Service { .. }, _) => in_read(domains_at(&options.domains, options))?,
     };
     let parts = Parts {
@@ -144,6 +148,7 @@ pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opene
     Ok(Opened {
         cloud: Cloud::new(Arc::new(parts), runtime, options.meter.clone()),
         bucket_queues,
+        bucket_domains,
         findings,
     })
 }
