@@ -28,6 +28,7 @@ const metadataPrefix = "X-Goog-Meta-"
 // What the JSON protocol tells of an object.
 type object struct {
 	Generation string            `json:"generation"`
+	MD5        string            `json:"md5Hash"`
 	Metadata   map[string]string `json:"metadata"`
 }
 
@@ -98,7 +99,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key string) {
 	if reply.Code == http.StatusOK {
 		json.Unmarshal(reply.Body.Bytes(), &found)
 		w.Header().Set("X-Goog-Generation", found.Generation)
-		w.Header().Set("ETag", etag(found.Generation))
+		w.Header().Set("ETag", etag(found))
 		w.WriteHeader(http.StatusOK)
 		return
 	}
@@ -106,7 +107,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key string) {
 	w.Write(reply.Body.Bytes())
 }
 
-// get answers a read with its generation as the ETag, and with 304 where that is known.
+// get answers a read with its generation, and with 304 where its ETag is known.
 func (s *server) get(w http.ResponseWriter, r *http.Request, key string) {
 	target := fmt.Sprintf("/storage/v1/b/%s/o/%s", s.bucket, url.PathEscape(key))
 	look := httptest.NewRequest(http.MethodGet, target, nil)
@@ -118,8 +119,8 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if r.Header.Get("If-None-Match") == etag(found.Generation) {
-		w.Header().Set("ETag", etag(found.Generation))
+	if r.Header.Get("If-None-Match") == etag(found) {
+		w.Header().Set("ETag", etag(found))
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -129,7 +130,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string) {
 	for name, values := range body.Header() {
 		w.Header()[name] = values
 	}
-	w.Header().Set("ETag", etag(found.Generation))
+	w.Header().Set("ETag", etag(found))
 	w.Header().Set("X-Goog-Generation", found.Generation)
 	for name, value := range found.Metadata {
 		w.Header().Set(metadataPrefix+name, value)
@@ -138,6 +139,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string) {
 	w.Write(body.Body.Bytes())
 }
 
-func etag(generation string) string {
-	return `"` + generation + `"`
+// etag is of the bytes, as GCS's own and as in this server's lists.
+func etag(found object) string {
+	return `"` + found.MD5 + `"`
 }

@@ -10,7 +10,14 @@ pub(crate) fn run() -> Result<bool> {
     python::prepare()?;
     let mut pytest = python::program("pytest");
     pytest
-        .args(["-q", "-rs", "--color=no", "-m", "clouds", "tests/test_conformance.py"])
+        .args([
+            "-q",
+            "-rs",
+            "--color=no",
+            "-m",
+            "clouds",
+            "tests/test_conformance.py",
+        ])
         .env("FADER_BIN", command::root().join("target/debug/fader"));
     command::succeeds(&mut pytest)
 }

@@ -178,10 +178,7 @@ async fn list(options: &Where) -> Result<ExitCode> {
     }
     let mut text = format!("{}\n", table.trim_fmt());
     let mut table = output::table(["domain", "items", "pairs", "bytes"]);
-    for row in domain_rows(&*opened.cloud.domains)
-        .await
-        .context("domains")?
-    {
+    for row in domain_rows(&opened).await.context("domains")? {
         table.add_row(row);
     }
     text.push_str(&format!("\n{}\n", table.trim_fmt()));
@@ -269,7 +266,10 @@ async fn sweep(options: &SweepOptions) -> Result<ExitCode> {
     let opened = fader_client::open_all(&options.url, &client).await?;
     let (Some(queues), Some(domains)) = (&opened.bucket_queues, &opened.bucket_domains) else {
         let findings = opened.findings.map(|findings| findings.complaint());
-        bail!("queues and domains refuse this bucket: {}", findings.unwrap_or_default());
+        bail!(
+            "queues and domains refuse this bucket: {}",
+            findings.unwrap_or_default()
+        );
     };
     let mut swept = queues.sweep(options.dry_run).await?;
     swept.extend(domains.sweep(options.dry_run).await?);

@@ -64,10 +64,13 @@ fn state() -> State {
 #[test]
 fn a_segment_has_these_bytes() {
     let bytes = segment::encode(["hello", "Grüße"].into_iter());
-    check(&bytes, expect![[r#"
+    check(
+        &bytes,
+        expect![[r#"
         46 41 44 45 52 4d 01 02 05 68 65 6c 6c 6f 07 47  FADERM...hello.G
         72 c3 bc c3 9f 65 b5 c9 b0 c4 36 63 e2 0f        r....e....6c..
-    "#]]);
+    "#]],
+    );
     let bodies = segment::decode("k", &bytes, 2).unwrap();
     assert_eq!(bodies, ["hello", "Grüße"]);
     assert!(segment::decode("k", &bytes, 3).is_err());
@@ -76,14 +79,17 @@ fn a_segment_has_these_bytes() {
 #[test]
 fn a_state_has_these_bytes() {
     let bytes = state().encode();
-    check(&bytes, expect![[r#"
+    check(
+        &bytes,
+        expect![[r#"
         46 41 44 45 52 53 01 00 00 00 00 00 00 ab cd 04  FADERS..........
         00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
         00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
         00 00 00 05 02 01 b0 ea 01 00 00 00 00 00 00 00  ................
         00 00 00 00 00 00 00 00 00 05 02 02 fb d0 ea b6  ................
         b7 33 01 d1 78 04 3a 77 13 93 bb                 .3..x.:w...
-    "#]]);
+    "#]],
+    );
     assert_eq!(State::decode("k", &bytes, 4).unwrap(), state());
     assert!(State::decode("k", &bytes, 5).is_err());
 }
@@ -91,16 +97,22 @@ fn a_state_has_these_bytes() {
 #[test]
 fn settings_have_these_bytes() {
     let living = settings(false, Duration::from_secs(345_600));
-    check(&living.encode(), expect![[r#"
+    check(
+        &living.encode(),
+        expect![[r#"
         46 41 44 45 52 51 01 01 02 03 04 05 06 07 08 00  FADERQ..........
         1e 80 8c 15 98 7b 17 8f 2c 2e 64 74              .....{..,.dt
-    "#]]);
+    "#]],
+    );
     let endless = settings(true, Duration::MAX);
-    check(&endless.encode(), expect![[r#"
+    check(
+        &endless.encode(),
+        expect![[r#"
         46 41 44 45 52 51 01 01 02 03 04 05 06 07 08 01  FADERQ..........
         1e ff ff ff ff ff ff ff ff ff 01 a9 c3 a5 bf b4  ................
         b7 ff 53                                         ..S
-    "#]]);
+    "#]],
+    );
     for one in [living, endless] {
         assert_eq!(Settings::decode("k", &one.encode()).unwrap(), one);
     }
