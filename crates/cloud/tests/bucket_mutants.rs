@@ -1,6 +1,7 @@
 //! Each guard of the bucket services is removed once, and a scenario must fail; with all guards
 //! each scenario holds. Traces are those of the exhaustive models behind docs/bucket.md.
 #![cfg(feature = "mutants")]
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
 mod stage;
 

@@ -14,7 +14,7 @@ use crate::bucket::time::Hidden;
 use crate::error::ErrorKind;
 use crate::queues::QueueSettings;
 
-fn check(bytes: &Bytes, expected: Expect) {
+fn check(bytes: &Bytes, expected: &Expect) {
     let lines = bytes.chunks(16).map(|line| {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let text = line.iter().map(|byte| match byte {
@@ -66,7 +66,7 @@ fn a_segment_has_these_bytes() {
     let bytes = segment::encode(["hello", "Grüße"].into_iter());
     check(
         &bytes,
-        expect![[r#"
+        &expect![[r#"
         46 41 44 45 52 4d 01 02 05 68 65 6c 6c 6f 07 47  FADERM...hello.G
         72 c3 bc c3 9f 65 b5 c9 b0 c4 36 63 e2 0f        r....e....6c..
     "#]],
@@ -81,7 +81,7 @@ fn a_state_has_these_bytes() {
     let bytes = state().encode();
     check(
         &bytes,
-        expect![[r#"
+        &expect![[r#"
         46 41 44 45 52 53 01 00 00 00 00 00 00 ab cd 04  FADERS..........
         00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
         00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
@@ -99,7 +99,7 @@ fn settings_have_these_bytes() {
     let living = settings(false, Duration::from_secs(345_600));
     check(
         &living.encode(),
-        expect![[r#"
+        &expect![[r#"
         46 41 44 45 52 51 01 01 02 03 04 05 06 07 08 00  FADERQ..........
         1e 80 8c 15 98 7b 17 8f 2c 2e 64 74              .....{..,.dt
     "#]],
@@ -107,7 +107,7 @@ fn settings_have_these_bytes() {
     let endless = settings(true, Duration::MAX);
     check(
         &endless.encode(),
-        expect![[r#"
+        &expect![[r#"
         46 41 44 45 52 51 01 01 02 03 04 05 06 07 08 01  FADERQ..........
         1e ff ff ff ff ff ff ff ff ff 01 a9 c3 a5 bf b4  ................
         b7 ff 53                                         ..S

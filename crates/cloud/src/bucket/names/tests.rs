@@ -43,7 +43,7 @@ fn a_state_sorts_directly_before_its_segment() {
         random: NAME.random + 1,
         ..NAME
     };
-    let mut keys = vec![
+    let mut keys = [
         part_text(next, Part::Segment, true),
         part_text(NAME, Part::Segment, true),
         part_text(next, Part::State, true),

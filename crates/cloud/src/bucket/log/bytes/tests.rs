@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use super::{Content, Manifest, PutId, Slot, SnapshotName, decode_snapshot, encode_snapshot};
 use crate::bucket::names::Incarnation;
 
-fn check(bytes: &Bytes, expected: Expect) {
+fn check(bytes: &Bytes, expected: &Expect) {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let lines: Vec<String> = hex
         .as_bytes()
@@ -35,21 +35,21 @@ fn a_slot_has_these_bytes() {
     ]));
     check(
         &writes.encode(),
-        expect![[r#"
+        &expect![[r#"
         46414445524c01ac0200000000000000000000000000001234090102036f6e65
         0374776fd9826bc59ffa2f0b"#]],
     );
     let seal = slot(Content::Seal);
     check(
         &seal.encode(),
-        expect![[r#"
+        &expect![[r#"
         46414445524c01ac02000000000000000000000000000012340902621875ae6c
         71fda4"#]],
     );
     let stub = slot(Content::Stub);
     check(
         &stub.encode(),
-        expect![[r#"
+        &expect![[r#"
         46414445524c01ac02000000000000000000000000000012340903708dbbeb57
         2b89c2"#]],
     );
@@ -68,7 +68,7 @@ fn a_manifest_has_these_bytes() {
     };
     check(
         &living.encode(),
-        expect!["464144455244010000000000000007000065e447c35c3d4500"],
+        &expect!["464144455244010000000000000007000065e447c35c3d4500"],
     );
     let gone = Manifest {
         is_gone: true,
@@ -80,7 +80,7 @@ fn a_manifest_has_these_bytes() {
     };
     check(
         &gone.encode(),
-        expect![[r#"
+        &expect![[r#"
         46414445524401000000000000000701018002000000000000000ba7791e569f
         8e5fa5"#]],
     );
@@ -102,7 +102,7 @@ fn a_snapshot_has_these_bytes() {
     let bytes = encode_snapshot(name, &[3, 1, 2, 3]);
     check(
         &bytes,
-        expect!["4641444552500180020301020306d1df7013f938cf"],
+        &expect!["4641444552500180020301020306d1df7013f938cf"],
     );
     let state = decode_snapshot("k", &bytes, 256, |reader| reader.bytes());
     assert_eq!(state.unwrap(), Bytes::from_static(&[1, 2, 3]));
