@@ -78,12 +78,19 @@ impl BucketQueues {
         BucketQueues(Arc::new(Catalog::new(store)))
     }
 
-    /// Deletes, or only names, what is left of dead incarnations of all queues.
+    /// Deletes, or only names, what is left of dead incarnations of all queues, and of processes
+    /// that died while they learned the store's time.
     ///
     /// # Errors
     /// Those of the requests; `Malformed` names an object that is not this service's.
     pub async fn sweep(&self, is_dry_run: bool) -> Result<Vec<String>> {
         let mut left = Vec::new();
+        let clocks = self.0.store.list(&self.0.store.key(&["clock"]));
+        let clocks: Vec<Path> = clocks.map_ok(|meta| meta.location).try_collect().await?;
+        left.extend(clocks.iter().map(|key| key.as_ref().to_owned()));
+        if !is_dry_run {
+            self.0.store.delete_all(clocks).await?;
+        }
         for name in self.0.markers.all(&self.0.store, "").await? {
             let keys = self.0.leftovers(&name.0).await?;
             left.extend(keys.iter().map(|key| key.as_ref().to_owned()));

@@ -220,7 +220,7 @@ impl Store {
         let key = self.key(&["clock", &format!("{:016x}", self.runtime.random())]);
         if let Ok(Put::Landed(_)) = self.put(&key, Bytes::new(), PutMode::Create).await {
             let is_known = matches!(self.head(&key).await, Ok(Some(_)));
-            // It is one small object, if it cannot be deleted.
+            // If it cannot be deleted, a sweep does.
             let _ = self.delete_surely(&key).await;
             return is_known;
         }

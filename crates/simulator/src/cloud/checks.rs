@@ -25,10 +25,15 @@ pub(super) type Claims = BTreeMap<&'static str, usize>;
 /// How much queues promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promise {
-    /// A receive that begins after an acknowledged remove does not give the message.
+    /// A receive that begins after an acknowledged remove does not give the message, under any
+    /// id.
     Contract,
-    /// Nor does one that is answered after it: queues in a bucket.
-    Bucket,
+    /// Nor does one that is answered after it: queues in a bucket. They repeat an unanswered put
+    /// under new ids and answer for both, so `answers_puts` says whether there was none.
+    Bucket {
+        /// Whether every put was answered.
+        answers_puts: bool,
+    },
 }
 
 /// All checks.
@@ -97,6 +102,12 @@ fn removed(history: &History, promise: Promise) -> Result<usize, Failure> {
         Some(Ok(each)) => each.iter().all(Result::is_ok),
         _ => false,
     };
+    let is_clear = |outcome| match promise {
+        Promise::Bucket {
+            answers_puts: false,
+        } => false,
+        _ => is_clear(outcome),
+    };
     let ambiguous = history.sends.iter().filter(|send| !is_clear(&send.outcome));
     for body in ambiguous.flat_map(|send| &send.bodies) {
         gone.remove(body.as_str());
@@ -106,7 +117,7 @@ fn removed(history: &History, promise: Promise) -> Result<usize, Failure> {
         let removed = names.into_iter().filter_map(|name| gone.get(name.as_str()));
         let received = match promise {
             Promise::Contract => delivery.invoked,
-            Promise::Bucket => delivery.answered,
+            Promise::Bucket { .. } => delivery.answered,
         };
         let Some(removed) = removed.min().filter(|removed| **removed < received) else {
             continue;

@@ -9,18 +9,21 @@ use fader_cloud::model::{
 
 use crate::world::Random;
 
+/// The age of an eventual read of a domain in a bucket: 5 s by a clock that drifts.
+const VIEW_AGE: Duration = Duration::from_millis(5_010);
+
 /// What implements queues and domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The models of the contract.
     Models,
-    /// Queues in a bucket of modelled objects; modelled domains.
-    BucketQueues,
+    /// Queues and domains in a bucket of modelled objects.
+    Bucket,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 2] = [Backend::Models, Backend::BucketQueues];
+    pub const ALL: [Backend; 2] = [Backend::Models, Backend::Bucket];
 }
 
 /// A plan of one run.
@@ -81,7 +84,10 @@ impl Plan {
         Plan {
             seed,
             backend,
-            domain_staleness: profile.domains.staleness.max(),
+            domain_staleness: match backend {
+                Backend::Models => profile.domains.staleness.max(),
+                Backend::Bucket => VIEW_AGE,
+            },
             profile,
             faults_end,
             processes,
@@ -100,6 +106,12 @@ impl Plan {
         profile.objects.object_writes = None;
         profile.queues.empty_receives = 0;
         profile
+    }
+
+    /// Whether every put is answered.
+    pub(super) fn answers_puts(&self) -> bool {
+        let faults = &self.profile.objects.put.faults;
+        faults.lost_request + faults.lost_answer + faults.late == 0
     }
 
     /// The time after which no call of before `faults_end` takes effect.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::bucket::BucketQueues;
+use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::model::{Model, Process, Skew};
 use fader_cloud::{Clock, Cloud, Domains, QueueSettings, Queues, Receive};
 use futures_util::future::join_all;
@@ -54,6 +54,11 @@ fn bucket_queues(cloud: &Cloud) -> BucketQueues {
     BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
 }
 
+fn bucket_domains(cloud: &Cloud) -> BucketDomains {
+    let prefix = Path::from(PREFIX);
+    BucketDomains::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
+}
+
 struct World<'a> {
     plan: &'a Plan,
     model: Model,
@@ -84,7 +89,9 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
     };
     let promise = match plan.backend {
         Backend::Models => Promise::Contract,
-        Backend::BucketQueues => Promise::Bucket,
+        Backend::Bucket => Promise::Bucket {
+            answers_puts: plan.answers_puts(),
+        },
     };
     let judged = match ended {
         Some(Ok(())) => checks::all(&history, plan.domain_staleness, promise),
@@ -109,7 +116,7 @@ impl World<'_> {
     fn services(&self, cloud: &Cloud) -> (Arc<dyn Queues>, Arc<dyn Domains>) {
         match self.plan.backend {
             Backend::Models => (cloud.queues.clone(), cloud.domains.clone()),
-            Backend::BucketQueues => (Arc::new(bucket_queues(cloud)), cloud.domains.clone()),
+            Backend::Bucket => (Arc::new(bucket_queues(cloud)), cloud.domains.clone()),
         }
     }
 
@@ -153,30 +160,33 @@ impl World<'_> {
         self.drain().await;
         match self.plan.backend {
             Backend::Models => Ok(()),
-            Backend::BucketQueues => self.leave_nothing().await,
+            Backend::Bucket => self.leave_nothing().await,
         }
     }
 
-    /// Deletes the queue and sweeps; one marker is all that may be left.
+    /// Deletes queue and domain and sweeps; a marker of each is all that may be left.
     async fn leave_nothing(&self) -> Result<(), Failure> {
         let broken = |text| Failure {
             guarantee: "leftovers",
             text,
         };
         let process = self.model.executor.process("sweep", Skew::default());
-        let queues = bucket_queues(&self.model.cloud(&process));
+        let cloud = self.model.cloud(&process);
+        let (queues, domains) = (bucket_queues(&cloud), bucket_domains(&cloud));
         let cleared = async {
             queues.delete(QUEUE).await?;
+            domains.delete(DOMAIN).await?;
             self.model.clock.sleep(REST).await;
-            queues.sweep(false).await
+            queues.sweep(false).await?;
+            domains.sweep(false).await
         };
         let swept = cleared.await;
-        swept.map_err(|error| broken(format!("the queue was not deleted: {error}")))?;
+        swept.map_err(|error| broken(format!("nothing was deleted: {error}")))?;
         let prefix = format!("{PREFIX}/");
         let mut left = self.model.object_keys();
         left.retain(|key| key.starts_with(&prefix));
         match left.len() {
-            0 | 1 => Ok(()),
+            0..=2 => Ok(()),
             _ => Err(broken(format!("{left:?}"))),
         }
     }

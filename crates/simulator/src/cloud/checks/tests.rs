@@ -3,6 +3,8 @@
 use super::super::history::{Delivery, Hide, Remove, Seen, Send};
 use super::*;
 
+const BUCKET: Promise = Promise::Bucket { answers_puts: true };
+
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
