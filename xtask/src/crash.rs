@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::{bench, command};
+use crate::bench;
+use crate::command::{self, Profile};
 
 /// Which kind of crash.
 #[derive(Subcommand)]
@@ -34,21 +35,17 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
     match kind {
         Kind::Process { rounds, seed } => {
             bench::build()?;
-            process(*rounds, *seed)
+            process(Profile::Release, *rounds, *seed)
         }
         Kind::Power { seeds } => power(*seeds),
     }
 }
 
 /// Kill -9, with binaries that are built already.
-pub(crate) fn process(rounds: u32, seed: u64) -> Result<bool> {
-    command::succeeds(
-        std::process::Command::new("target/release/fader-bench")
-            .args(["crash", "--fader", "target/release/fader", "--rounds"])
-            .arg(rounds.to_string())
-            .arg("--seed")
-            .arg(seed.to_string()),
-    )
+pub(crate) fn process(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    let mut crash = bench::fader_bench(profile, "crash");
+    crash.args(["--rounds", &rounds.to_string()]);
+    command::succeeds(crash.args(["--seed", &seed.to_string()]))
 }
 
 fn power(seeds: u64) -> Result<bool> {

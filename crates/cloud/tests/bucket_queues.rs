@@ -1,5 +1,7 @@
 //! Queues in a bucket: the contract, the requests that they cost, and what faults do to them.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 mod stage;
 
 use std::time::Duration;

@@ -100,6 +100,17 @@ impl Chains {
         counters.collect()
     }
 
+    /// How often members here have failed since the process began, and how many do not run again
+    /// yet, of each chain that has a member here.
+    pub(crate) fn failures(&self) -> Vec<(ChainId, u64, u64)> {
+        let here = self.with_numbers().filter(|(_, chain)| chain.is_here());
+        let failures = here.map(|(number, chain)| {
+            let (total, resting) = chain.failures();
+            (number, total, resting)
+        });
+        failures.collect()
+    }
+
     /// How far members are behind the heads that are here, by name.
     pub(crate) fn behind(&self) -> Vec<(ChainId, String, Behind)> {
         let heads = self.with_numbers();

@@ -51,6 +51,6 @@ pub use fader_chain::{ChainId, Configuration, Progress, Role, Version, Wiring};
 pub use node::Node;
 pub use peer::PeerCounters;
 pub use seal::{OpenKey, Secret};
-pub use settings::{Durability, Placing, Settings};
+pub use settings::{Durability, EngineLayer, Placing, Settings};
 pub use status::{Counters, Health, OpenError, Recovery};
 pub use why::Why;

@@ -49,7 +49,6 @@ pub(crate) struct Shared {
     is_damaged: AtomicBool,
     queue_depth: AtomicU64,
     /// How many members the chain has.
-    /// [`Members`].
     members: AtomicUsize,
     members_whole: AtomicUsize,
     /// How many operations of its overlay are not settled.
@@ -194,6 +193,7 @@ impl Folder {
             &folder.join("engine"),
             settings.cache_bytes,
         )?);
+        let engine = settings.engine_layer.over(&folder, engine);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         Self::recover(settings, &disk, engine, Some(lock), start)
     }

@@ -514,6 +514,11 @@ impl Node {
         }
     }
 
+    /// How often members here have failed, and how many do not run again yet, by chain.
+    pub fn failures(&self) -> Vec<(ChainId, u64, u64)> {
+        self.in_company().map_or_else(Vec::new, Chains::failures)
+    }
+
     /// What went between this process and each other one of its cluster, by name.
     pub fn peers(&self) -> Vec<(String, PeerCounters)> {
         match &self.inner.doors {

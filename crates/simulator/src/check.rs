@@ -54,11 +54,13 @@ pub use modes::modes;
 pub use names::names;
 pub use quorums::quorums;
 pub use rest::rest;
-pub use search::{Searched, ValueAction, ValueCall, search, search_values};
+pub use search::{Searched, search};
 pub use sessions::sessions;
 pub use stamps::stamps;
 
-use crate::history::{Event, History, Moment};
+pub use fader_history::Violation;
+
+use crate::history::{Event, History};
 use crate::service::Service;
 
 /// How many claims a check found true, or the first that is not.
@@ -88,61 +90,32 @@ pub fn all(history: &History, service: Service) -> Result<Vec<(&'static str, usi
     ])
 }
 
-/// A guarantee that a run did not keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Its name in docs/protocol.
-    pub guarantee: &'static str,
-    /// What is wrong.
-    pub explanation: String,
-    /// The calls involved, by their places in the history.
-    pub calls: Vec<usize>,
-    /// What was involved, in words.
-    evidence: Vec<(Moment, String)>,
-}
-
-impl Violation {
-    /// A violation without evidence yet.
-    pub(crate) fn new(guarantee: &'static str, explanation: impl Into<String>) -> Self {
-        Violation {
-            guarantee,
-            explanation: explanation.into(),
-            calls: Vec::new(),
-            evidence: Vec::new(),
-        }
-    }
-
+/// What a violation may name as its evidence: calls and events of the run.
+trait Witness: Sized {
     /// With the call at this place of the history.
-    pub(crate) fn call(mut self, history: &History, at: usize) -> Self {
-        if !self.calls.contains(&at) {
-            let call = &history.calls[at];
-            self.calls.push(at);
-            self.evidence.push((call.invoked, call.to_string()));
-        }
-        self
-    }
+    fn call(self, history: &History, at: usize) -> Self;
 
     /// With this event.
-    pub(crate) fn event(mut self, event: &Event) -> Self {
-        self.evidence.push((event.at, event.to_string()));
-        self
-    }
+    fn event(self, event: &Event) -> Self;
 
     /// With these events.
-    pub(crate) fn events<'a>(self, events: impl IntoIterator<Item = &'a Event>) -> Self {
-        events.into_iter().fold(self, Violation::event)
+    fn events<'a>(self, events: impl IntoIterator<Item = &'a Event>) -> Self {
+        events.into_iter().fold(self, Self::event)
     }
 }
 
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} violated: {}", self.guarantee, self.explanation)?;
-        let mut evidence: Vec<_> = self.evidence.iter().collect();
-        evidence.sort();
-        evidence.dedup();
-        evidence
-            .into_iter()
-            .try_for_each(|(_, line)| write!(f, "\n  {line}"))
+impl Witness for Violation {
+    fn call(mut self, history: &History, at: usize) -> Self {
+        if self.operations.contains(&at) {
+            return self;
+        }
+        self.operations.push(at);
+        let call = &history.calls[at];
+        self.line(call.invoked, call.to_string())
+    }
+
+    fn event(self, event: &Event) -> Self {
+        self.line(event.at, event.to_string())
     }
 }
 

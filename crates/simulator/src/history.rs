@@ -19,15 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{Configuration, ElementOp, Entry, EntryId, NodeId, Register, RequestId, Stamp};
-
-/// A point of a run's virtual time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Real time in the world, which no member can read.
-    pub micros: u64,
-    /// The event's number in the run.
-    pub step: u64,
-}
+pub use fader_history::Moment;
 
 /// The run. An operator who gives up what was acknowledged (AL-4) ends it: no check can tell what
 /// is lost by choice from what is lost.
@@ -134,16 +126,15 @@ pub struct Write {
 }
 
 /// How a call ended.
+pub type Outcome = fader_history::Outcome<Reply, Refusal>;
+
+/// Why a call was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Refused before anything was done: no effect, now or later.
-    Refused(&'static str),
-    /// Nobody can say: a write takes effect later, at most once, or never.
-    Unknown,
+pub enum Refusal {
+    /// Nothing was done, now or later.
+    Said(&'static str),
     /// A read ended because eventual operations that its token names are lost (?17).
     Lost(Vec<RequestId>),
-    /// Done.
-    Done(Reply),
 }
 
 /// What a client was told.
@@ -354,7 +345,7 @@ impl Call {
 
     /// Whether the client was told that nothing was done.
     pub fn is_refused(&self) -> bool {
-        matches!(self.end, Some((_, Outcome::Refused(_))))
+        matches!(self.end, Some((_, Outcome::Refused(Refusal::Said(_)))))
     }
 
     /// Whether it is linearizable.

@@ -12,7 +12,7 @@ pub mod traffic;
 pub mod world;
 
 pub use history::{
-    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome, Reply,
-    Request, Shown, Stamping, Write,
+    Bound, Call, Condition, Event, Fact, Fate, History, Level, MemberState, Moment, Outcome,
+    Refusal, Reply, Request, Shown, Stamping, Write,
 };
 pub use service::{Answer, Decision, PAIRS, Pairs, Service, State, pairs_of, pairs_value};

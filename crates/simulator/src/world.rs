@@ -198,7 +198,7 @@ impl World {
     fn moment(&mut self) -> Moment {
         self.moments += 1;
         Moment {
-            micros: self.now,
+            nanos: self.now * 1_000,
             step: self.moments,
         }
     }

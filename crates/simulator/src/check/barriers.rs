@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fader_chain::{EntryId, RequestId};
 
 use super::evidence::Acknowledged;
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::display::At;
 use crate::history::{Call, Level, Moment, Reply};
 

@@ -1,7 +1,7 @@
 //! Bounded staleness (semantics.md, section 8).
 
 use super::written::{Written, strong_writes};
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::{Bound, Level, Moment, Reply};
 
 const MILLION: u64 = 1_000_000;
@@ -58,7 +58,7 @@ fn is_within(evidence: &Evidence<'_>, bound: Bound, hidden: &[&Written], begun: 
             let drift = evidence.history.drift_ppm;
             let slack = most.saturating_mul(2 * drift).div_ceil(MILLION);
             let mut since = hidden.iter().filter_map(|written| written.answered);
-            since.all(|at| begun.micros - at.micros <= most.saturating_add(slack))
+            since.all(|at| begun.micros() - at.micros() <= most.saturating_add(slack))
         }
     }
 }

@@ -8,7 +8,7 @@ use fader_chain::{Change, Entry, EntryId};
 
 use super::evidence::merges;
 use super::replay::Replay;
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::{Reply, Request};
 use crate::service::{PAIRS, Service, State, pairs_value};
 

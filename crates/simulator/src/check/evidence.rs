@@ -7,7 +7,7 @@ use fader_chain::{
     Change, Configuration, ElementOp, Entry, EntryId, NodeId, Register, RequestId, Stamp,
 };
 
-use super::{Violation, cover};
+use super::{Violation, Witness, cover};
 use crate::history::{Call, Event, Fact, Fate, History, Level, Moment, Reply, Stamping};
 
 /// A run with its committed log.

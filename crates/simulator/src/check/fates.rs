@@ -7,7 +7,7 @@ use fader_chain::{ElementOp, Entry, RequestId};
 
 use super::evidence::{Settled, merges};
 use super::replay::Replay;
-use super::{Evidence, Verdict, Violation, cover};
+use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::Name;
 use crate::history::{Event, Fact, Fate, Level};
 use crate::service::{Service, State};

@@ -3,7 +3,7 @@
 
 use fader_chain::{Configuration, NodeId};
 
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::Fact;
 use crate::history::display::Name;
 

@@ -2,7 +2,7 @@
 
 use fader_chain::EntryId;
 
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::{Fact, History, Moment, Reply};
 
 /// Every reply names entries that are committed, and no member that becomes ready later, or is

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fader_chain::{Change, EntryId, Register, RequestId, Stamp};
 
 use super::replay::Replay;
-use super::{Evidence, Verdict, Violation, cover};
+use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::At;
 use crate::history::{Moment, Reply, Shown};
 use crate::service::pairs_of;

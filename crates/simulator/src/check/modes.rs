@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fader_chain::{Change, Entry, EntryId, Marks, Mode, RequestId};
 
 use super::evidence::Settled;
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::Fate;
 use crate::history::display::Name;
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::Reply;
 use crate::history::display::Name;
 

@@ -3,7 +3,7 @@
 use fader_chain::{Configuration, EntryId, NodeId};
 
 use super::evidence::Acknowledged;
-use super::{Evidence, Verdict, Violation, cover};
+use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::{At, text};
 use crate::history::{Level, Moment, Reply, Shown};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fader_chain::{ElementOp, EntryId, Register, Stamp};
 
 use super::evidence::merges;
-use super::{Evidence, Verdict, Violation};
+use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::display::{Name, State, text};
 use crate::history::{Fate, MemberState};
 use crate::service::pairs_of;

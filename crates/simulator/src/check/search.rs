@@ -1,8 +1,6 @@
 //! G1 as clients see it: is there any order of the strong operations that explains every answer?
 //!
-//! A search after Wing and Gong with Lowe's memory: an operation may be next if none that is left
-//! ended before it was invoked; what was reached before with the same answers given is not searched
-//! again. It looks at calls alone, knows neither entries nor stamps, and so catches what the checks
+//! The search is that of `history`; here is its model. It looks at calls alone, knows neither entries nor stamps, and so catches what the checks
 //! of the log would miss by being wrong as the log is.
 //!
 //! *The model* (semantics.md, sections 4 and 6) of a register is the set of its pairs.
@@ -20,17 +18,14 @@
 //! Bounded: at most `effort` states per component, then it gives up and says so.
 
 mod build;
-mod explore;
 mod model;
-mod values;
 
-pub use values::{ValueAction, ValueCall, search_values};
+use fader_history::Rules;
+use fader_history::check::{Found, explore, shortest};
+use model::{Bits, Component, Version};
 
-use explore::{Explorer, Verdict};
-use model::Component;
-
-use super::Violation;
-use crate::history::{History, Moment};
+use super::{Violation, Witness};
+use crate::history::History;
 use crate::service::Service;
 
 /// What a search has found.
@@ -57,10 +52,10 @@ pub fn search(history: &History, service: Service, effort: usize) -> Result<Sear
             }
         };
         let count = component.operations.len();
-        match Explorer::new(&component, effort).run() {
-            Verdict::Ordered => searched.ordered += count,
-            Verdict::GaveUp => searched.given_up += count,
-            Verdict::Impossible(_) => return Err(violation(history, component, effort)),
+        match find(&component, effort) {
+            Found::Order(_) => searched.ordered += count,
+            Found::GaveUp => searched.given_up += count,
+            Found::Impossible(_) => return Err(violation(history, component, effort)),
         }
     }
     Ok(searched)
@@ -68,7 +63,10 @@ pub fn search(history: &History, service: Service, effort: usize) -> Result<Sear
 
 /// The shortest part of the run that no order explains, without reads that do not matter.
 fn violation(history: &History, mut component: Component, effort: usize) -> Violation {
-    component = shortest(component, effort);
+    let is_end = |end| is_impossible(&component.until(end), effort);
+    if let Some(end) = shortest(&component.timed(), is_end) {
+        component = component.until(end);
+    }
     let mut at = component.operations.len();
     while at > 0 {
         at -= 1;
@@ -80,14 +78,14 @@ fn violation(history: &History, mut component: Component, effort: usize) -> Viol
             }
         }
     }
-    let Verdict::Impossible(stuck) = Explorer::new(&component, effort).run() else {
+    let Found::Impossible(stuck) = find(&component, effort) else {
         unreachable!("what was found impossible with this effort is so again");
     };
     let text = format!(
         "after {} answers none of the others can be next",
         stuck.answered
     );
-    let text = format!("{text}, with {{{}}}", component.shown(&stuck.state));
+    let text = format!("{text}, with {{{}}}", component.shown(&stuck.state.0));
     let involved = component
         .operations
         .iter()
@@ -101,26 +99,12 @@ fn violation(history: &History, mut component: Component, effort: usize) -> Viol
     })
 }
 
-fn is_impossible(component: &Component, effort: usize) -> bool {
-    matches!(
-        Explorer::new(component, effort).run(),
-        Verdict::Impossible(_)
-    )
+fn find(component: &Component, effort: usize) -> Found<(Bits, Vec<Version>)> {
+    explore(component, &component.timed(), effort, &Rules::default())
 }
 
-/// The run up to the end of the first operation that cannot be explained any more.
-fn shortest(component: Component, effort: usize) -> Component {
-    let mut ends: Vec<Moment> = component
-        .operations
-        .iter()
-        .filter_map(|one| one.ended)
-        .collect();
-    ends.sort_unstable();
-    let first = ends.partition_point(|end| !is_impossible(&component.until(*end), effort));
-    match ends.get(first) {
-        Some(end) => component.until(*end),
-        None => component,
-    }
+fn is_impossible(component: &Component, effort: usize) -> bool {
+    matches!(find(component, effort), Found::Impossible(_))
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use fader_chain::{Change, ElementOp, EntryId, Register, RequestId, Stamp};
 
 use super::evidence::merges;
-use super::{Evidence, Verdict, Violation, cover};
+use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::{At, text};
-use crate::history::{Call, Moment, Outcome, Reply, Shown};
+use crate::history::{Call, Moment, Outcome, Refusal, Reply, Shown};
 
 /// What a session knows before a call.
 #[derive(Default)]
@@ -63,7 +63,7 @@ fn session(evidence: &Evidence<'_>, calls: &[usize]) -> Verdict {
 /// Adds what the call told its session.
 fn learn(evidence: &Evidence<'_>, known: &mut Known, at: usize) {
     let call = &evidence.history.calls[at];
-    if let Some((_, Outcome::Lost(names))) = &call.end {
+    if let Some((_, Outcome::Refused(Refusal::Lost(names)))) = &call.end {
         known.lost.extend(names);
     }
     let Some((_, reply)) = call.done() else {

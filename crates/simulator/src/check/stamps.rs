@@ -8,7 +8,7 @@ use fader_chain::{ElementOp, Entry, NodeId, Register, Stamp};
 
 use super::evidence::merges;
 use super::written::{Written, strong_writes};
-use super::{Evidence, Verdict, Violation, cover};
+use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::{At, text};
 use crate::history::{Event, Fact, Stamping};
 

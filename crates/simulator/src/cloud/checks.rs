@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::history::{Access, Deed, Failure, History, Span};
-use crate::check::{ValueAction, ValueCall, search_values};
-use crate::history::Moment;
+use super::history::{Access, Deed, Failure, History};
+use fader_history::check::{every_level, search};
+use fader_history::object::{self, Reply, Value, Verb};
+use fader_history::{Clock, Header, Moment, Outcome, Rules};
 
 /// States that one search visits at most.
 const EFFORT: usize = 200_000;
@@ -202,66 +203,72 @@ fn overlap(history: &History, one: usize, other: usize) -> Result<(), Failure> {
 
 fn moment(time: Duration, step: u64) -> Moment {
     Moment {
-        micros: time.as_nanos() as u64,
+        nanos: time.as_nanos() as u64,
         step,
     }
 }
 
-/// A call's place in time. Two calls overlap where one ends at the very moment the other begins.
-fn place(span: &Span) -> (Moment, Option<Moment>) {
-    (
-        moment(span.invoked, 0),
-        span.ended.map(|ended| moment(ended, 1)),
-    )
-}
-
 /// Conditional writes and strong reads of each register have an order that explains all answers.
 fn linear(history: &History) -> Result<usize, Failure> {
-    let mut registers: BTreeMap<&str, Vec<ValueCall>> = BTreeMap::new();
-    for access in &history.accesses {
-        if let Some(call) = as_call(access) {
-            registers.entry(&access.register).or_default().push(call);
-        }
-    }
-    let mut claims = 0;
-    for (register, calls) in registers {
-        match search_values(&calls, EFFORT) {
-            Ok(found) => claims += found.unwrap_or(0),
-            Err(calls) => {
-                let calls = calls.iter().map(|call| format!("\n  {call:?}"));
-                let calls: String = calls.collect();
-                return Err(Failure {
-                    guarantee: "linear",
-                    text: format!("no order explains the calls on {register:?}:{calls}"),
-                });
-            }
-        }
-    }
-    Ok(claims)
+    let log = object::Log {
+        header: Header {
+            clock: Clock::Virtual,
+            ..Header::default()
+        },
+        operations: history.accesses.iter().filter_map(operation).collect(),
+    };
+    let searched = search(&log, &every_level, EFFORT, &Rules::default());
+    searched
+        .map(|searched| searched.ordered)
+        .map_err(|fault| Failure {
+            guarantee: "linear",
+            text: fault.to_string(),
+        })
 }
 
-fn as_call(access: &Access) -> Option<ValueCall> {
-    let (invoked, ended) = place(&access.span);
-    let (action, ended) = match &access.deed {
-        Deed::Read(value) => (ValueAction::Read(value.clone()), Some(ended?)),
+/// A call as the search takes it. Two calls overlap where one ends at the very moment the other
+/// begins.
+fn operation(access: &Access) -> Option<object::Operation> {
+    let value = |value: &Option<String>| match value {
+        Some(text) => Value::from(text.as_str()),
+        None => Value::None,
+    };
+    let (verb, reply) = match &access.deed {
         Deed::Eventual(_) => return None,
+        Deed::Read(shown) => (Verb::Read, Some(Reply::shows(value(shown)))),
         Deed::Write {
             expected,
-            value,
+            value: to,
             held,
         } => {
-            let action = ValueAction::Write {
-                expected: expected.clone(),
-                value: value.clone(),
-                held: held.unwrap_or(false),
+            let verb = Verb::Swap {
+                from: value(expected),
+                to: Value::from(to.as_str()),
             };
-            (action, ended.filter(|_| held.is_some()))
+            let reply = held.map(|held| match held {
+                true => Reply::default(),
+                false => Reply::unmet(),
+            });
+            (verb, reply)
         }
     };
-    Some(ValueCall {
-        invoked,
-        ended,
-        action,
+    let called = moment(access.span.invoked, 0);
+    let ended = access.span.ended.map(|ended| moment(ended, 1));
+    Some(object::Operation {
+        process: 0,
+        session: None,
+        endpoint: "the cloud".into(),
+        name: None,
+        attempt: 1,
+        level: "strong".into(),
+        intended: called,
+        called,
+        action: object::Request {
+            key: access.register.as_str().into(),
+            verb,
+        },
+        end: ended.zip(reply.map(Outcome::Done)),
+        price: None,
     })
 }
 

@@ -6,16 +6,8 @@ use bytes::Bytes;
 use fader_chain::{Change, ElementOp, Entry, Register, RequestId, Role, Stamp};
 
 use super::{
-    Bound, Call, Condition, Event, Fact, Fate, Level, Moment, Outcome, Reply, Request, Shown,
-    Stamping,
+    Bound, Call, Condition, Event, Fact, Fate, Level, Refusal, Reply, Request, Shown, Stamping,
 };
-
-impl Display for Moment {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (millis, micros) = (self.micros / 1000, self.micros % 1000);
-        write!(f, "{millis}.{micros:03}ms#{}", self.step)
-    }
-}
 
 impl Display for Call {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -76,16 +68,14 @@ impl Display for Condition {
     }
 }
 
-impl Display for Outcome {
+impl Display for Refusal {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Outcome::Refused(reason) => write!(f, "refused: {reason}"),
-            Outcome::Unknown => write!(f, "unknown"),
-            Outcome::Lost(names) => {
+            Refusal::Said(reason) => write!(f, "{reason}"),
+            Refusal::Lost(names) => {
                 let names: Vec<String> = names.iter().map(|name| Name(*name).to_string()).collect();
-                write!(f, "lost: {}", names.join(" "))
+                write!(f, "lost {}", names.join(" "))
             }
-            Outcome::Done(reply) => write!(f, "{reply}"),
         }
     }
 }

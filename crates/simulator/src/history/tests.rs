@@ -9,7 +9,10 @@ fn check(shown: &impl std::fmt::Display, expected: &Expect) {
 }
 
 fn at(micros: u64, step: u64) -> Moment {
-    Moment { micros, step }
+    Moment {
+        nanos: micros * 1_000,
+        step,
+    }
 }
 
 #[test]

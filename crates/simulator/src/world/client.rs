@@ -119,7 +119,7 @@ impl World {
         self.history.calls.push(call);
         self.callers.push(client);
         if self.machines[machine].process.is_none() {
-            self.end(at, Outcome::Refused("nobody there"));
+            self.end(at, Outcome::Refused(history::Refusal::Said("nobody there")));
             return;
         }
         self.plan_for(machine, 0, What::Request { call: at });
@@ -191,8 +191,11 @@ impl World {
             (_, Some(accepted)) => Outcome::Done(accepted),
         };
         let at = self.moment();
-        let is_final = matches!(outcome, Outcome::Done(_) | Outcome::Lost(_))
-            || outcome == Outcome::Refused("too old");
+        let is_final = match &outcome {
+            Outcome::Done(_) | Outcome::Refused(history::Refusal::Lost(_)) => true,
+            Outcome::Refused(history::Refusal::Said(reason)) => *reason == "too old",
+            Outcome::Unknown => false,
+        };
         let is_unsure = !is_final;
         self.history.calls[call].end = Some((at, outcome));
         let ended = &self.history.calls[call];
@@ -242,9 +245,9 @@ impl World {
                 None => return,
             },
             Reply::Outcomes(outcomes) => self.ended(call, &outcomes),
-            Reply::Lost(name) => Outcome::Lost(vec![name]),
+            Reply::Lost(name) => Outcome::Refused(history::Refusal::Lost(vec![name])),
             Reply::Forgotten => unreachable!("no operator gives a chain's history up"),
-            Reply::Refused(refusal) => Outcome::Refused(match refusal {
+            Reply::Refused(refusal) => Outcome::Refused(history::Refusal::Said(match refusal {
                 Refusal::NotHead => "not the head",
                 Refusal::NotServing => "not serving",
                 Refusal::Overloaded => "overloaded",
@@ -253,7 +256,7 @@ impl World {
                 Refusal::Quorum => "no such quorum",
                 Refusal::NotDrained => "not drained",
                 Refusal::Denied => "denied",
-            }),
+            })),
             Reply::Unknown => Outcome::Unknown,
         };
         self.end(call, outcome);

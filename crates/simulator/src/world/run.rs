@@ -13,7 +13,7 @@ use super::plan::{Micros, Mode, Order, Plan, Target};
 use super::rest::fate_of;
 use super::{Client, SESSION, World, client, operator};
 use crate::check;
-use crate::history::{Call, Fact, History, Level, Outcome, Request};
+use crate::history::{Call, Fact, History, Level, Outcome, Refusal, Request};
 
 /// What is wrong with a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +206,10 @@ impl World {
             calls.get(at + 1).is_some_and(is_its)
         };
         let is_over = |call: &Call| {
-            let is_told = matches!(call.end, Some((_, Outcome::Refused("too old"))));
+            let is_told = matches!(
+                call.end,
+                Some((_, Outcome::Refused(Refusal::Said("too old"))))
+            );
             call.done().is_some() || is_told
         };
         let mut unanswered = (0..calls.len()).filter(|at| !is_over(calls[*at]));

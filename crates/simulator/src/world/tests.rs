@@ -97,7 +97,7 @@ fn delays(wiring: Wiring, orders: &[(Target, Level, Request)]) -> u64 {
     assert_eq!(found.failure, None);
     let last = found.history.calls.last().expect("there was an order");
     let (end, _) = last.done().expect("it was done");
-    let took = end.micros - last.invoked.micros;
+    let took = end.micros() - last.invoked.micros();
     assert_eq!(took % D, 0, "nothing but the network takes time: {last}");
     took / D
 }
@@ -204,7 +204,7 @@ fn a_dirty_read_takes_one_question_at_most() {
                     .filter_map(|call| Some((call.done()?.0, call)))
                     .last()
                     .expect("it was done");
-                let took = end.micros - call.invoked.micros;
+                let took = end.micros() - call.invoked.micros();
                 assert!(took <= 2 * D, "{call}");
                 asked += usize::from(0 < took);
             }
@@ -230,7 +230,7 @@ fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) -> Run {
     assert_eq!(found.failure, None, "{wiring:?} {faults:?}");
     let calls = found.history.calls.iter();
     let served = calls
-        .filter(|call| BEGIN + 100_000 < call.invoked.micros && !call.request.is_read())
+        .filter(|call| BEGIN + 100_000 < call.invoked.micros() && !call.request.is_read())
         .filter(|call| call.done().is_some());
     assert!(20 < served.count(), "{wiring:?} {faults:?}");
     found

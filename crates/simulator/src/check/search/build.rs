@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
 
     /// What a call may do to this component's registers.
     fn actions(&self, call: &Call) -> Vec<(Option<RequestId>, Action)> {
-        if matches!(call.end, Some((_, Outcome::Refused(_) | Outcome::Lost(_)))) {
+        if matches!(call.end, Some((_, Outcome::Refused(_)))) {
             return Vec::new();
         }
         match call.level {

@@ -4,10 +4,16 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use fader_chain::EntryId;
+use fader_history::check::{Model, Timed};
 
-use super::explore::Version;
 use crate::history::Moment;
 use crate::history::display::text;
+
+/// Subsets of more pairs than this are not tried.
+const FLIPS_MAX: usize = 8;
+
+/// The entry that last changed a register, if a client knows it.
+pub(super) type Version = Option<EntryId>;
 
 const WORDS: usize = 4;
 /// Pairs that one component may name.
@@ -225,6 +231,17 @@ impl Strong {
 }
 
 impl Component {
+    /// The operations as the search takes them.
+    pub(super) fn timed(&self) -> Vec<Timed<Action>> {
+        let operations = self.operations.iter();
+        let timed = operations.map(|operation| Timed {
+            called: operation.invoked,
+            returned: operation.ended,
+            operation: operation.action.clone(),
+        });
+        timed.collect()
+    }
+
     /// A set of pairs in words.
     pub(super) fn shown(&self, state: &Bits) -> String {
         let names = self.names.iter().enumerate();
@@ -263,5 +280,82 @@ impl Component {
             );
             new <= old || new <= self.pairs_max
         })
+    }
+}
+
+impl Model for Component {
+    type State = (Bits, Vec<Version>);
+    type Operation = Action;
+
+    fn initial(&self) -> Self::State {
+        (Bits::default(), vec![None; self.keys.len()])
+    }
+
+    fn after(&self, (state, versions): &Self::State, action: &Action) -> Vec<Self::State> {
+        let Action::Strong(strong) = action else {
+            return Vec::new();
+        };
+        let answers = strong.answers(self, *state, versions);
+        let fits = match &strong.answer {
+            Some(told) => answers.contains(told),
+            None => answers.iter().any(|one| matches!(one, Told::Done(_))),
+        };
+        if !fits {
+            return Vec::new();
+        }
+        let (mut state, mut versions) = (*state, versions.clone());
+        let is_idle = strong.answer.is_some() && strong.changes_nothing();
+        for effect in strong.writes.iter().filter(|_| !is_idle) {
+            state = effect.on(state);
+            if self.versioned[effect.key] {
+                versions[effect.key] = strong.entry;
+            }
+        }
+        vec![(state, versions)]
+    }
+
+    fn is_read(&self, action: &Action) -> bool {
+        match action {
+            Action::Strong(strong) => strong.answer.is_some() && strong.changes_nothing(),
+            Action::Eventual(_) => false,
+        }
+    }
+
+    fn may_wait(&self, action: &Action) -> bool {
+        matches!(action, Action::Eventual(_))
+    }
+
+    /// An eventual operation changes some of its pairs: of an answer that shows pairs, those that
+    /// it shows otherwise; of another, any.
+    fn help(
+        &self,
+        (state, versions): &Self::State,
+        blocked: &Action,
+        waiting: &Action,
+    ) -> Option<Vec<Self::State>> {
+        let (Action::Strong(strong), Action::Eventual(effect)) = (blocked, waiting) else {
+            return Some(Vec::new());
+        };
+        if !strong.keys().contains(&effect.key) {
+            return Some(Vec::new());
+        }
+        let flips = effect.flips(*state);
+        let flipped = |flips: Bits| (state.differing(flips), versions.clone());
+        if let Some(mismatch) = strong.mismatch(self, *state) {
+            let first = mismatch.singles().next().unwrap_or_default();
+            let flips = flips.and(mismatch);
+            let is_needed = !flips.and(first).is_empty();
+            return Some(is_needed.then(|| flipped(flips)).into_iter().collect());
+        }
+        let singles: Vec<Bits> = flips.singles().collect();
+        if FLIPS_MAX < singles.len() {
+            return None;
+        }
+        let subsets = (1_u32..1 << singles.len()).map(|subset| {
+            let bits = singles.iter().enumerate();
+            let chosen = bits.filter(|(bit, _)| subset & 1 << bit != 0);
+            flipped(chosen.fold(Bits::default(), |flips, (_, one)| flips.or(*one)))
+        });
+        Some(subsets.collect())
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::super::tests::story::{SERVICE, Story, add, clear, eventual, get, id, put, remove};
 use super::*;
-use crate::history::{Condition, Level, Outcome, Reply, Request};
+use crate::history::{Condition, Level, Outcome, Refusal, Reply, Request};
 use crate::service::Answer;
 
 const EFFORT: usize = 100_000;
@@ -41,7 +41,7 @@ fn reads_see_writes() {
     assert_eq!(violation.guarantee, "G1 (search)");
     let text = "after 2 answers none of the others can be next, with {x a=2}";
     assert_eq!(violation.explanation, text);
-    assert_eq!(violation.calls, [4]);
+    assert_eq!(violation.operations, [4]);
 }
 
 /// What overlaps may be seen in either order, but in one order by all.
@@ -82,7 +82,7 @@ fn unknown_outcomes_act_later_or_never() {
 fn refused_calls_never_act() {
     let mut story = Story::new();
     let call = story.ask(1, Level::Strong, put("x", &[add("1")]));
-    story.end(call, Outcome::Refused("not the head"));
+    story.end(call, Outcome::Refused(Refusal::Said("not the head")));
     let entry = story.commit(call);
     story.read(Level::Strong, "x", entry, &[]);
     impossible(&story);
@@ -233,7 +233,7 @@ fn two_registers_change_as_one() {
     ordered(&story, 3);
     story.read(Level::Strong, "y", EntryId::ZERO, &[]);
     let violation = impossible(&story);
-    assert_eq!(violation.calls, [0, 1, 3]);
+    assert_eq!(violation.operations, [0, 1, 3]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn what_a_session_need_not_see() {
     let lost = story.ask(2, R1, get("x"));
     story.in_session(1, lost);
     let name = story.name(call);
-    story.end(lost, Outcome::Lost(vec![name]));
+    story.end(lost, Outcome::Refused(Refusal::Lost(vec![name])));
     let read = story.read(R1, "x", EntryId::ZERO, &[]);
     story.in_session(1, read);
     assert_eq!(story.holds("sessions"), 3);

@@ -106,7 +106,7 @@ impl Story {
     pub(crate) fn tick(&mut self) -> Moment {
         self.step += 1;
         Moment {
-            micros: self.step * 1000,
+            nanos: self.step * 1_000_000,
             step: self.step,
         }
     }

@@ -35,11 +35,11 @@ fn two_entries_at_one_index() {
     other.publish(&[(2, 1), (3, 1)]);
     other.write("x", &[add("2")]);
     let shift = Moment {
-        micros: 1_000_000,
+        nanos: 1_000_000_000,
         step: 1000,
     };
     for mut event in other.history.events {
-        event.at.micros += shift.micros;
+        event.at.nanos += shift.nanos;
         event.at.step += shift.step;
         if matches!(event.fact, Fact::Committed { .. }) {
             story.history.events.push(event);
@@ -81,7 +81,7 @@ fn a_name_takes_effect_twice() {
 fn a_refused_name_takes_effect() {
     let mut story = Story::new();
     let call = story.ask(1, Level::Strong, put("x", &[add("1")]));
-    story.end(call, Outcome::Refused("not serving"));
+    story.end(call, Outcome::Refused(Refusal::Said("not serving")));
     story.commit(call);
     story.violates("semantics.md 10");
     // Asked again under its name, it may.

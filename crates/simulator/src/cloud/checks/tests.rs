@@ -1,6 +1,6 @@
 //! Each check finds the smallest history that breaks its promise.
 
-use super::super::history::{Delivery, Hide, Remove, Seen, Send};
+use super::super::history::{Delivery, Hide, Remove, Seen, Send, Span};
 use super::*;
 
 const BUCKET: Promise = Promise::Bucket { answers_puts: true };

@@ -75,7 +75,7 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
                 request = super::get("x");
             }
             let at = |micros: u64| Moment {
-                micros,
+                nanos: micros * 1_000,
                 step: micros,
             };
             let outcome = if kind == 4 {
