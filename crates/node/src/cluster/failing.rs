@@ -8,6 +8,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use fader_services::Reason;
+
 use super::{Cluster, Event, Slot};
 use crate::coordinator::Fault;
 use crate::member::Member;
@@ -146,7 +148,7 @@ impl Cluster {
         begin: impl FnOnce() -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {
         catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
-            let why = "an invariant of the chain was broken; see the log".to_owned();
+            let why = format!("{}; see the log", Reason::Broken.sentence());
             self.on_failure(&self.name_of(slot), slot, why.clone());
             Err(OpenError::Broken(why))
         })

@@ -56,6 +56,7 @@ pub use controller::Event;
 use failing::Failures;
 use links::Links;
 pub use process::{Plan, ProcessSettings, new_cluster};
+pub(crate) use route::{AGAIN, carry_out_at};
 
 use process::Process;
 use session::Session;
