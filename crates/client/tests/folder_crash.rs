@@ -6,11 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path as FilePath, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::fs;
+use std::path::Path as FilePath;
 
 use fader_client::Folder;
 use futures_util::TryStreamExt;
@@ -18,14 +15,13 @@ use object_store::path::Path;
 use object_store::{
     Error, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
-const PROCESSES: u64 = 8;
-/// How many rounds, without the variable.
-const ROUNDS: u64 = 8;
-/// Set in the processes that are killed: the folder, and the process's number.
-const WORKER: &str = "FADER_CRASH_WORKER";
+mod crash;
+
+use self::crash::{Order, PROCESSES};
+
+/// Rounds of a sample.
+const SAMPLE: u64 = 8;
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -34,33 +30,9 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-fn rounds() -> u64 {
-    std::env::var("FADER_CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
-}
-
 /// A body that tells whether it is whole.
 fn sent(name: &str) -> String {
     format!("{name}\n").repeat(200)
-}
-
-/// What one process was told, a line each, written before it goes on. A killed process's writes to
-/// a file stay.
-struct Journal(File);
-
-impl Journal {
-    fn open(at: &FilePath, worker: u64) -> Journal {
-        let path = Journal::path(at, worker);
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        Journal(file.unwrap())
-    }
-
-    fn path(at: &FilePath, worker: u64) -> PathBuf {
-        at.with_extension(format!("journal-{worker}"))
-    }
-
-    fn say(&mut self, line: &str) {
-        self.0.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
 }
 
 type Counts = BTreeMap<u64, u64>;
@@ -103,10 +75,10 @@ async fn count(folder: &Folder, at: &Path, worker: u64) {
 }
 
 /// One process, until it is killed.
-async fn work(at: &FilePath, worker: u64, life: u64) {
-    let folder = Folder::open(at).unwrap();
-    let mut journal = Journal::open(at, worker);
-    journal.say("begins");
+async fn work(order: &Order) {
+    let (worker, life) = (order.worker, order.life);
+    let folder = Folder::open(&order.on).unwrap();
+    let mut journal = order.journal();
     let counter = Path::from("counters/one");
     for serial in 0_u64.. {
         journal.say("tries");
@@ -129,63 +101,47 @@ async fn work(at: &FilePath, worker: u64, life: u64) {
     }
 }
 
-/// A process of its own: this test, started again.
-fn start(at: &FilePath, worker: u64, life: u64) -> Child {
-    let program = std::env::current_exe().unwrap();
-    Command::new(program)
-        .args(["--exact", "worker", "--ignored", "--nocapture"])
-        .env(WORKER, format!("{worker} {life} {}", at.display()))
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
 #[test]
 #[ignore = "the processes that the other test kills"]
 fn worker() {
-    let Ok(order) = std::env::var(WORKER) else {
-        return;
-    };
-    let mut words = order.splitn(3, ' ');
-    let worker = words.next().unwrap().parse().unwrap();
-    let life = words.next().unwrap().parse().unwrap();
-    let at = PathBuf::from(words.next().unwrap());
-    runtime().block_on(work(&at, worker, life));
+    if let Some(order) = Order::given() {
+        runtime().block_on(work(&order));
+    }
 }
 
 /// What the journal of a process says.
 #[derive(Debug, Default)]
 struct Told {
-    begins: u64,
     tries: u64,
     counted: u64,
     /// Of each object whether it is there; `None` when that is open.
     objects: BTreeMap<String, Option<bool>>,
 }
 
-fn told(at: &FilePath, worker: u64) -> Told {
-    let text = fs::read_to_string(Journal::path(at, worker)).unwrap_or_default();
+fn told(journals: &FilePath, worker: u64) -> Told {
     let mut told = Told::default();
-    for line in text.lines() {
-        match line.split_once(' ') {
-            None if line == "begins" => told.begins += 1,
-            None if line == "tries" => told.tries += 1,
-            None => told.counted += 1,
-            Some((what, key)) => {
-                let is_there = match what {
-                    "sent" => Some(true),
-                    "deleted" => Some(false),
-                    _ => None,
-                };
-                told.objects.insert(key.to_owned(), is_there);
+    for (what, key) in crash::lines(journals, worker) {
+        let is_there = match what.as_str() {
+            "sent" => Some(true),
+            "deletes" => None,
+            "deleted" => Some(false),
+            "tries" => {
+                told.tries += 1;
+                continue;
             }
-        }
+            "counted" => {
+                told.counted += 1;
+                continue;
+            }
+            _ => continue,
+        };
+        told.objects.insert(key, is_there);
     }
     told
 }
 
 /// Compares the folder with what the dead were told.
-async fn check(at: &FilePath) {
+async fn check(at: &FilePath, journals: &FilePath) {
     let folder = Folder::open(at).unwrap();
     let counts = match folder.get(&Path::from("counters/one")).await {
         Ok(found) => counts_of(found).await,
@@ -194,7 +150,7 @@ async fn check(at: &FilePath) {
     };
     let mut known = BTreeMap::new();
     for worker in 0..PROCESSES {
-        let told = told(at, worker);
+        let told = told(journals, worker);
         let count = counts.get(&worker).copied().unwrap_or_default();
         assert!(
             (told.counted..=told.tries).contains(&count),
@@ -229,44 +185,19 @@ async fn check(at: &FilePath) {
     assert_eq!(stores.count(), 1, "staged bodies are left over");
 }
 
-/// A process that ends by itself has met an error, which it says.
-fn assert_all_run(workers: &mut [Child]) {
-    for worker in workers {
-        assert_eq!(worker.try_wait().unwrap(), None);
-    }
-}
-
 #[test]
 fn processes_that_are_killed_lose_and_double_nothing() {
     let scratch = tempfile::tempdir().unwrap();
-    let at = scratch.path().join("folder");
+    let (at, journals) = (scratch.path().join("folder"), scratch.path().join("journals"));
     fs::create_dir(&at).unwrap();
-    let mut random = ChaCha8Rng::seed_from_u64(1);
-    let runtime = runtime();
-    for round in 0..rounds() {
-        let workers = (0..PROCESSES).map(|worker| start(&at, worker, round));
-        let mut workers: Vec<Child> = workers.collect();
-        // Until all are at work, and then some.
-        let is_at_work = |worker| told(&at, worker).begins == round + 1;
-        while !(0..PROCESSES).all(is_at_work) {
-            assert_all_run(&mut workers);
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::thread::sleep(Duration::from_millis(random.random_range(0..300)));
-        assert_all_run(&mut workers);
-        for worker in &mut workers {
-            // As `kill -9`.
-            worker.kill().unwrap();
-        }
-        for worker in &mut workers {
-            worker.wait().unwrap();
-        }
-        runtime.block_on(check(&at));
-        if 20 < rounds() && round % 20 == 19 {
-            println!("{} of {} rounds", round + 1, rounds());
-        }
-    }
-    let total: u64 = (0..PROCESSES).map(|worker| told(&at, worker).counted).sum();
-    assert!(rounds() <= total, "only {total} were counted");
-    println!("{} rounds, {total} counted", rounds());
+    fs::create_dir(&journals).unwrap();
+    let (runtime, rounds) = (runtime(), crash::rounds(SAMPLE));
+    let on = at.to_str().unwrap();
+    crash::play(&journals, on, rounds, || {
+        runtime.block_on(check(&at, &journals));
+    });
+    let counted = (0..PROCESSES).map(|worker| told(&journals, worker).counted);
+    let counted: u64 = counted.sum();
+    assert!(rounds <= counted, "only {counted} were counted");
+    println!("objects: {rounds} rounds, {counted} counted");
 }
