@@ -101,11 +101,9 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
         guarantee: "live",
         text: format!("the run did not end: {steps} steps, {:?}", executor.now()),
     };
-    let promise = match plan.backend {
-        Backend::Models => Promise::Contract,
-        Backend::Bucket => Promise::Bucket {
-            answers_puts: plan.answers_puts(),
-        },
+    let promise = Promise {
+        answers_at_once: false,
+        ids_are_final: plan.backend == Backend::Models || plan.answers_puts(),
     };
     let judged = match ended {
         Some(Ok(())) => checks::all(&history, plan.domain_staleness, promise),
