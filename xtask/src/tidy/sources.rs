@@ -8,7 +8,14 @@ const LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
 
 /// Crates that are pure: no clock, no randomness, no sockets, disks or threads.
-const CORES: [&str; 6] = ["chain", "services", "window", "history", "blink", "simulator"];
+const CORES: [&str; 6] = [
+    "chain",
+    "services",
+    "window",
+    "history",
+    "blink",
+    "simulator",
+];
 
 const BANNED_IN_CORES: [&str; 9] = [
     "Instant",
@@ -20,6 +27,25 @@ const BANNED_IN_CORES: [&str; 9] = [
     "serde",
     "thread::spawn",
     "std::fs",
+];
+
+/// Crates and folders of systems: they take time, tasks and randomness from a `Cloud`, so that the
+/// simulator can run them.
+const SYSTEMS: [&str; 3] = [
+    "crates/cloud/src/bucket/",
+    "crates/database/",
+    "crates/mapreduce/",
+];
+
+const BANNED_IN_SYSTEMS: [&str; 8] = [
+    "Instant",
+    "SystemTime",
+    "tokio",
+    "rand",
+    "rand_chacha",
+    "thread::spawn",
+    "thread::sleep",
+    "getrandom",
 ];
 
 /// Names that say nothing about what is inside.
@@ -71,6 +97,7 @@ fn columns(file: &File, complaints: &mut Vec<Complaint>) {
 }
 
 fn words(file: &File, complaints: &mut Vec<Complaint>) {
+    let is_system = SYSTEMS.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test();
     let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate)) && !file.is_test();
     for (index, line) in file.text.lines().enumerate() {
         let code = code_of(line);
@@ -82,6 +109,12 @@ fn words(file: &File, complaints: &mut Vec<Complaint>) {
         for banned in BANNED_IN_CORES.iter().filter(|_| is_core) {
             if has_word(&code, banned) {
                 let text = format!("a core may not name `{banned}`");
+                complaints.push(file.complain(index + 1, text));
+            }
+        }
+        for banned in BANNED_IN_SYSTEMS.iter().filter(|_| is_system) {
+            if has_word(&code, banned) {
+                let text = format!("a system may not name `{banned}`: it has its `Runtime`");
                 complaints.push(file.complain(index + 1, text));
             }
         }
