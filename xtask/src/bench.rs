@@ -62,6 +62,8 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
+    /// Queues and domains in a bucket, in virtual time: requests and rates.
+    Cloud,
 }
 
 /// The benchmarks of clusters, which Python drives.

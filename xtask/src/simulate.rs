@@ -69,6 +69,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
+    // The guards of queues and domains in a bucket, each with its scenario.
+    let bucket = ["test", "--quiet", "--package", "fader-cloud"];
+    let shown = ["--test", "bucket_mutants", "--", "--nocapture"];
+    command::check(command::cargo().args(bucket).args(target).args(shown))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;
