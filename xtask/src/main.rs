@@ -59,8 +59,8 @@ enum Task {
     ///
     /// Builds that version's binary from the history of this clone.
     Upgrade,
-    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks every
-    /// guarantee: `--help` for more.
+    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
+    /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
     /// Searches every state that small chains can get into, or with `cloud` every schedule of small
