@@ -62,6 +62,8 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
+    /// Durable sends to a folder, against a bare loop of the file system's calls.
+    Cloud,
 }
 
 /// The benchmarks of clusters, which Python drives.

@@ -70,6 +70,9 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
+    // The searches that take the rules of pages away.
+    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
+    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;

@@ -13,9 +13,13 @@ use object_store::{PutMode, UpdateVersion};
 use super::guard::Guard;
 use super::names::{Held, Holding, Incarnation, Part, SegmentName, part_text};
 use super::segment;
-use super::state::{Act, Answer, Plan, Seen, State, Wish, has_claimed, plan};
+use super::state::{Act, Plan, Seen, State, Wish, has_claimed, plan};
 use super::store::{Put, Store};
 use super::time::{Landed, holder_end};
+use super::wishes::{
+    Claimed, Pending, Reply, Tries, Waiting, again, fail_all, like, needs_no_state, process_over,
+    settle,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::Received;
 
@@ -23,47 +27,6 @@ use crate::queues::Received;
 const RACES_MAX: u32 = 64;
 /// Writes of one wish whose answers were lost, at most.
 const UNKNOWN_MAX: u32 = 6;
-
-/// What a claim came to.
-#[derive(Debug)]
-pub(super) enum Claimed {
-    /// Messages, and until when they are held by the process's monotonic clock.
-    Messages(Vec<Received>, Duration),
-    /// No message is visible, or another process was faster.
-    Nothing,
-    /// No message is visible by what is known of the store's time.
-    Hidden,
-}
-
-/// A wish with the way to its answer.
-#[derive(Debug)]
-struct Waiting {
-    wish: Wish,
-    reply: Reply,
-}
-
-#[derive(Debug)]
-enum Reply {
-    Claim(oneshot::Sender<Result<Claimed>>),
-    Write(oneshot::Sender<Result<()>>),
-}
-
-impl Reply {
-    fn fail(self, error: Error) {
-        // The caller may have gone.
-        let _ = match self {
-            Reply::Claim(reply) => reply.send(Err(error)).is_ok(),
-            Reply::Write(reply) => reply.send(Err(error)).is_ok(),
-        };
-    }
-
-    fn done(self) {
-        let _ = match self {
-            Reply::Claim(reply) => reply.send(Ok(Claimed::Nothing)).is_ok(),
-            Reply::Write(reply) => reply.send(Ok(())).is_ok(),
-        };
-    }
-}
 
 /// A segment as a process works on it.
 #[derive(Debug)]
@@ -246,99 +209,127 @@ impl Desk {
         mut waiting: Vec<Waiting>,
         mut view: Option<View>,
     ) -> Option<View> {
-        let (mut races, mut unknown) = (0, 0);
+        let mut tries = Tries::default();
         loop {
-            let is_reread = races + unknown > 0;
-            let known = match view.take() {
+            let known = match view {
                 Some(known) => known,
-                None if !is_reread && waiting.iter().all(needs_no_state) => {
+                None if tries.is_first() && waiting.iter().all(needs_no_state) => {
                     View::absent(self.name.count)
                 }
                 None => match self.read_state().await {
                     Ok(known) => known,
                     Err(error) => {
-                        fail_all(waiting, &error, unknown > 0);
+                        fail_all(waiting, &error, 0 < tries.unknown);
                         return None;
                     }
                 },
             };
-            self.read_early(&waiting, &known).await;
-            let at = self.store.moment();
-            let wishes: Vec<Wish> = waiting.iter().map(|one| one.wish).collect();
-            let Plan { answers, act } =
-                plan(&known.seen, &wishes, &at, is_reread, &self.store.guards);
-            let pending = settle(waiting, answers, &known.seen);
-            let next = match act {
-                Act::Nothing => return Some(known),
-                Act::Delete => {
-                    self.delete(pending, &known).await;
-                    return None;
-                }
-                Act::Write(next) => State {
-                    write: self.store.runtime.random(),
-                    ..next
-                },
-            };
-            let pending = self.acknowledge_early(pending);
-            let put = self.put(&known, &next, &pending).await;
-            let answered = self.store.now();
-            match put {
-                Ok(Put::Landed(version)) => {
-                    self.granted(pending, at.now);
-                    return Some(View {
-                        seen: Seen {
-                            state: next,
-                            landed: Landed::Answered(answered),
-                            exists: true,
-                        },
-                        version: Some(version),
-                    });
-                }
-                Ok(Put::Refused) => {
-                    races += 1;
-                    waiting = again(pending, |_, reply| reply.done());
-                    if waiting.is_empty() {
-                        return None;
-                    }
-                    if RACES_MAX <= races {
-                        let context = "other processes changed the segment again and again";
-                        let kind = ErrorKind::Unavailable { retry_after: None };
-                        fail_all(waiting, &Error::new(kind, context), unknown > 0);
-                        return None;
-                    }
-                }
-                Ok(Put::Unknown(error)) => {
-                    unknown += 1;
-                    let found = match self.read_state().await {
-                        Ok(found) if unknown <= UNKNOWN_MAX => found,
-                        _ => {
-                            fail_all(again(pending, Reply::fail_unknown), &error, true);
-                            return None;
-                        }
-                    };
-                    let state = &found.seen.state;
-                    let guards = &self.store.guards;
-                    let (landed, rest): (Vec<_>, Vec<_>) =
-                        pending.into_iter().partition(|(one, claimed)| {
-                            let is_ours = found.seen.exists && state.write == next.write;
-                            is_ours && guards.has(Guard::ClaimIds)
-                                || matches!(one.wish, Wish::Claim { id, .. }
-                                if found.seen.exists && has_claimed(state, id, claimed, guards))
-                        });
-                    self.granted(landed, at.now);
-                    waiting = again(rest, |_, reply| reply.done());
-                    view = Some(found);
-                    if waiting.is_empty() {
-                        return view;
-                    }
-                    self.store.look_pause(unknown).await;
-                }
-                Err(error) => {
-                    fail_all(again(pending, Reply::fail_unknown), &error, unknown > 0);
-                    return None;
-                }
+            match self.write_once(waiting, known, &mut tries).await {
+                Round::Over(view) => return view,
+                Round::Again(left, found) => (waiting, view) = (left, found),
             }
         }
+    }
+
+    /// Decides wishes on a state, and writes once.
+    async fn write_once(
+        self: &Arc<Self>,
+        waiting: Vec<Waiting>,
+        known: View,
+        tries: &mut Tries,
+    ) -> Round {
+        self.read_early(&waiting, &known).await;
+        let at = self.store.moment();
+        let wishes: Vec<Wish> = waiting.iter().map(|one| one.wish).collect();
+        let is_reread = !tries.is_first();
+        let Plan { answers, act } = plan(&known.seen, &wishes, &at, is_reread, &self.store.guards);
+        let pending = settle(waiting, answers, &known.seen);
+        let next = match act {
+            Act::Nothing => return Round::Over(Some(known)),
+            Act::Delete => {
+                self.delete(pending, &known).await;
+                return Round::Over(None);
+            }
+            Act::Write(next) => State {
+                write: self.store.runtime.random(),
+                ..next
+            },
+        };
+        let pending = self.acknowledge_early(pending);
+        let put = self.put(&known, &next, &pending).await;
+        let answered = self.store.now();
+        match put {
+            Ok(Put::Landed(version)) => {
+                self.granted(pending, at.now);
+                Round::Over(Some(View {
+                    seen: Seen {
+                        state: next,
+                        landed: Landed::Answered(answered),
+                        exists: true,
+                    },
+                    version: Some(version),
+                }))
+            }
+            Ok(Put::Refused) => {
+                tries.races += 1;
+                let waiting = again(pending, |_, reply| reply.done());
+                if waiting.is_empty() {
+                    return Round::Over(None);
+                }
+                if RACES_MAX <= tries.races {
+                    let context = "other processes changed the segment again and again";
+                    let kind = ErrorKind::Unavailable { retry_after: None };
+                    fail_all(waiting, &Error::new(kind, context), 0 < tries.unknown);
+                    return Round::Over(None);
+                }
+                Round::Again(waiting, None)
+            }
+            Ok(Put::Unknown(error)) => {
+                tries.unknown += 1;
+                self.find_out(pending, &next, &error, at.now, tries).await
+            }
+            Err(error) => {
+                fail_all(
+                    again(pending, Reply::fail_unknown),
+                    &error,
+                    0 < tries.unknown,
+                );
+                Round::Over(None)
+            }
+        }
+    }
+
+    /// Finds out what became of a write without an answer (Q6, Q7).
+    async fn find_out(
+        self: &Arc<Self>,
+        pending: Vec<Pending>,
+        next: &State,
+        error: &Error,
+        sent: Duration,
+        tries: &Tries,
+    ) -> Round {
+        let found = match self.read_state().await {
+            Ok(found) if tries.unknown <= UNKNOWN_MAX => found,
+            _ => {
+                fail_all(again(pending, Reply::fail_unknown), error, true);
+                return Round::Over(None);
+            }
+        };
+        let (state, guards) = (&found.seen.state, &self.store.guards);
+        let is_ours = found.seen.exists && state.write == next.write;
+        let has_landed = |(one, claimed): &Pending| match one.wish {
+            _ if is_ours && guards.has(Guard::ClaimIds) => true,
+            Wish::Claim { id, .. } => found.seen.exists && has_claimed(state, id, claimed, guards),
+            _ => false,
+        };
+        let (landed, rest): (Vec<_>, Vec<_>) = pending.into_iter().partition(has_landed);
+        self.granted(landed, sent);
+        let waiting = again(rest, |_, reply| reply.done());
+        if waiting.is_empty() {
+            return Round::Over(Some(found));
+        }
+        self.store.look_pause(tries.unknown).await;
+        Round::Again(waiting, Some(found))
     }
 
     async fn put(&self, known: &View, next: &State, pending: &[Pending]) -> Result<Put> {
@@ -512,8 +503,18 @@ impl Desk {
     }
 }
 
-/// A wish that a write will grant, and the messages that it claims.
-type Pending = (Waiting, Vec<(usize, u64)>);
+/// The last part of a key of a segment's object.
+pub(super) fn part_key(store: &Store, name: SegmentName, part: Part) -> String {
+    part_text(name, part, store.guards.has(Guard::StatesFirst))
+}
+
+/// What one write came to.
+enum Round {
+    /// All wishes are answered; the state as it is known.
+    Over(Option<View>),
+    /// These are decided again, on this state if it is known.
+    Again(Vec<Waiting>, Option<View>),
+}
 
 /// A claim that landed.
 #[derive(Debug)]
@@ -522,76 +523,4 @@ struct Claim {
     claimed: Vec<(usize, u64)>,
     end: Duration,
     reply: oneshot::Sender<Result<Claimed>>,
-}
-
-/// The last part of a key of a segment's object.
-pub(super) fn part_key(store: &Store, name: SegmentName, part: Part) -> String {
-    part_text(name, part, store.guards.has(Guard::StatesFirst))
-}
-
-/// Whether a wish can be decided without a look for a state: a peek that found none.
-fn needs_no_state(one: &Waiting) -> bool {
-    let holding = Holding::Peek { had_state: false };
-    matches!(one.wish, Wish::Remove { holding: known, .. } if known == holding)
-}
-
-/// Answers what needs no write.
-fn settle(waiting: Vec<Waiting>, answers: Vec<Answer>, seen: &Seen) -> Vec<Pending> {
-    let mut pending = Vec::new();
-    for (one, answer) in waiting.into_iter().zip(answers) {
-        match (answer, one.reply) {
-            (Answer::OnWrite(claimed), reply) => pending.push((Waiting { reply, ..one }, claimed)),
-            (Answer::Done, reply) => reply.done(),
-            (Answer::Refused(error), reply) => reply.fail(error),
-            (Answer::Nothing, Reply::Claim(reply)) => {
-                let is_hidden = seen.state.entries.iter().any(|entry| !entry.is_removed);
-                let nothing = match is_hidden {
-                    true => Claimed::Hidden,
-                    false => Claimed::Nothing,
-                };
-                let _ = reply.send(Ok(nothing));
-            }
-            (Answer::Nothing, reply) => reply.done(),
-        }
-    }
-    pending
-}
-
-/// The wishes to decide again. Claims are not: their receives look at other segments.
-fn again(pending: Vec<Pending>, give_up: impl Fn(&Wish, Reply)) -> Vec<Waiting> {
-    let mut waiting = Vec::new();
-    for (one, _) in pending {
-        match one.wish {
-            Wish::Claim { .. } => give_up(&one.wish, one.reply),
-            _ => waiting.push(one),
-        }
-    }
-    waiting
-}
-
-impl Reply {
-    /// The end of a claim whose write failed: messages may be hidden for a while.
-    fn fail_unknown(_: &Wish, reply: Reply) {
-        let context = "the claim may have hidden messages, which come again";
-        reply.fail(Error::new(ErrorKind::Ambiguous, context));
-    }
-}
-
-fn fail_all(waiting: Vec<Waiting>, error: &Error, is_ambiguous: bool) {
-    for one in waiting {
-        let mut error = like(error);
-        if is_ambiguous {
-            error.kind = ErrorKind::Ambiguous;
-        }
-        one.reply.fail(error);
-    }
-}
-
-/// The same failure for another caller.
-pub(super) fn like(error: &Error) -> Error {
-    Error::new(error.kind, error.context.clone())
-}
-
-fn process_over() -> Error {
-    Error::new(ErrorKind::Ambiguous, "the process ends")
 }

@@ -84,3 +84,6 @@ pub(super) fn open<T>(
     let value = read(&mut reader).and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| malformed(&format!("is damaged: {error}")))
 }
+
+#[cfg(test)]
+mod tests;

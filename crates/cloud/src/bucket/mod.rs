@@ -29,6 +29,7 @@ mod settings;
 mod state;
 mod store;
 mod time;
+mod wishes;
 
 pub use domains::{BucketDomains, DomainReport};
 pub use guard::{Guard, Guards};

@@ -192,3 +192,6 @@ impl Held {
         (held.index < held.segment.count && parts.next().is_none()).then_some(held)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,13 +19,14 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use super::catalog::{Catalog, Known};
-use super::desk::{Claimed, Desk};
+use super::desk::Desk;
 use super::guard::Guard;
 use super::markers::READS_AT_ONCE;
 use super::names::{Held, Holding};
 use super::sender::Send;
 use super::state::Wish;
 use super::store::Store;
+use super::wishes::Claimed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
     QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,

@@ -234,28 +234,40 @@ impl Receiver {
         inner.pool = pool.into();
         inner.pool_at = sent;
         drop(inner);
-        if !listing.leftovers.is_empty() {
-            let store = self.store.clone();
-            let deletes = async move {
-                for key in listing.leftovers {
-                    // The next list deletes it otherwise.
-                    if store.delete_surely(&key).await.is_err() {
-                        return;
-                    }
-                }
-            };
-            drop(self.store.runtime.spawn(deletes));
+        self.delete(listing.leftovers);
+    }
+
+    /// Deletes leftovers beside the caller.
+    fn delete(&self, leftovers: Vec<Path>) {
+        if leftovers.is_empty() {
+            return;
         }
+        let store = self.store.clone();
+        let deletes = async move {
+            for key in leftovers {
+                // The next list deletes it otherwise.
+                if store.delete_surely(&key).await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(self.store.runtime.spawn(deletes));
     }
 
     /// The segments in the order of their names; for a peek.
     pub(super) async fn shown(&self) -> Result<Vec<Shown>> {
-        Ok(self.read_list(PAGE).await?.segments)
+        self.segments(PAGE).await
     }
 
     /// All segments.
     pub(super) async fn all(&self) -> Result<Vec<Shown>> {
-        Ok(self.read_list(usize::MAX).await?.segments)
+        self.segments(usize::MAX).await
+    }
+
+    async fn segments(&self, page: usize) -> Result<Vec<Shown>> {
+        let listing = self.read_list(page).await?;
+        self.delete(listing.leftovers);
+        Ok(listing.segments)
     }
 
     /// Lists the queue: pages until there is a segment to try, or the end.

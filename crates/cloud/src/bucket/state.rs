@@ -358,3 +358,6 @@ pub(super) fn has_claimed(
         !entry.is_removed && entry.claim == id
     })
 }
+
+#[cfg(test)]
+mod tests;

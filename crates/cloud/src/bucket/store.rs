@@ -212,7 +212,7 @@ impl Store {
     }
 
     /// Writes an object to learn the store's time from it, once in a process. What cannot be
-    /// learned is not known, and things take longer.
+    /// learned is not known, and claims seem to last longer.
     pub(super) async fn learn_time(&self) -> bool {
         if !self.clock.should_learn() {
             return false;

@@ -189,3 +189,6 @@ impl Known {
         self.store + (passed - drift(passed))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,3 +195,6 @@ pub(in crate::bucket) fn decode_snapshot<T>(
         restore(reader)
     })
 }
+
+#[cfg(test)]
+mod tests;

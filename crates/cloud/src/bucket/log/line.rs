@@ -17,10 +17,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::bytes::{Content, PutId, Slot};
 use super::view::{Looked, View};
 use super::{Keeper, Machine, SNAPSHOT_EVERY, WRITES_MAX};
-use crate::bucket::desk::like;
 use crate::bucket::guard::Guard;
 use crate::bucket::store::{Put, Store};
 use crate::bucket::time::drift;
+use crate::bucket::wishes::{like, process_over};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long a view answers eventual reads.
@@ -272,10 +272,7 @@ impl<M: Machine> Line<M> {
                     .map(clone_decided)
                     .collect();
             }
-            let parts: Vec<Bytes> = decided
-                .iter()
-                .filter_map(|decided| decided.as_ref().ok().cloned().flatten())
-                .collect();
+            let parts = parts_of(&decided);
             let content = match (is_seal, parts.is_empty()) {
                 (true, _) => Content::Seal,
                 (false, false) => Content::Writes(parts),
@@ -387,7 +384,7 @@ impl<M: Machine> Line<M> {
                         return Ok(Committed::Unknown(too_late()));
                     }
                     if !is_seal {
-                        self.landed(slot, sent, answered)?;
+                        self.landed(&slot, sent, answered)?;
                     }
                     return Ok(Committed::Yes);
                 }
@@ -464,7 +461,7 @@ impl<M: Machine> Line<M> {
     }
 
     /// An own slot landed: it is the tail.
-    fn landed(self: &Arc<Self>, slot: Slot, sent: Duration, answered: Duration) -> Result<()> {
+    fn landed(self: &Arc<Self>, slot: &Slot, sent: Duration, answered: Duration) -> Result<()> {
         let number = slot.number;
         self.apply("an own slot", slot, sent)?;
         self.set_rest(answered, answered.saturating_sub(sent));
@@ -573,15 +570,20 @@ impl<M: Machine> Line<M> {
     }
 }
 
+/// What decisions log.
+fn parts_of(decided: &[Result<Option<Bytes>>]) -> Vec<Bytes> {
+    let parts = decided.iter().filter_map(|decided| decided.as_ref().ok());
+    parts.flatten().cloned().collect()
+}
+
 fn clone_decided(decided: &Result<Option<Bytes>>) -> Result<Option<Bytes>> {
-    decided.as_ref().map(Clone::clone).map_err(like)
+    match decided {
+        Ok(part) => Ok(part.clone()),
+        Err(error) => Err(like(error)),
+    }
 }
 
 fn too_late() -> Error {
     let context = "the answer came after an hour without contact: the domain may be another one";
     Error::new(ErrorKind::Ambiguous, context)
-}
-
-fn process_over() -> Error {
-    Error::new(ErrorKind::Ambiguous, "the process ends")
 }

@@ -171,7 +171,7 @@ impl<M: Machine> Line<M> {
                 }
                 let is_own =
                     own.is_some_and(|own| own.put_id == slot.put_id && own.number == slot.number);
-                self.apply(key.as_ref(), slot, sent)?;
+                self.apply(key.as_ref(), &slot, sent)?;
                 if is_own {
                     return Ok(Looked::Own);
                 }
@@ -206,7 +206,7 @@ impl<M: Machine> Line<M> {
         }
     }
 
-    pub(super) fn apply(&self, key: &str, slot: Slot, sent: Duration) -> Result<()> {
+    pub(super) fn apply(&self, key: &str, slot: &Slot, sent: Duration) -> Result<()> {
         let mut inner = self.inner();
         inner.recent.push_back(slot.put_id.process);
         if RECENT < inner.recent.len() {

@@ -8,6 +8,7 @@
 
 mod callgrind;
 mod client;
+mod cloud;
 mod crash;
 mod disk;
 mod drive;
@@ -54,6 +55,8 @@ enum Command {
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client(Options),
+    /// Durable sends to a folder, against a bare loop of the file system's calls.
+    Cloud(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::OneNode(options) => one_node::run(&options),
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
+        Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
