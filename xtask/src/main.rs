@@ -63,8 +63,8 @@ enum Task {
     /// Runs the suites of conformance on servers that take minutes to build: MinIO and
     /// fake-gcs-server.
     Clouds,
-    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks every
-    /// guarantee: `--help` for more.
+    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
+    /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
     /// Searches every state that small chains can get into, or with `cloud` every schedule of small

@@ -178,7 +178,8 @@ fn overlap(history: &History, one: usize, other: usize) -> Result<(), Failure> {
         return Err(Failure {
             guarantee: "held",
             text: format!(
-                "message {} ({:?}) has two holders at {}: process {} until {} and process {} until {}",
+                "message {} ({:?}) has two holders at {}: process {} until {} and process {} \
+                 until {}",
                 first.id,
                 first.body,
                 seconds(begin),
