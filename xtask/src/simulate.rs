@@ -73,6 +73,9 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let bucket = ["test", "--quiet", "--package", "fader-cloud"];
     let shown = ["--test", "bucket_mutants", "--", "--nocapture"];
     command::check(command::cargo().args(bucket).args(target).args(shown))?;
+    // The searches that take the rules of pages away.
+    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
+    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;

@@ -23,7 +23,7 @@ use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
     Mutation, Record, Replica, Reply, Report, Token,
 };
-use fader_services::Table;
+use fader_services::{Reason, Table};
 
 use crate::clock;
 use crate::closing::Closings;
@@ -418,6 +418,7 @@ impl ChainThread {
             Effect::Fill(fill) => self.fills.push_back(fill),
             Effect::Reply { token, reply } => self.reply(token, &reply),
             Effect::Coordinator(report) => self.notify(Notice::Report(report)),
+            Effect::Stop(stop) => self.on_stop(stop),
             Effect::Foreign { from, epoch } => {
                 let node = from.0;
                 tracing::warn!(
@@ -458,7 +459,7 @@ impl ChainThread {
                 let reason = self
                     .shared
                     .refusal()
-                    .unwrap_or_else(|| LIFE_OVER.to_owned());
+                    .unwrap_or_else(|| Reason::LifeOver.sentence().to_owned());
                 self.desk.take(token).fail(&unknown(&reason));
             }
             Reply::Repeated { id, ref result } => {
@@ -529,8 +530,6 @@ fn newest(applies: &[(EntryId, Arc<Vec<Mutation>>)]) -> Vec<Pair<'_>> {
     }
 }
 
-const LIFE_OVER: &str = "the member left its chain";
-
 /// What comes after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -548,7 +547,7 @@ struct FailOnPanic {
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = "an invariant of the chain was broken; see the log".to_owned();
+            let reason = format!("{}; see the log", Reason::Broken.sentence());
             self.shared
                 .set_health(crate::status::Health::Failed(reason));
             if let Some(notices) = &self.notices {

@@ -28,6 +28,7 @@ pub mod peer;
 mod quorum;
 mod reading;
 mod recovery;
+mod refusals;
 mod routing;
 mod seal;
 mod sessions;

@@ -25,7 +25,7 @@ use fader_node::{
     EngineLayer, Event, Health, Node, Plan, ProcessSettings, Settings, Version, Wiring, Wish,
     new_cluster,
 };
-use fader_services::{Direction, Mode, Scan, View, ViewError};
+use fader_services::{Direction, Mode, Reason, Scan, View, ViewError};
 use tokio::runtime::Handle;
 
 use client::*;
@@ -353,6 +353,13 @@ async fn one_of_eight_chains_fails_alone() {
             // The third failure: the member is filled again, on an empty folder, and fails.
             pair.traps.arm(Site::Fill);
             pair.traps.sprung().await;
+        }
+        // The head may have moved under them: they are answered, or it is not known what they did.
+        for node in &pair.nodes {
+            let met = write(node, bait(20 + number), strong()).await;
+            let reason = met.err().and_then(|error| error.reason());
+            let may_be = [None, Some(Reason::Lost), Some(Reason::Broken)];
+            assert!(may_be.contains(&reason), "{site:?}: {reason:?}");
         }
         let failed = || [1, 2, 4][number as usize] <= pair.has_told(is_failure);
         until("its failure is told", failed).await;

@@ -6,6 +6,7 @@
 pub mod check;
 pub mod cloud;
 mod history;
+pub mod membership;
 pub mod model;
 mod service;
 pub mod traffic;

@@ -17,7 +17,7 @@
 //! Deliberately absent: forged messages, and clocks whose rates are beyond rho.
 
 mod client;
-mod clock;
+pub(crate) mod clock;
 mod controllers;
 mod coordinator;
 mod disk;
@@ -31,13 +31,13 @@ mod network;
 mod operator;
 mod plan;
 mod process;
-mod queue;
-mod random;
+pub(crate) mod queue;
+pub(crate) mod random;
 mod rest;
 mod run;
 mod shrink;
 mod theme;
-mod trace;
+pub(crate) mod trace;
 mod watch;
 
 use std::sync::Arc;

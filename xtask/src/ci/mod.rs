@@ -210,7 +210,7 @@ fn benchmark(score: &mut Score) -> Result<bool> {
         are_good &= is_good;
     };
     for name in [
-        "simpledb", "select", "memory", "steps", "one-node", "window", "client",
+        "simpledb", "select", "memory", "steps", "one-node", "window", "client", "cloud",
     ] {
         let mut quick = bench::fader_bench(Profile::Checked, name);
         add(command::succeeds(quick.arg("--quick"))?);

@@ -66,10 +66,16 @@ struct Turns {
     ready: BTreeSet<usize>,
     blocked: BTreeSet<usize>,
     current: Option<usize>,
+    /// How often the one whose turn it is goes on.
+    stays: f64,
 }
 
 impl Turns {
     fn choose(&mut self) {
+        let is_ready = self.current.is_some_and(|it| self.ready.contains(&it));
+        if is_ready && self.random.random_bool(self.stays) {
+            return;
+        }
         self.current = self.ready.iter().copied().choose(&mut self.random);
     }
 }
@@ -172,7 +178,9 @@ impl SimulatedDisk {
             ready: (0..processes.len()).collect(),
             blocked: BTreeSet::new(),
             current: None,
+            stays: 0.0,
         };
+        turns.stays = [0.0, 0.5, 0.9][turns.random.random_range(0..3)];
         turns.choose();
         self.state().turns = Some(turns);
         std::thread::scope(|threads| {
@@ -184,7 +192,7 @@ impl SimulatedDisk {
                         disk: disk.clone(),
                         number,
                     };
-                    disk.wait(disk.state(), number);
+                    drop(disk.wait(disk.state(), number));
                     process();
                 });
             }
@@ -622,7 +630,7 @@ impl Disk for SimulatedDisk {
         let is_ignored = state.ignored == Some(guard);
         let is_free = is_ignored || state.locks.insert(of.clone());
         let disk = self.clone();
-        Ok(is_free.then_some(Lock {
+        Ok(is_free.then(|| Lock {
             disk,
             of,
             is_ignored,

@@ -175,16 +175,12 @@ impl<D: Disk> Staging<D> {
         disk.rename(&self.own, FORMAT, control, FORMAT)
     }
 
-    /// Removes the staging folders of dead processes.
+    /// Removes the staging folders of dead processes. One that cannot be removed, such as another
+    /// user's, stays and stands in no way.
     fn sweep(&self, disk: &D) -> io::Result<()> {
         for (name, kind) in disk.list(&self.staged)? {
-            if kind != Kind::Folder || name == self.name {
-                continue;
-            }
-            match self.sweep_one(disk, &name) {
-                // Another store removes it, too.
-                Err(error) if error.kind() == IoKind::NotFound => {}
-                swept => swept?,
+            if kind == Kind::Folder && name != self.name {
+                let _ = self.sweep_one(disk, &name);
             }
         }
         Ok(())

@@ -174,6 +174,13 @@ const FAILURES: [Metric<(u64, u64)>; 2] = [
     ),
 ];
 
+const REFUSALS: [Metric<u64>; 1] = [(
+    "refusals",
+    "Requests refused with 503 at this node, by the chain that they were for and the reason",
+    Count,
+    |it| *it,
+)];
+
 const MEMBER: [Metric<(u64, u64)>; 2] = [
     (
         "member_behind_entries",
@@ -235,6 +242,12 @@ struct FateLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    chain: u32,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct MemberLabel {
     chain: u32,
     member: String,
@@ -274,6 +287,11 @@ impl Collector for NodeCollector {
         let failures =
             failures.map(|(chain, total, now)| (ChainLabel { chain: chain.0 }, (total, now)));
         encode_family(&FAILURES, &failures.collect::<Vec<_>>(), &mut encoder)?;
+        let refusals = self.0.refusals().into_iter().map(|(chain, reason, it)| {
+            let (chain, reason) = (chain.0, reason.code());
+            (ReasonLabel { chain, reason }, it)
+        });
+        encode_family(&REFUSALS, &refusals.collect::<Vec<_>>(), &mut encoder)?;
         let behind = self.0.behind().into_iter().map(|(chain, member, it)| {
             let label = MemberLabel {
                 chain: chain.0,

@@ -86,28 +86,32 @@ impl Actor {
     async fn produce(self) {
         while !self.is_over() {
             let count = 1 + self.draw(4) as usize * self.draw(3) as usize;
-            let bodies: Vec<String> = (0..count).map(|_| self.unique()).collect();
-            let at = {
-                let mut history = self.record.open();
-                history.sends.push(Send {
-                    span: self.span(),
-                    bodies: bodies.clone(),
-                    outcome: None,
-                });
-                history.sends.len() - 1
-            };
-            let sent = self.queues.send(QUEUE, &bodies).await;
-            let outcome = sent.map_err(|error| error.kind).map(|each| {
-                let each = each.into_iter();
-                each.map(|one| one.map_err(|error| error.kind)).collect()
-            });
-            {
-                let mut history = self.record.open();
-                history.sends[at].span.ended = Some(self.now());
-                history.sends[at].outcome = Some(outcome);
-            }
+            self.send(count).await;
             self.sleep(4_000).await;
         }
+    }
+
+    /// Sends messages together.
+    pub(super) async fn send(&self, count: usize) {
+        let bodies: Vec<String> = (0..count).map(|_| self.unique()).collect();
+        let at = {
+            let mut history = self.record.open();
+            history.sends.push(Send {
+                span: self.span(),
+                bodies: bodies.clone(),
+                outcome: None,
+            });
+            history.sends.len() - 1
+        };
+        let sent = self.queues.send(QUEUE, &bodies).await;
+        self.note(|| format!("sent {bodies:?}: {sent:?}"));
+        let outcome = sent.map_err(|error| error.kind).map(|each| {
+            let each = each.into_iter();
+            each.map(|one| one.map_err(|error| error.kind)).collect()
+        });
+        let mut history = self.record.open();
+        history.sends[at].span.ended = Some(self.now());
+        history.sends[at].outcome = Some(outcome);
     }
 
     async fn consume(self, lane: u64) {
@@ -182,7 +186,7 @@ impl Actor {
         succeeded
     }
 
-    async fn hide(&self, message: &Received, by: (usize, u64), seconds: u64) {
+    pub(super) async fn hide(&self, message: &Received, by: (usize, u64), seconds: u64) {
         let time = Duration::from_secs(seconds);
         let at = {
             let mut history = self.record.open();
@@ -221,7 +225,8 @@ impl Actor {
         }
     }
 
-    async fn read(&self, item: &str, reading: Reading) -> Option<Option<String>> {
+    /// The value of an item; `None` without an answer.
+    pub(super) async fn read(&self, item: &str, reading: Reading) -> Option<Option<String>> {
         let shown = |value| match reading {
             Reading::Strong => Deed::Read(value),
             Reading::Eventual => Deed::Eventual(value),
@@ -234,6 +239,7 @@ impl Actor {
             return None;
         };
         let value = found.into_iter().next().map(|found| found.value);
+        self.note(|| format!("read {value:?}, {reading:?}"));
         self.end(at, Some(shown(value.clone())));
         Some(value)
     }
@@ -250,35 +256,39 @@ impl Actor {
                 continue;
             };
             self.sleep(300).await;
-            let value = format!("{}:{}", next(expected.as_deref()), self.unique());
-            let put = ItemPut {
-                name: item.clone(),
-                attributes: vec![AttributePut {
-                    name: "n".to_owned(),
-                    value: value.clone(),
-                    replace: true,
-                }],
-            };
-            let condition = match &expected {
-                Some(value) => Expected::Value(Attribute {
-                    name: "n".to_owned(),
-                    value: value.clone(),
-                }),
-                None => Expected::Absent("n".to_owned()),
-            };
-            let write = |held| Deed::Write {
-                expected: expected.clone(),
-                value: value.clone(),
-                held,
-            };
-            let at = self.begin(&item, write(None));
-            let written = self.domains.put(DOMAIN, &put, Some(&condition)).await;
-            self.end(
-                at,
-                outcome(written.map_err(|error| error.kind)).map(|held| write(Some(held))),
-            );
+            self.write(&item, expected).await;
             self.sleep(3_000).await;
         }
+    }
+
+    /// Writes the next value, on the condition of this one.
+    pub(super) async fn write(&self, item: &str, expected: Option<String>) {
+        let value = format!("{}:{}", next(expected.as_deref()), self.unique());
+        let put = ItemPut {
+            name: item.to_owned(),
+            attributes: vec![AttributePut {
+                name: "n".to_owned(),
+                value: value.clone(),
+                replace: true,
+            }],
+        };
+        let condition = match &expected {
+            Some(value) => Expected::Value(Attribute {
+                name: "n".to_owned(),
+                value: value.clone(),
+            }),
+            None => Expected::Absent("n".to_owned()),
+        };
+        let write = |held| Deed::Write {
+            expected: expected.clone(),
+            value: value.clone(),
+            held,
+        };
+        let at = self.begin(item, write(None));
+        let written = self.domains.put(DOMAIN, &put, Some(&condition)).await;
+        self.note(|| format!("wrote {value} over {expected:?}: {written:?}"));
+        let held = outcome(written.map_err(|error| error.kind));
+        self.end(at, held.map(|held| write(Some(held))));
     }
 
     /// Counts in an object, each step on the condition of the version before.

@@ -15,10 +15,14 @@ mod checks;
 mod history;
 mod plan;
 mod run;
+mod scopes;
+mod search;
 
 pub use history::{Failure, History};
 pub use plan::{Backend, Plan};
 pub use run::{Run, run};
+pub use scopes::{Explored, Scope, explore, scopes};
+pub use search::Budget;
 
 #[cfg(test)]
 mod tests;

@@ -49,12 +49,12 @@ impl History {
     }
 }
 
-fn bucket_queues(cloud: &Cloud) -> BucketQueues {
+pub(super) fn bucket_queues(cloud: &Cloud) -> BucketQueues {
     let prefix = Path::from(PREFIX);
     BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
 }
 
-fn bucket_domains(cloud: &Cloud) -> BucketDomains {
+pub(super) fn bucket_domains(cloud: &Cloud) -> BucketDomains {
     let prefix = Path::from(PREFIX);
     BucketDomains::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
 }
@@ -157,37 +157,11 @@ impl World<'_> {
         join_all(begun).await;
         self.model.set_profile(self.plan.calm());
         self.model.clock.sleep(self.plan.settled_after()).await;
-        self.drain().await;
+        let process = self.model.executor.process("drain", Skew::default());
+        drain(&self.actor(&process), &*self.model.clock).await;
         match self.plan.backend {
             Backend::Models => Ok(()),
-            Backend::Bucket => self.leave_nothing().await,
-        }
-    }
-
-    /// Deletes queue and domain and sweeps; a marker of each is all that may be left.
-    async fn leave_nothing(&self) -> Result<(), Failure> {
-        let broken = |text| Failure {
-            guarantee: "leftovers",
-            text,
-        };
-        let process = self.model.executor.process("sweep", Skew::default());
-        let cloud = self.model.cloud(&process);
-        let (queues, domains) = (bucket_queues(&cloud), bucket_domains(&cloud));
-        let cleared = async {
-            queues.delete(QUEUE).await?;
-            domains.delete(DOMAIN).await?;
-            self.model.clock.sleep(REST).await;
-            queues.sweep(false).await?;
-            domains.sweep(false).await
-        };
-        let swept = cleared.await;
-        swept.map_err(|error| broken(format!("nothing was deleted: {error}")))?;
-        let prefix = format!("{PREFIX}/");
-        let mut left = self.model.object_keys();
-        left.retain(|key| key.starts_with(&prefix));
-        match left.len() {
-            0..=2 => Ok(()),
-            _ => Err(broken(format!("{left:?}"))),
+            Backend::Bucket => leave_nothing(&self.model).await,
         }
     }
 
@@ -242,24 +216,48 @@ impl World<'_> {
         let left = self.plan.faults_end.saturating_sub(clock.monotonic());
         clock.sleep(left).await;
     }
+}
 
-    /// Receives and removes until the queue has been empty for a while.
-    async fn drain(&self) {
-        let process = self.model.executor.process("drain", Skew::default());
-        let actor = self.actor(&process);
-        let clock = &self.model.clock;
-        let mut quiet_since = clock.monotonic();
-        while clock.monotonic() < quiet_since + QUIET {
-            let how = Receive {
-                max: 10,
-                visibility: Some(Duration::from_secs(30)),
-                wait: Duration::from_secs(5),
-            };
-            let (found, _) = actor.receive(&how).await;
-            for message in &found {
-                actor.remove(message).await;
-                quiet_since = clock.monotonic();
-            }
+/// Receives and removes until the queue has been empty for a while.
+pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) {
+    let mut quiet_since = clock.monotonic();
+    while clock.monotonic() < quiet_since + QUIET {
+        let how = Receive {
+            max: 10,
+            visibility: Some(Duration::from_secs(30)),
+            wait: Duration::from_secs(5),
+        };
+        let (found, _) = actor.receive(&how).await;
+        for message in &found {
+            actor.remove(message).await;
+            quiet_since = clock.monotonic();
         }
+    }
+}
+
+/// Deletes queue and domain and sweeps; a marker of each is all that may be left.
+pub(super) async fn leave_nothing(model: &Model) -> Result<(), Failure> {
+    let broken = |text| Failure {
+        guarantee: "leftovers",
+        text,
+    };
+    let process = model.executor.process("sweep", Skew::default());
+    let cloud = model.cloud(&process);
+    let (queues, domains) = (bucket_queues(&cloud), bucket_domains(&cloud));
+    let cleared = async {
+        queues.delete(QUEUE).await?;
+        domains.delete(DOMAIN).await?;
+        model.clock.sleep(REST).await;
+        queues.sweep(false).await?;
+        domains.sweep(false).await
+    };
+    let swept = cleared.await;
+    swept.map_err(|error| broken(format!("nothing was deleted: {error}")))?;
+    let prefix = format!("{PREFIX}/");
+    let mut left = model.object_keys();
+    left.retain(|key| key.starts_with(&prefix));
+    match left.len() {
+        0..=2 => Ok(()),
+        _ => Err(broken(format!("{left:?}"))),
     }
 }

@@ -48,7 +48,7 @@ fn remove(invoked: u64, ended: u64, succeeded: bool) -> Remove {
 }
 
 fn broken(history: &History) -> Option<&'static str> {
-    all(history, at(5), Promise::Bucket)
+    all(history, at(5), BUCKET)
         .err()
         .map(|failure| failure.guarantee)
 }

@@ -18,13 +18,9 @@ use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+use super::one_object::OneObject;
 use crate::Options;
-use crate::machine::Machine;
-use crate::report::{Finding, Report, Target};
-
-mod one_object;
-
-use one_object::OneObject;
+use crate::report::{Finding, Target};
 
 /// How long throughput is measured.
 const SPAN: Duration = Duration::from_secs(20);
@@ -341,9 +337,8 @@ fn interval(samples: &[f64], seed: u64) -> Interval {
     ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
 }
 
-pub(crate) fn run(options: &Options) -> Result<bool> {
-    let machine = Machine::describe(&options.scratch);
-    machine.print();
+/// Runs everything on each seed.
+pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
     println!(
         "{} seeds in virtual time: GET 25, PUT 30, LIST 25 ms",
         options.runs()
@@ -415,12 +410,5 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             unit,
             target,
         });
-    let report = Report {
-        benchmark: "cloud",
-        machine,
-        sides: Vec::new(),
-        findings: findings.collect(),
-        notes: Vec::new(),
-    };
-    report.finish(options.json.as_deref(), options.quick)
+    Ok(findings.collect())
 }

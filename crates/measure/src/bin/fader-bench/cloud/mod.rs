@@ -1,0 +1,26 @@
+//! What the contract of clouds costs: in a bucket in virtual time, and on a folder in real time.
+
+mod bucket;
+mod folder;
+mod one_object;
+
+use anyhow::Result;
+
+use crate::Options;
+use crate::machine::Machine;
+use crate::report::Report;
+
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
+    let measured = folder::measure(options, scratch.path())?;
+    let mut findings = bucket::measure(options)?;
+    findings.extend(measured.findings);
+    let report = Report {
+        benchmark: "cloud",
+        machine,
+        sides: measured.sides,
+        findings,
+        notes: measured.notes,
+    };
+    report.finish(options.json.as_deref(), options.quick)
+}
