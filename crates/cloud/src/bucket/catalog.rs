@@ -1,5 +1,5 @@
-//! The queues of a prefix by name: their settings, which a process uses for a minute, and which
-//! stay when a queue is deleted (rule Q12).
+//! The queues of a prefix by name: their settings. A process uses them for a minute; they stay
+//! when a queue is deleted (rule Q12).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
