@@ -62,7 +62,8 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
-    /// Queues and domains in a bucket, in virtual time; durable sends to a folder, in real time.
+    /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
+    /// loop of the file system's calls.
     Cloud,
 }
 

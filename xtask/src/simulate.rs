@@ -59,7 +59,6 @@ pub(crate) fn ci() -> Result<bool> {
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &clouds)?;
-    are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
@@ -70,13 +69,13 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
-    // The searches that take the rules of pages away.
-    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
-    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
     // The guards of queues and domains in a bucket, each with its scenario.
     let bucket = ["test", "--quiet", "--package", "fader-cloud"];
     let shown = ["--test", "bucket_mutants", "--", "--nocapture"];
     command::check(command::cargo().args(bucket).args(target).args(shown))?;
+    // The searches that take the rules of pages away.
+    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
+    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;

@@ -1,4 +1,4 @@
-//! The queues of a prefix by name: their settings, which a process uses for a minute, and which stay
+//! The queues of a prefix by name: their settings. A process uses them for a minute; they stay
 //! when a queue is deleted (rule Q12).
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! A log in the bucket (docs/bucket.md, rules L1 to L9): numbered slots, created if absent and never
-//! freed; one manifest per name.
+//! A log in the bucket (docs/bucket.md, rules L1 to L9): numbered slots, created if absent and
+//! never freed; one manifest per name.
 //!
 //! ```text
 //! write, read ──▶ Line ── decides on its view ──▶ PUT slot k+1, or GET of it

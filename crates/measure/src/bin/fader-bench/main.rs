@@ -55,7 +55,8 @@ enum Command {
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client(Options),
-    /// Queues and domains in a bucket, in virtual time; durable sends to a folder, in real time.
+    /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
+    /// loop of the file system's calls.
     Cloud(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),

@@ -18,12 +18,9 @@ use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+use super::one_object::OneObject;
 use crate::Options;
 use crate::report::{Finding, Target};
-
-mod one_object;
-
-use one_object::OneObject;
 
 /// How long throughput is measured.
 const SPAN: Duration = Duration::from_secs(20);
@@ -340,6 +337,7 @@ fn interval(samples: &[f64], seed: u64) -> Interval {
     ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
 }
 
+/// Runs everything on each seed.
 pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
     println!(
         "{} seeds in virtual time: GET 25, PUT 30, LIST 25 ms",

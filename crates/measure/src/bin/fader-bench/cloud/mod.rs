@@ -1,7 +1,8 @@
-//! Costs of the contract of clouds: in a bucket in virtual time, in a folder in real time.
+//! What the contract of clouds costs: in a bucket in virtual time, and on a folder in real time.
 
 mod bucket;
 mod folder;
+mod one_object;
 
 use anyhow::Result;
 
@@ -11,8 +12,8 @@ use crate::report::Report;
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let (scratch, machine) = Machine::begin(&options.scratch)?;
-    let mut findings = bucket::measure(options)?;
     let measured = folder::measure(options, scratch.path())?;
+    let mut findings = bucket::measure(options)?;
     findings.extend(measured.findings);
     let report = Report {
         benchmark: "cloud",
