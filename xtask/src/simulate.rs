@@ -69,6 +69,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
+    // The folder store's syncs and locks, each left out on a disk that loses what was not synced.
+    let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
+    let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
+    command::check(command::cargo().args(folder).args(filter))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;

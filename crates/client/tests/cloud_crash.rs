@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use fader_client::{Access, Options, open, system_runtime};
 use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::{
-    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues,
-    Reading, Receive,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues, Reading,
+    Receive,
 };
 use object_store::path::Path;
 use rand::RngExt;
@@ -63,7 +63,10 @@ async fn services(url: &str) -> Services {
 
 /// Whether a call may simply be made again.
 fn may_pass(error: &fader_cloud::Error) -> bool {
-    matches!(error.kind, ErrorKind::Ambiguous | ErrorKind::Unavailable { .. })
+    matches!(
+        error.kind,
+        ErrorKind::Ambiguous | ErrorKind::Unavailable { .. }
+    )
 }
 
 /// The call's outcome, once it has one; what it does may happen twice.
@@ -283,7 +286,10 @@ fn play(name: &str, url: &str, behind: &str) {
 #[test]
 fn a_folder_loses_no_message_of_processes_that_are_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("file://{}", fs::canonicalize(folder.path()).unwrap().display());
+    let url = format!(
+        "file://{}",
+        fs::canonicalize(folder.path()).unwrap().display()
+    );
     play("queues and domains in a folder", &url, &url);
 }
 

@@ -188,7 +188,10 @@ async fn check(at: &FilePath, journals: &FilePath) {
 #[test]
 fn processes_that_are_killed_lose_and_double_nothing() {
     let scratch = tempfile::tempdir().unwrap();
-    let (at, journals) = (scratch.path().join("folder"), scratch.path().join("journals"));
+    let (at, journals) = (
+        scratch.path().join("folder"),
+        scratch.path().join("journals"),
+    );
     fs::create_dir(&at).unwrap();
     fs::create_dir(&journals).unwrap();
     let (runtime, rounds) = (runtime(), crash::rounds(SAMPLE));

@@ -131,7 +131,10 @@ pub(crate) fn play(journals: &Path, on: &str, rounds: u64, mut check: impl FnMut
 fn start(journals: &Path, worker: u64, life: u64, on: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "worker", "--ignored", "--nocapture"])
-        .env(ORDER, format!("{worker} {life} {} {on}", journals.display()))
+        .env(
+            ORDER,
+            format!("{worker} {life} {} {on}", journals.display()),
+        )
         .stdout(Stdio::null())
         .spawn()
         .unwrap()

@@ -108,7 +108,9 @@ fn scope(
         jumps: &[],
         processes,
         messages,
-        deletes_queue: processes.iter().any(|script| script.contains(&Deed::DeleteQueue)),
+        deletes_queue: processes
+            .iter()
+            .any(|script| script.contains(&Deed::DeleteQueue)),
     }
 }
 
@@ -124,12 +126,7 @@ pub fn scopes() -> Vec<Scope> {
     };
     let jumping = |scope: Scope, jumps| Scope { jumps, ..scope };
     vec![
-        scope(
-            "receive",
-            NONE,
-            &[2],
-            &[&[Receive(30)], &[Receive(30)]],
-        ),
+        scope("receive", NONE, &[2], &[&[Receive(30)], &[Receive(30)]]),
         scope(
             "receive-twice",
             NONE,
@@ -203,12 +200,7 @@ pub fn scopes() -> Vec<Scope> {
             &[&[DeleteQueue, CreateQueue], &[Send(1)]],
         ),
         scope("write", NONE, &[], &[&[Count], &[Count], &[Read]]),
-        scope(
-            "write-ambiguous",
-            AMBIGUOUS,
-            &[],
-            &[&[Count], &[First]],
-        ),
+        scope("write-ambiguous", AMBIGUOUS, &[], &[&[Count], &[First]]),
         scope(
             "write-read-ambiguous",
             AMBIGUOUS,
