@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod bench;
 mod ci;
+mod clouds;
 mod command;
 mod crash;
 mod earlier;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
             Task::Crash(kind) => crash::run(&kind),
             Task::Nemesis(options) => nemesis::run(&options),
             Task::Upgrade => upgrade::run(),
+            Task::Clouds => clouds::run(),
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),

@@ -1,5 +1,5 @@
-//! A signing HTTP client for SimpleDB, SQS and S3 endpoints (Fader, AWS, a fake) and Fader's
-//! control socket: what `fader_cloud` asks for, over the wire.
+//! What `fader_cloud` asks for, over the wire or in a folder: [`open`] gives a cloud by its URL.
+//! Beside it clients of SimpleDB, SQS, S3, GCS and Azure, and of Fader's control socket.
 //!
 //! All of it goes through one [`Http`]: one thread, many connections, and a congestion window for
 //! each host and class of operations (`docs/window.md`). A call says what is known about it

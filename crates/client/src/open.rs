@@ -9,7 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fader_cloud::bucket::BucketQueues;
+use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::probe::{self, Findings};
 use fader_cloud::{Cloud, Domains, Meter, Metered, Queues, Services};
 use object_store::ObjectStore;
@@ -73,12 +73,37 @@ impl fmt::Debug for Options {
 /// A cloud with what belongs to a bucket alone.
 #[derive(Clone, Debug)]
 pub struct Opened {
+    /// Where it is.
+    pub location: Location,
     /// The cloud.
     pub cloud: Cloud,
     /// Its queues, if they are in the bucket.
     pub bucket_queues: Option<BucketQueues>,
+    /// Its domains, if they are in the bucket.
+    pub bucket_domains: Option<BucketDomains>,
     /// What was found of the bucket's promises; `None` where nothing was probed.
     pub findings: Option<Findings>,
+}
+
+impl Opened {
+    /// Fails at once where each call would.
+    fn is_refused(&self, place: &ServiceLocation, service: Service) -> fader_cloud::Result<()> {
+        match refusal(&self.location, self.findings.as_ref(), service) {
+            Some(refusal) if *place == ServiceLocation::Bucket => Err(refusal.error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why queues or domains are not to be had in a bucket, if they are not.
+fn refusal(location: &Location, findings: Option<&Findings>, service: Service) -> Option<Refusal> {
+    let broken = findings.filter(|findings| !findings.is_intact())?;
+    Some(Refusal(format!(
+        "{location} breaks a promise that {} in it rely on: {}. Choose another bucket, or {}",
+        service.plural(),
+        broken.complaint(),
+        service.hint(),
+    )))
 }
 
 /// Opens a cloud. Its tasks run on the tokio runtime that this is called on.
@@ -104,20 +129,9 @@ pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opene
         }
         _ => None,
     };
-    let broken = findings.as_ref().filter(|findings| !findings.is_intact());
-    let refusal = |service: Service| {
-        broken.map(|findings| {
-            Refusal(format!(
-                "{} breaks a promise that {} in it rely on: {}. Choose another bucket, or {}",
-                root.location,
-                service.plural(),
-                findings.complaint(),
-                service.hint(),
-            ))
-        })
-    };
+    let refusal = |service| refusal(&root.location, findings.as_ref(), service);
     let below = |meter: &Meter| (root.objects(meter), Path::from(SERVICES));
-    let mut bucket_queues = None;
+    let (mut bucket_queues, mut bucket_domains) = (None, None);
     let queues = match (&options.queues, refusal(Service::Sqs)) {
         (ServiceLocation::Bucket, Some(refusal)) => QueuesAt::There(Arc::new(refusal)),
         (ServiceLocation::Bucket, None) => {
@@ -130,20 +144,25 @@ pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opene
     };
     let domains = match (&options.domains, refusal(Service::SimpleDb)) {
         (ServiceLocation::Bucket, Some(refusal)) => DomainsAt::There(Arc::new(refusal)),
-        (ServiceLocation::Bucket, None) => DomainsAt::There(Arc::new(Refusal(format!(
-            "domains in a bucket do not exist yet: {}",
-            Service::SimpleDb.hint()
-        )))),
+        (ServiceLocation::Bucket, None) => {
+            let (objects, prefix) = below(&options.meter);
+            let domains = BucketDomains::new(objects, prefix, runtime.clone());
+            bucket_domains = Some(domains.clone());
+            DomainsAt::There(Arc::new(domains))
+        }
         (ServiceLocation::Service { .. }, _) => in_read(domains_at(&options.domains, options))?,
     };
+    let location = root.location.clone();
     let parts = Parts {
         root,
         queues,
         domains,
     };
     Ok(Opened {
+        location,
         cloud: Cloud::new(Arc::new(parts), runtime, options.meter.clone()),
         bucket_queues,
+        bucket_domains,
         findings,
     })
 }
@@ -157,7 +176,9 @@ pub async fn open_queues(url: &str, options: &Options) -> fader_cloud::Result<Ar
         let location = in_read(ServiceLocation::parse(url, Service::Sqs))?;
         return Ok(in_read(queues_at(&location, options))?.metered(&options.meter));
     }
-    Ok(open(url, options).await?.queues)
+    let opened = open_all(url, options).await?;
+    opened.is_refused(&options.queues, Service::Sqs)?;
+    Ok(opened.cloud.queues)
 }
 
 /// The domains that a URL names: a service's, or those in a bucket.
@@ -169,7 +190,9 @@ pub async fn open_domains(url: &str, options: &Options) -> fader_cloud::Result<A
         let location = in_read(ServiceLocation::parse(url, Service::SimpleDb))?;
         return Ok(in_read(domains_at(&location, options))?.metered(&options.meter));
     }
-    Ok(open(url, options).await?.domains)
+    let opened = open_all(url, options).await?;
+    opened.is_refused(&options.domains, Service::SimpleDb)?;
+    Ok(opened.cloud.domains)
 }
 
 /// Probes the objects that a URL names, whatever they remember.

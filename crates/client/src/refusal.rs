@@ -13,8 +13,13 @@ use fader_cloud::{
 pub(crate) struct Refusal(pub(crate) String);
 
 impl Refusal {
+    /// The answer to any call.
+    pub(crate) fn error(&self) -> Error {
+        Error::new(ErrorKind::Invalid, self.0.clone())
+    }
+
     fn refuse<T>(&self) -> Result<T> {
-        Err(Error::new(ErrorKind::Invalid, self.0.clone()))
+        Err(self.error())
     }
 }
 

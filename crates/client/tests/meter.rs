@@ -215,7 +215,8 @@ async fn start() -> (Bucket, Arc<Mutex<Server>>) {
 
 /// One of ten kinds of calls; its outcome does not matter.
 async fn call(bucket: &Bucket, number: u64) {
-    let at = Path::from(format!("{:02}", number * 7 % KEYS));
+    let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let at = Path::from(format!("{:02}", scattered % KEYS));
     let body: PutPayload = format!("body {number}").into();
     let put = |mode| PutOptions {
         mode,

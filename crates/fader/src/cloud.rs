@@ -178,10 +178,7 @@ async fn list(options: &Where) -> Result<ExitCode> {
     }
     let mut text = format!("{}\n", table.trim_fmt());
     let mut table = output::table(["domain", "items", "pairs", "bytes"]);
-    for row in domain_rows(&*opened.cloud.domains)
-        .await
-        .context("domains")?
-    {
+    for row in domain_rows(&opened).await.context("domains")? {
         table.add_row(row);
     }
     text.push_str(&format!("\n{}\n", table.trim_fmt()));
@@ -220,13 +217,23 @@ async fn queue_rows(opened: &Opened) -> Result<Vec<[String; 5]>> {
     Ok(rows)
 }
 
-async fn domain_rows(domains: &dyn Domains) -> Result<Vec<[String; 4]>> {
+async fn domain_rows(opened: &Opened) -> Result<Vec<[String; 4]>> {
+    let domains: &dyn Domains = &*opened.cloud.domains;
+    let reports = match &opened.bucket_domains {
+        None => Vec::new(),
+        Some(domains) => domains.report().await?,
+    };
     let mut rows = Vec::new();
     for name in domains.list().await? {
         let metadata = domains.metadata(&name).await?;
-        let bytes = metadata.item_names_size_bytes
-            + metadata.attribute_names_size_bytes
-            + metadata.attribute_values_size_bytes;
+        // In a bucket, those of the log; at a service, those of names and values.
+        let stored = reports.iter().find(|report| report.name == name);
+        let bytes = stored.map_or(
+            metadata.item_names_size_bytes
+                + metadata.attribute_names_size_bytes
+                + metadata.attribute_values_size_bytes,
+            |report| report.bytes,
+        );
         rows.push([
             visible(&name),
             metadata.item_count.to_string(),
@@ -257,14 +264,15 @@ async fn sweep(options: &SweepOptions) -> Result<ExitCode> {
         ..fader_client::Options::default()
     };
     let opened = fader_client::open_all(&options.url, &client).await?;
-    let Some(queues) = &opened.bucket_queues else {
+    let (Some(queues), Some(domains)) = (&opened.bucket_queues, &opened.bucket_domains) else {
         let findings = opened.findings.map(|findings| findings.complaint());
         bail!(
-            "there are no queues in this bucket: {}",
+            "queues and domains refuse this bucket: {}",
             findings.unwrap_or_default()
         );
     };
-    let swept = queues.sweep(options.dry_run).await?;
+    let mut swept = queues.sweep(options.dry_run).await?;
+    swept.extend(domains.sweep(options.dry_run).await?);
     let mut text = String::new();
     for key in &swept {
         text.push_str(&visible(key));
