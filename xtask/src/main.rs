@@ -60,6 +60,9 @@ enum Task {
     ///
     /// Builds that version's binary from the history of this clone.
     Upgrade,
+    /// Runs the suites of conformance on servers that take minutes to build: MinIO and
+    /// fake-gcs-server.
+    Clouds,
     /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks every
     /// guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
