@@ -59,6 +59,7 @@ pub(crate) fn ci() -> Result<bool> {
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &clouds)?;
+    are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
@@ -73,6 +74,9 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
     let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
     command::check(command::cargo().args(folder).args(filter))?;
+    // The searches that take the rules of pages away.
+    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
+    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(target))?;

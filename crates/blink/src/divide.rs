@@ -89,7 +89,9 @@ pub(crate) fn divide(
     let (mut start, mut size) = (0, 0);
     for (index, cell) in cells.iter().enumerate() {
         let bytes = cell.bytes(prefix);
-        let is_full = size + bytes > target && index - start >= least;
+        // A cell goes to the page that has most of it. Only the least cells may outgrow a page.
+        let is_full = size + bytes / 2 > target || size + bytes > room;
+        let is_full = is_full && index - start >= least;
         if is_full && cells.len() - index >= least {
             pages.push(start..index);
             (start, size) = (index, 0);

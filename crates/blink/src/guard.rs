@@ -35,8 +35,6 @@ pub enum Guard {
     ObserveReads,
     /// Marks of a session belong to key ranges.
     Marks,
-    /// A session's mark covers the page's whole range, not one key.
-    MarkRange,
 }
 
 /// Whether `guard` is in place.

@@ -40,14 +40,9 @@ impl Marks {
         !guard::has(Guard::Marks) || self.at(key) <= page.lsn()
     }
 
-    /// Takes note of a page that was read at `key`: no key of its range is read from an older
-    /// version after.
-    pub fn raise(&mut self, page: &Page, key: &[u8]) {
-        let after = [key, &[0]].concat();
-        let (low, high) = match guard::has(Guard::MarkRange) {
-            true => (page.low(), page.high()),
-            false => (key, Some(&after[..])),
-        };
+    /// Takes note of a page that was read: no key of its range is read from an older version after.
+    pub fn raise(&mut self, page: &Page) {
+        let (low, high) = (page.low(), page.high());
         let lsn = page.lsn();
         if let Some(high) = high {
             let kept = self.at(high);

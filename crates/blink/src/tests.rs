@@ -1,5 +1,10 @@
 //! What the tests of all files share: a store of pages in memory, and records to write.
 
+mod checker;
+mod pending;
+mod session;
+mod split;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

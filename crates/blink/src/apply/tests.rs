@@ -354,3 +354,49 @@ fn every_step_of_the_tests_is_a_step() {
     assert_eq!(check_step(&old, &new), Ok(()));
     assert!(check_step(&new, &old).is_err());
 }
+
+/// A slot is removed, the page splits, and a record from before the removal arrives at the new
+/// page.
+fn arrives_late_at_the_right_half() -> Option<Vec<Record>> {
+    let base = Tree::new(small());
+    let mut seed = 0;
+    edition(&mut seed, |edition| {
+        let step = |page: &Page, records: &[Record], prune, edition: &mut Edition<'_>| {
+            apply(page, records, HybridTime(prune), &small(), edition)
+        };
+        let many: Vec<_> = (0..8)
+            .map(|n| insert(&format!("k{n}"), 20, "some payload, long enough"))
+            .collect();
+        let page = step(&base.pages[&ROOT], &[delete("k6x", 5)], 0, edition)
+            .change?
+            .page;
+        let page = step(&page, &many[..2], 6, edition).change?.page;
+        assert_eq!(page.horizon(), stamp(5));
+        let created = step(&page, &many, 0, edition).change?.created;
+        let (_, right) = created
+            .into_iter()
+            .find(|(_, page)| page.contains(b"k6x"))?;
+        assert!(
+            right.high().is_some() || !right.low().is_empty(),
+            "a half of a split"
+        );
+        let applied = step(&right, &[insert("k6x", 3, "deleted at 5")], 0, edition);
+        applied.change.is_none().then_some(applied.refused)
+    })
+}
+
+#[test]
+fn both_halves_of_a_split_keep_the_horizon() {
+    let refused = arrives_late_at_the_right_half().expect("the record changes nothing");
+    assert_eq!(refused, [insert("k6x", 3, "deleted at 5")]);
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_horizon_that_is_not_inherited_is_caught() {
+    let late = crate::without(
+        crate::Guard::HorizonInherited,
+        arrives_late_at_the_right_half,
+    );
+    assert_eq!(late, None, "the deleted record is on the page");
+}

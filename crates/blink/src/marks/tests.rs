@@ -31,7 +31,7 @@ proptest! {
             prop_assert_eq!(marks.at(key.as_bytes()), mark);
             prop_assert_eq!(marks.accepts(page, key.as_bytes()), mark <= page.lsn());
             if mark <= page.lsn() {
-                marks.raise(page, key.as_bytes());
+                marks.raise(page);
                 for other in (0..30).map(|n| format!("k{n:02}")) {
                     if page.contains(other.as_bytes()) {
                         let mark = model.entry(other).or_insert(0);
@@ -63,12 +63,12 @@ fn a_mark_goes_along_with_a_split() {
     tree.apply(ROOT, &some[..4], crate::HybridTime::ZERO);
     let old = tree.pages[&ROOT].clone();
     let mut marks = Marks::new();
-    marks.raise(&old, b"k03");
+    marks.raise(&old);
     tree.write_all(ROOT, &some);
     tree.write_all(ROOT, &many(8));
     let now = tree.pages[&tree.leaf(b"k03")].clone();
     assert!(marks.accepts(&now, b"k03"));
-    marks.raise(&now, b"k03");
+    marks.raise(&now);
     assert!(
         !marks.accepts(&old, b"k03"),
         "a stale route shows an older version"
