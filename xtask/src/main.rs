@@ -45,9 +45,11 @@ enum Task {
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or `etcd`.
+    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or
+    /// `etcd`.
     Bench(bench::Options),
-    /// Crashes a node on purpose and checks that nothing acknowledged is lost.
+    /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
+    /// lost.
     #[command(subcommand)]
     Crash(crash::Kind),
     /// Kills, stops and cuts off members of a real cluster, steps their clocks, fills and wipes
@@ -63,8 +65,8 @@ enum Task {
     /// Runs the suites of conformance on servers that take minutes to build: MinIO and
     /// fake-gcs-server.
     Clouds,
-    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks every
-    /// guarantee: `--help` for more.
+    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
+    /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
     /// Searches every state that small chains can get into, or with `cloud` every schedule of small

@@ -70,6 +70,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
+    // The folder store's syncs and locks, each left out on a disk that loses what was not synced.
+    let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
+    let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
+    command::check(command::cargo().args(folder).args(filter))?;
     // The searches that take the rules of pages away.
     let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
     command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
