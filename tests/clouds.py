@@ -115,7 +115,8 @@ def minio(folder):
     """A running MinIO; its address."""
     port = free_port()
     program = go_program(folder, "minio")
-    command = [program, "server", "--quiet", "--address", f"127.0.0.1:{port}", folder / "minio-data"]
+    where = ["--address", f"127.0.0.1:{port}", folder / "minio-data"]
+    command = [program, "server", "--quiet", *where]
     environment = servers.environment(folder, MINIO_UPDATE="off", MINIO_BROWSER="off")
     with running("MinIO", command, folder / "minio.log", port, environment) as url:
         make_bucket(url)
@@ -176,7 +177,8 @@ class Liar(http.server.BaseHTTPRequestHandler):
     def hand_on(self):
         server = self.server
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {name: value for name, value in self.headers.items() if name.lower() != server.drops}
+        headers = self.headers.items()
+        headers = {name: value for name, value in headers if name.lower() != server.drops}
         is_list = "list-type=2" in self.path
         is_plain_get = self.command == "GET" and not self.headers.get("If-None-Match")
         keeps = server.keeps == ("lists" if is_list else "reads") and is_plain_get

@@ -29,9 +29,9 @@ def judge(service, url, folder, promises, *excused, **more):
     assert f"{promises} promises, {len(excused)} excused" in said
 
 
-def judge_bucket(url, folder, **more):
+def judge_bucket(url, folder, *excused, **more):
     """A bucket's objects, and the queues and domains in it."""
-    judge("objects", url, folder, OBJECTS, **more)
+    judge("objects", url, folder, OBJECTS, *excused, **more)
     judge("queues", url, folder, QUEUES, **more)
     judge("domains", url, folder, DOMAINS, **more)
     assert "BROKEN" not in run(folder, "cloud", "check", url, **more)
@@ -87,8 +87,11 @@ def test_a_bucket_of_minio_is_a_cloud(tmp_path):
 
 @pytest.mark.clouds
 def test_a_bucket_of_gcs_is_a_cloud(tmp_path):
+    # fake-gcs-server 1.56.1 has neither of them in its XML protocol.
+    excused = ["an object is copied", "an object is put in parts"]
     with clouds.fake_gcs(tmp_path) as url:
-        judge_bucket(f"gs://{clouds.BUCKET}/a/prefix?unsigned=true&endpoint={url}", tmp_path)
+        where = f"gs://{clouds.BUCKET}/a/prefix?unsigned=true&endpoint={url}"
+        judge_bucket(where, tmp_path, *excused)
 
 
 LIES = [

@@ -45,9 +45,11 @@ enum Task {
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or `etcd`.
+    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or
+    /// `etcd`.
     Bench(bench::Options),
-    /// Crashes a node on purpose and checks that nothing acknowledged is lost.
+    /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
+    /// lost.
     #[command(subcommand)]
     Crash(crash::Kind),
     /// Kills, stops and cuts off members of a real cluster, steps their clocks, fills and wipes

@@ -73,6 +73,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let bucket = ["test", "--quiet", "--package", "fader-cloud"];
     let shown = ["--test", "bucket_mutants", "--", "--nocapture"];
     command::check(command::cargo().args(bucket).args(target).args(shown))?;
+    // The folder store's syncs and locks, each left out on a disk that loses what was not synced.
+    let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
+    let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
+    command::check(command::cargo().args(folder).args(filter))?;
     // The searches that take the rules of pages away.
     let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
     command::check(command::cargo().args(searches).args(target).arg("_caught"))?;

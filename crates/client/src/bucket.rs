@@ -1,5 +1,5 @@
-//! The contract's objects, in a bucket of S3, GCS or Azure: `object_store`'s implementations of their
-//! protocols, with every request sent by [`Http`].
+//! The contract's objects, in a bucket of S3, GCS or Azure: `object_store`'s implementations of
+//! their protocols, with every request sent by [`Http`].
 //!
 //! Invariants:
 //! - O1 a put on a condition is sent again only if it certainly took no effect. It carries a mark
@@ -66,8 +66,8 @@ const LOOKS: [Duration; 3] = [
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A bucket of S3 or of a service like it, of GCS, or a container of Azure. Clones are the same, and
-/// count for the same meter.
+/// A bucket of S3 or of a service like it, of GCS, or a container of Azure. Clones are the same,
+/// and count for the same meter.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,

@@ -161,7 +161,7 @@ impl Client {
             ..
         } = settings;
         let (endpoint, host) = Endpoint::parse(endpoint, ca_pem.as_deref())?;
-        let signer = match &credentials {
+        let signer = match credentials {
             None => None,
             Some(credentials) => {
                 let credentials = credentials.lasting("SimpleDB")?;

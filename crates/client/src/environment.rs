@@ -145,9 +145,9 @@ impl Environment {
                 Ok(AzureAccess::Application { tenant, id, secret })
             }
             _ => Err(Error::invalid(
-                "no credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID \
-                 with AZURE_CLIENT_ID and AZURE_CLIENT_SECRET; or add unsigned=true to the URL of a \
-                 server that takes unsigned requests",
+                "no credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or \
+                 AZURE_TENANT_ID with AZURE_CLIENT_ID and AZURE_CLIENT_SECRET; or add \
+                 unsigned=true to the URL of a server that takes unsigned requests",
             )),
         }
     }

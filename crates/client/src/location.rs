@@ -329,8 +329,8 @@ fn secret(scheme: &str) -> Error {
         _ => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     };
     Error::invalid(format!(
-        "the URL has a user or a secret in it, which shells and logs would keep: set {variables} in \
-         the environment instead"
+        "the URL has a user or a secret in it, which shells and logs would keep: set {variables} \
+         in the environment instead"
     ))
 }
 

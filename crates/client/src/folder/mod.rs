@@ -18,8 +18,6 @@ mod failure;
 mod key;
 mod linux;
 mod record;
-#[cfg(test)]
-mod simulated;
 mod staging;
 mod store;
 #[cfg(test)]

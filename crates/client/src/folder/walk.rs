@@ -98,7 +98,7 @@ impl<D: Disk> Walk<D> {
             let key = format!("{}{name}", frame.prefix);
             match kind {
                 Kind::Folder if self.is_before_offset(&key) => {}
-                Kind::Folder => self.enter(&name, key)?,
+                Kind::Folder => self.enter(&name, &key)?,
                 _ => {
                     let location = parse(&key)?;
                     if self.offset.as_ref().is_none_or(|offset| *offset < location) {
@@ -120,14 +120,14 @@ impl<D: Disk> Walk<D> {
     }
 
     /// Goes on in a folder of the last one; removes it when it has been empty for long.
-    fn enter(&mut self, name: &str, key: String) -> Result<()> {
+    fn enter(&mut self, name: &str, key: &str) -> Result<()> {
         let disk = self.store.disk();
         let above = &self.frames[self.frames.len() - 1].folder;
         // Removed meanwhile, or mounted over: it has no keys.
         let Ok(folder) = disk.folder(above, name) else {
             return Ok(());
         };
-        let fail = |error| failed(&key, Effect::None, error);
+        let fail = |error| failed(key, Effect::None, error);
         let frame = Frame::new(&self.store, folder, format!("{key}/"))?;
         if frame.entries.len() == 0 {
             let modified = disk.modified(&frame.folder).map_err(fail)?.0;

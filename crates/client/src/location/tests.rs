@@ -1,3 +1,5 @@
+//! URLs as users write them: what is read, and how the rest is refused.
+
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
 use super::*;

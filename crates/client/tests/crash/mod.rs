@@ -102,12 +102,17 @@ pub(crate) fn count(journals: &Path, worker: u64, word: &str) -> u64 {
 /// Starts this test's processes, kills them at a random moment, and checks, round after round.
 pub(crate) fn play(journals: &Path, on: &str, rounds: u64, mut check: impl FnMut()) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
+    let counted = || {
+        let each = (0..PROCESSES).map(|worker| count(journals, worker, "counted"));
+        each.sum::<u64>()
+    };
     for round in 0..rounds {
+        let before = counted();
         let workers = (0..PROCESSES).map(|worker| start(journals, worker, round, on));
         let mut workers: Vec<Child> = workers.collect();
-        // Until all are at work, and then some.
+        // Until all are at work and one has counted, and then some.
         let is_at_work = |worker| count(journals, worker, BEGINS) == round + 1;
-        while !(0..PROCESSES).all(is_at_work) {
+        while !(0..PROCESSES).all(is_at_work) || counted() == before {
             assert_all_run(&mut workers);
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -2,3 +2,4 @@
 
 mod power;
 mod real;
+mod simulated;

@@ -14,9 +14,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::disk::{Disk, Guard};
 use super::super::key::{CONTROL, Key};
-use super::super::simulated::SimulatedDisk;
 use super::super::store::Store;
 use super::super::walk::Walk;
+use super::simulated::SimulatedDisk;
 
 const PROCESSES: u64 = 3;
 const LIVES: u64 = 3;

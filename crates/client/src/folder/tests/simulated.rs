@@ -16,7 +16,7 @@ use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::disk::{Disk, Guard, Kind, Moment, Stat};
+use super::super::disk::{Disk, Guard, Kind, Moment, Stat};
 
 /// The time of every change: the clock stands still.
 const NOW: Moment = (1_000_000, 0);
