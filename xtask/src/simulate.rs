@@ -72,6 +72,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let scripts = ["test", "--quiet", "--package", "fader-chain"];
     let filter = ["--lib", "replica::tests::mutants"];
     command::check(command::cargo().args(scripts).args(target).args(filter))?;
+    // The histories that each show one rule of a check at work.
+    let histories = ["test", "--quiet", "--package", "fader-history"];
+    let filter = ["--lib", "check::tests::named", "--", "--nocapture"];
+    command::check(command::cargo().args(histories).args(target).args(filter))?;
     command::check(command::cargo().args(BUILD).args(target))?;
     command::succeeds(
         Command::new("target/mutants/simulate/fader-simulate")
