@@ -60,6 +60,8 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
+    /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
+    Checker,
 }
 
 /// The benchmarks of clusters, which Python drives.

@@ -7,6 +7,7 @@
 //! Exit codes: 0 all targets met, or `--quick`; 1 a target was missed; 2 it could not measure.
 
 mod callgrind;
+mod checker;
 mod client;
 mod crash;
 mod disk;
@@ -54,6 +55,8 @@ enum Command {
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client(Options),
+    /// The checks of logs: ten million operations on registers.
+    Checker(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::OneNode(options) => one_node::run(&options),
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
+        Command::Checker(options) => checker::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
