@@ -1,6 +1,7 @@
 """Ports for servers that others are told of before they listen, or that listen there again."""
 
 import contextlib
+import os
 import pathlib
 import random
 import socket
@@ -10,6 +11,9 @@ import socket
 ANY_BEGIN = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 BEGIN = 10_000
 TRIES_MAX = 1000
+# Processes of tests that run side by side: each draws from ports of its own.
+LANES = 8
+LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % LANES
 
 given = set()
 
@@ -18,7 +22,7 @@ def free_port(address="127.0.0.1"):
     """A port that nobody listens on, and that nobody else is given."""
     for _ in range(TRIES_MAX):
         port = random.randrange(BEGIN, ANY_BEGIN)
-        if port in given:
+        if port in given or port % LANES != LANE:
             continue
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind((address, port))

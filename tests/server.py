@@ -22,11 +22,11 @@ STOP_SECONDS_MAX = 30
 
 
 def environment(home, **more):
-    """The tests' own environment: nothing of the caller's AWS or Fader settings gets in."""
+    """The tests' own environment: no AWS or Fader setting of the caller, and no terminal width."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "FADER_", "BOTO"))
+        if not name.startswith(("AWS_", "FADER_", "BOTO", "COLUMNS"))
     }
     kept.update(HOME=str(home), AWS_EC2_METADATA_DISABLED="true", AWS_DEFAULT_REGION="us-east-1")
     kept.update(more)

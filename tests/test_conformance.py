@@ -1,121 +1,148 @@
 """What Fader's systems rely on: kept by Fader, and by the servers of others as far as they do."""
 
-import contextlib
-import pathlib
-import shutil
-import socket
 import subprocess
-import sys
-import time
 
-import boto3
 import pytest
 
+import clouds
 import server as servers
-from ports import free_port
 
-HERE = pathlib.Path(__file__).resolve().parent
-START_SECONDS_MAX = 120
+QUEUES, DOMAINS, OBJECTS = 18, 19, 15
 
 
-def judge(service, url, folder, *excused, bucket=None):
-    """Runs the suite with the shipped client; gives what it printed."""
-    command = [servers.BINARY, "measure", "conformance", service, "--endpoint", url]
-    if bucket is not None:
-        command += ["--bucket", bucket]
-    for promise in excused:
-        command += ["--excuse", promise]
-    environment = servers.environment(folder, **servers.signing(url))
+def run(folder, *words, code=0, **more):
+    """Runs the shipped client with the keys of all providers; what it printed."""
+    keys = servers.signing("") | {"AZURE_STORAGE_KEY": clouds.ACCOUNT_KEY} | more
+    del keys["AWS_ENDPOINT_URL"]
+    environment = servers.environment(folder, **keys)
+    command = [servers.BINARY, *words]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout + result.stderr
 
 
-@contextlib.contextmanager
-def running(name, command, log_path, port, environment=None):
-    """A server that is started and ended; its address, when it listens."""
-    with open(log_path, "wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + START_SECONDS_MAX
-        while True:
-            assert process.poll() is None, log_path.read_text()
-            assert time.monotonic() < until, f"{name} does not listen"
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+def judge(service, url, folder, promises, *excused, **more):
+    """Runs a suite; all promises must be kept, but for those that are excused."""
+    flags = [flag for promise in excused for flag in ("--excuse", promise)]
+    said = run(folder, "measure", "conformance", service, url, *flags, **more)
+    assert said.count("kept    ") == promises - len(excused), said
+    assert f"{promises} promises, {len(excused)} excused" in said
 
 
-@contextlib.contextmanager
-def elasticmq(folder):
-    """A running ElasticMQ; its address."""
-    for program in ("mvn", "java"):
-        assert shutil.which(program), f"{program} is missing: install it, as .ci/run does"
-    classpath = folder / "classpath.txt"
-    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
-    build = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goal]
-    subprocess.run(build, cwd=HERE / "elasticmq", check=True, timeout=600)
-    port = free_port()
-    config = f"-Dconfig.file={HERE / 'elasticmq' / 'application.conf'}"
-    command = ["java", config, "-cp", classpath.read_text().strip(), "org.elasticmq.server.Main"]
-    environment = servers.environment(folder, PORT=str(port))
-    with running("ElasticMQ", command, folder / "elasticmq.log", port, environment) as url:
-        yield url
+def judge_bucket(url, folder, **more):
+    """A bucket's objects, and the queues and domains in it."""
+    judge("objects", url, folder, OBJECTS, **more)
+    judge("queues", url, folder, QUEUES, **more)
+    judge("domains", url, folder, DOMAINS, **more)
+    assert "BROKEN" not in run(folder, "cloud", "check", url, **more)
+    # Each suite deleted what it made.
+    said = run(folder, "cloud", "list", url, **more)
+    assert "fader-" not in said, said
 
 
-@contextlib.contextmanager
-def moto(folder):
-    """A running moto_server, asked one thing at a time; its address."""
-    port = free_port()
-    command = [sys.executable, HERE / "one_at_a_time.py", str(port)]
-    with running("moto_server", command, folder / "moto.log", port) as url:
-        yield url
-
-
-@contextlib.contextmanager
-def gofakes3(folder):
-    """A running gofakes3; its address."""
-    assert shutil.which("go"), "go is missing: install it, as .ci/run does"
-    program = folder / "gofakes3"
-    build = ["go", "build", "-o", program, "."]
-    subprocess.run(build, cwd=HERE / "gofakes3", check=True, timeout=600)
-    port = free_port()
-    command = [program, f"127.0.0.1:{port}"]
-    with running("gofakes3", command, folder / "gofakes3.log", port) as url:
-        yield url
+def s3(url):
+    return f"s3://{clouds.BUCKET}/a/prefix?endpoint={url}"
 
 
 def test_fader_keeps_what_is_promised_of_domains(server, tmp_path):
-    said = judge("simpledb", server.url, tmp_path)
-    assert said.count("kept    ") == 19 and "19 promises, 0 excused" in said
+    judge("domains", f"simpledb://?endpoint={server.url}", tmp_path, DOMAINS)
+    judge("domains", f"simpledb://own-?endpoint={server.url}", tmp_path, DOMAINS)
 
 
 def test_elasticmq_keeps_what_is_promised_of_queues(tmp_path):
-    with elasticmq(tmp_path) as url:
+    with clouds.elasticmq(tmp_path) as url:
         # AWS takes a receipt again whose message is gone; ElasticMQ 1.7.1 refuses it.
-        said = judge("sqs", url, tmp_path, "removing twice is fine")
-        assert said.count("kept    ") == 16 and "17 promises, 1 excused" in said
+        excused = "removing twice is fine"
+        judge("queues", f"sqs://own-?endpoint={url}", tmp_path, QUEUES, excused)
 
 
-@pytest.mark.parametrize("service", [moto, gofakes3])
-def test_others_keep_what_is_promised_of_objects(service, tmp_path):
-    with service(tmp_path) as url:
-        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
-        s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
-        s3.create_bucket(Bucket="systems")
-        said = judge("s3", url, tmp_path, bucket="systems")
-        assert said.count("kept    ") == 14 and "14 promises, 0 excused" in said
+def test_moto_keeps_what_is_promised_of_objects(tmp_path):
+    with clouds.moto(tmp_path) as url:
+        judge("objects", s3(url), tmp_path, OBJECTS)
+
+
+def test_a_bucket_of_s3_is_a_cloud(tmp_path):
+    with clouds.gofakes3(tmp_path) as url:
+        judge_bucket(s3(url), tmp_path)
+
+
+def test_a_container_of_azure_is_a_cloud(tmp_path):
+    with clouds.azurite(tmp_path) as url:
+        where = f"account={clouds.ACCOUNT}&endpoint={url}"
+        judge_bucket(f"az://{clouds.BUCKET}/a/prefix?{where}", tmp_path)
+
+
+def test_a_folder_is_a_cloud(tmp_path):
+    folder = tmp_path / "cloud"
+    folder.mkdir()
+    judge_bucket(f"file://{folder}", tmp_path)
+
+
+@pytest.mark.clouds
+def test_a_bucket_of_minio_is_a_cloud(tmp_path):
+    keys = {"AWS_ACCESS_KEY_ID": "minioadmin", "AWS_SECRET_ACCESS_KEY": "minioadmin"}
+    with clouds.minio(tmp_path) as url:
+        judge_bucket(s3(url), tmp_path, **keys)
+
+
+@pytest.mark.clouds
+def test_a_bucket_of_gcs_is_a_cloud(tmp_path):
+    with clouds.fake_gcs(tmp_path) as url:
+        judge_bucket(f"gs://{clouds.BUCKET}/a/prefix?unsigned=true&endpoint={url}", tmp_path)
+
+
+LIES = [
+    ({"drops": "if-match"}, "an update of an old version is refused"),
+    ({"drops": "if-none-match"}, "an object is created once"),
+    ({"keeps": "reads"}, "a read sees an overwriting"),
+    ({"keeps": "lists"}, "a list sees an overwriting"),
+]
+
+
+def test_a_proxy_that_breaks_a_promise_is_found_out(tmp_path):
+    with clouds.gofakes3(tmp_path) as url:
+        for lie, promise in LIES:
+            with clouds.liar(url, **lie) as proxy:
+                said = run(tmp_path, "cloud", "check", s3(proxy), code=1)
+                line = next(line for line in said.splitlines() if promise in line)
+                assert "BROKEN" in line, said
+                # Queues in there refuse, and say what to do; objects work.
+                said = run(tmp_path, "measure", "conformance", "queues", s3(proxy), code=1)
+                assert promise in said and "--queues sqs://" in said, said
+        with clouds.liar(url) as proxy:
+            assert "BROKEN" not in run(tmp_path, "cloud", "check", s3(proxy))
 
 
 def test_a_service_that_is_none_is_found_out(server, tmp_path):
     """Queues are asked of a server that has domains only."""
-    command = [servers.BINARY, "measure", "conformance", "sqs", "--endpoint", server.url]
-    environment = servers.environment(tmp_path, **servers.signing(server.url))
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 1
-    assert "broken  what is sent is received" in result.stdout
-    assert "not as expected" in result.stderr
+    url = f"sqs://?endpoint={server.url}"
+    said = run(tmp_path, "measure", "conformance", "queues", url, code=1)
+    assert "broken  what is sent is received" in said
+    assert "not as expected" in said
+
+
+def test_what_is_wrong_with_a_url_is_said_without_its_secret(tmp_path):
+    for url, part in [
+        ("s3://me:hunter2@bucket", "AWS_ACCESS_KEY_ID"),
+        ("s3://bucket?secret_key=hunter2", "AWS_ACCESS_KEY_ID"),
+        ("s3://bucket?region=eu", "unknown parameter"),
+        ("bucket", "s3://BUCKET/PREFIX"),
+        (f"file://{tmp_path}/nowhere", "mkdir -p"),
+    ]:
+        said = run(tmp_path, "cloud", "check", url, code=1)
+        assert part in said and "hunter2" not in said, said
+
+
+def test_a_cloud_is_listed_and_swept(tmp_path):
+    folder = tmp_path / "cloud"
+    folder.mkdir()
+    said = run(tmp_path, "cloud", "list", f"file://{folder}")
+    assert "queue" in said and "domain" in said
+    # A look writes nothing.
+    assert not list(folder.rglob("*"))
+    assert "0 objects would be deleted" in run(
+        tmp_path, "cloud", "sweep", f"file://{folder}", "--dry-run"
+    )
+    assert "aws-2026" in run(tmp_path, "cloud", "prices")
+    assert "object-put" in run(tmp_path, "cloud", "prices", "aws-2026")
+    assert "neither a file nor one of" in run(tmp_path, "cloud", "prices", "no-book", code=1)

@@ -9,7 +9,7 @@ import pytest
 
 import server as servers
 from sdb_calls import get
-from test_conformance import moto
+from clouds import moto
 
 
 class Lossy(socketserver.ThreadingTCPServer):

@@ -18,6 +18,14 @@ def test_a_port_is_nobody_elses():
             assert max(given) < other.getsockname()[1], "the system gives it to anybody"
 
 
+def test_tests_side_by_side_draw_from_different_ports(monkeypatch):
+    drawn = []
+    for lane in range(ports.LANES):
+        monkeypatch.setattr(ports, "LANE", lane)
+        drawn.append({ports.free_port() for _ in range(50)})
+    assert len(set.union(*drawn)) == 50 * ports.LANES
+
+
 def test_a_port_that_is_taken_is_not_given(monkeypatch):
     taken = ports.free_port()
     monkeypatch.setattr(ports, "given", set())

@@ -5,7 +5,9 @@ import datetime
 import hmac
 import http.client
 import re
+import signal
 import ssl
+import time
 import urllib.parse
 
 import pytest
@@ -194,6 +196,18 @@ def certificate(folder):
     return folder / "certificate.pem", folder / "key.pem"
 
 
+def test_an_anonymous_server_prints_no_secret(tmp_path):
+    with Server(tmp_path, "--anonymous", root=False) as server:
+        status, text = send(server, body="Action=ListDomains&Version=2009-04-15")
+        assert status == 200, text
+        keys = servers.fader("keys", "list", "--data", server.data, home=tmp_path).stdout
+        assert "AKIA" not in keys, keys
+        assert "SECRET" not in server.log()
+    # Who wants signatures from then on is given a key.
+    with Server(tmp_path, root=False) as server:
+        assert "AWS_SECRET_ACCESS_KEY" in server.log()
+
+
 def test_tls(tmp_path):
     chain, key = certificate(tmp_path)
     with Server(tmp_path, "--tls-certificate", chain, "--tls-key", key) as server:
@@ -211,6 +225,56 @@ def test_tls(tmp_path):
         connection = http.client.HTTPSConnection("localhost", server.port, context=trusting)
         connection.request("GET", "/healthz")
         assert connection.getresponse().status == 200
+
+
+def shown_certificate(server):
+    """The certificate that a new connection is shown, in PEM."""
+    return ssl.get_server_certificate(("127.0.0.1", server.port), timeout=30)
+
+
+def await_log(server, text):
+    """Waits until the server has logged it."""
+    for _ in range(600):
+        if text in server.log():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{text!r} is not in\n{server.log()}")
+
+
+def test_a_hangup_reloads_tls_and_the_log_level_and_ends_nothing(tmp_path):
+    chain, key = certificate(tmp_path)
+    first = chain.read_text()
+    settings = tmp_path / "fader.toml"
+    settings.write_text('log-level = "info"\n')
+    flags = ["--config", settings, "--tls-certificate", chain, "--tls-key", key]
+    with Server(tmp_path, *flags) as server:
+        assert shown_certificate(server) == first
+        health = "answered"
+        certificate(tmp_path)
+        settings.write_text('log-level = "info,fader_gateway=debug"\n')
+        server.process.send_signal(signal.SIGHUP)
+        await_log(server, "are read again")
+        assert shown_certificate(server) == chain.read_text() != first
+        assert health not in server.log()
+        sdb = servers.client(f"https://localhost:{server.port}", verify=str(chain))
+        sdb.list_domains()
+        await_log(server, health)
+        # What cannot be read changes nothing, and ends nothing.
+        second = chain.read_text()
+        for broken, text in [(chain, "no certificate"), (settings, "log-level = 3"),
+                             (settings, 'log-level = "=="')]:
+            whole, count = broken.read_text(), server.log().count("nothing is changed")
+            broken.write_text(text)
+            server.process.send_signal(signal.SIGHUP)
+            for _ in range(600):
+                if count < server.log().count("nothing is changed"):
+                    break
+                time.sleep(0.05)
+            assert count < server.log().count("nothing is changed"), server.log()
+            broken.write_text(whole)
+            assert shown_certificate(server) == second
+        sdb.list_domains()
+        assert server.process.poll() is None
 
 
 def test_health_and_metrics_need_no_key(server):

@@ -11,6 +11,8 @@ import pytest
 
 import server as servers
 
+pytestmark = pytest.mark.alone
+
 HERE = pathlib.Path(__file__).resolve().parent
 ITEMS = 300
 FOUND = [300, 209, 297]

@@ -193,14 +193,15 @@ class Besieged(Processes):
         return found
 
     def newly_forgotten(self):
-        """How many eventual writes members have dropped by GC-5 and JN-7 since this was asked."""
+        """How many eventual writes members have dropped by GC-5 and JN-7 since this was asked, of
+        which nothing is known: one that was settled, or that newer ones cover, excuses no loss."""
         found = {}
         for name, member in self.members.items():
             text = ""
             with contextlib.suppress(OSError, TypeError):
                 text = urllib.request.urlopen(f"{member.url}/metrics", timeout=5).read().decode()
             counts = {line.split()[0]: int(float(line.split()[1])) for line in text.splitlines()
-                      if line.startswith("fader_chain_forgotten_total")}
+                      if line.startswith("fader_chain_forgotten_total") and '"unknown"' in line}
             known = self.forgotten.get((name, member.process.pid), {})
             self.forgotten[name, member.process.pid] = known | counts
             # Counts of a member that has begun another life in the same process begin anew.

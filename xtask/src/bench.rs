@@ -1,12 +1,14 @@
 //! Benchmarks: builds what is measured in release mode and hands over to `fader-bench`.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use crate::{command, python};
+use crate::command::{self, Profile};
+use crate::python;
 
 mod foundation;
 
@@ -62,22 +64,19 @@ enum Name {
     Client,
     /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
     Checker,
+    /// Durable sends to a folder, against a bare loop of the file system's calls.
+    Cloud,
 }
 
 /// The benchmarks of clusters, which Python drives.
 const OF_CLUSTERS: [Name; 4] = [Name::Failover, Name::Delay, Name::Scaling, Name::Etcd];
 
-/// Builds the optimised programs.
+/// What measures, and what is measured.
+pub(crate) const PACKAGES: [&str; 2] = ["fader-fader", "fader-measure"];
+
+/// Builds both as they are released.
 pub(crate) fn build() -> Result<()> {
-    command::check(command::cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "fader-fader",
-        "--package",
-        "fader-measure",
-        "--bins",
-    ]))
+    Profile::Release.build(&PACKAGES)
 }
 
 /// Runs one benchmark.
@@ -91,12 +90,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .to_possible_value()
         .context("every benchmark has a name")?;
     if OF_CLUSTERS.contains(&options.name) {
-        return of_cluster(name.get_name(), options.quick, options.runs);
+        return of_cluster(
+            Profile::Release,
+            name.get_name(),
+            options.quick,
+            options.runs,
+        );
     }
-    let mut bench = std::process::Command::new("target/release/fader-bench");
-    bench
-        .arg(name.get_name())
-        .args(["--fader", "target/release/fader"]);
+    let mut bench = fader_bench(Profile::Release, name.get_name());
     if options.quick {
         bench.arg("--quick");
     }
@@ -118,14 +119,21 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     command::succeeds(&mut bench)
 }
 
+/// `fader-bench NAME` on the binary beside it; both are built already.
+pub(crate) fn fader_bench(profile: Profile, name: &str) -> Command {
+    let mut bench = Command::new(profile.program("fader-bench"));
+    bench.arg(name).arg("--fader").arg(profile.program("fader"));
+    bench
+}
+
 /// One of the benchmarks of clusters of processes, with binaries that are built already.
-fn of_cluster(name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
+fn of_cluster(profile: Profile, name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
         .args(["-m", "benchmarks", name])
         .env("PYTHONPATH", command::root().join("tests"))
-        .env("FADER_BIN", command::root().join("target/release/fader"));
+        .env("FADER_BIN", profile.program("fader"));
     if is_quick {
         bench.arg("--small");
     }
@@ -139,10 +147,10 @@ fn of_cluster(name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
 }
 
 /// The benchmarks of clusters as every merge runs them; which of them succeeded.
-pub(crate) fn small_clusters() -> Result<Vec<bool>> {
+pub(crate) fn small_clusters(profile: Profile) -> Result<Vec<bool>> {
     let names = OF_CLUSTERS.iter().filter_map(ValueEnum::to_possible_value);
     names
-        .map(|name| of_cluster(name.get_name(), true, None))
+        .map(|name| of_cluster(profile, name.get_name(), true, None))
         .collect()
 }
 

@@ -20,6 +20,40 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// How programs of this repository are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// As they are released: what is measured.
+    Release,
+    /// Optimised, with every assertion: what is tested.
+    Checked,
+}
+
+impl Profile {
+    /// Its name, for cargo and in `target`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Profile::Release => "release",
+            Profile::Checked => "checked",
+        }
+    }
+
+    /// Builds the programs of these packages.
+    pub(crate) fn build(self, packages: &[&str]) -> Result<()> {
+        let mut build = cargo();
+        build.args(["build", "--bins", "--profile", self.name()]);
+        for package in packages {
+            build.args(["--package", package]);
+        }
+        check(&mut build)
+    }
+
+    /// The path of a program that was built so.
+    pub(crate) fn program(self, name: &str) -> PathBuf {
+        root().join("target").join(self.name()).join(name)
+    }
+}
+
 /// Runs `command` on our terminal; whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod bench;
 mod ci;
+mod clouds;
 mod command;
 mod crash;
 mod earlier;
@@ -44,7 +45,7 @@ enum Task {
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node` or `window`; clusters of it: `failover`, `delay`, `scaling` or `etcd`.
+    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or `etcd`.
     Bench(bench::Options),
     /// Crashes a node on purpose and checks that nothing acknowledged is lost.
     #[command(subcommand)]
@@ -59,7 +60,11 @@ enum Task {
     ///
     /// Builds that version's binary from the history of this clone.
     Upgrade,
-    /// Runs simulated clusters, each from a seed, and checks every guarantee: `--help` for more.
+    /// Runs the suites of conformance on servers that take minutes to build: MinIO and
+    /// fake-gcs-server.
+    Clouds,
+    /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks every
+    /// guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
     /// Searches every state that small chains can get into: `--help` for more.
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
             Task::Crash(kind) => crash::run(&kind),
             Task::Nemesis(options) => nemesis::run(&options),
             Task::Upgrade => upgrade::run(),
+            Task::Clouds => clouds::run(),
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),

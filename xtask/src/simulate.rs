@@ -1,13 +1,12 @@
 //! Simulated and modelled clusters: builds `fader-simulate` or `fader-model` and hands over.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::command;
+use crate::command::{self, Profile};
 
 /// How often and what.
 #[derive(Args)]
@@ -25,22 +24,18 @@ pub(crate) struct Mutants {
     seeds: u64,
 }
 
-const BUILD: [&str; 6] = [
-    "build",
-    "--quiet",
-    "--package",
-    "fader-simulator",
-    "--profile",
-    "simulate",
-];
+/// What simulates and models.
+pub(crate) const PACKAGE: &str = "fader-simulator";
 
 /// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    Profile::Checked.build(&[PACKAGE])?;
     start("fader-simulate", &options.arguments)
 }
 
 /// Searches what was asked for.
 pub(crate) fn model(options: &Options) -> Result<bool> {
+    Profile::Checked.build(&[PACKAGE])?;
     start("fader-model", &options.arguments)
 }
 
@@ -54,7 +49,7 @@ const APART: [(&str, &str); 6] = [
     ("idlers", "50"),
 ];
 
-/// The runs and searches of every merge.
+/// The runs and searches of every merge, with programs that are built already.
 pub(crate) fn ci() -> Result<bool> {
     let simulated = start("fader-simulate", &["--seeds".into(), "300".into()])?;
     let mut are_good = simulated;
@@ -62,6 +57,8 @@ pub(crate) fn ci() -> Result<bool> {
         let arguments = ["--theme", theme, "--seeds", seeds].map(OsString::from);
         are_good &= start("fader-simulate", &arguments)?;
     }
+    let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
+    are_good &= start("fader-simulate", &clouds)?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
@@ -76,16 +73,20 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let histories = ["test", "--quiet", "--package", "fader-history"];
     let filter = ["--lib", "check::tests::named", "--", "--nocapture"];
     command::check(command::cargo().args(histories).args(target).args(filter))?;
-    command::check(command::cargo().args(BUILD).args(target))?;
+    // The searches that take the rules of pages away.
+    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
+    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
+    let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
+    let package = ["--package", PACKAGE];
+    command::check(command::cargo().args(build).args(package).args(target))?;
     command::succeeds(
-        Command::new("target/mutants/simulate/fader-simulate")
+        Command::new("target/mutants/checked/fader-simulate")
             .args(["--mutants", "--seeds"])
             .arg(options.seeds.to_string()),
     )
 }
 
 fn start(program: &str, arguments: &[OsString]) -> Result<bool> {
-    command::check(command::cargo().args(BUILD))?;
-    let program = Path::new("target/simulate").join(program);
+    let program = Profile::Checked.program(program);
     command::succeeds(Command::new(program).args(arguments))
 }

@@ -90,6 +90,17 @@ impl Reader {
         u32::try_from(self.varint()?).map_err(|_| DecodeError::new("a number beyond 32 bits"))
     }
 
+    /// Eight bytes, most significant first.
+    ///
+    /// # Errors
+    /// [`DecodeError`] at the end of the input.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        if self.rest.len() < size_of::<u64>() {
+            return Err(DecodeError::new("an early end"));
+        }
+        Ok(self.rest.get_u64())
+    }
+
     /// Sixteen bytes, most significant first.
     ///
     /// # Errors

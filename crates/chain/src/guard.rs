@@ -148,6 +148,8 @@ pub enum Guard {
     CasPublish,
     /// C2: a controller reads the configuration before the sessions.
     ConfigurationFirst,
+    /// Z10: no change of a session is made at any version: each names the one that it follows.
+    AnyVersion,
     /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
     CopyRefused,
     /// LV-3: a member leaves for good when it has said that it handed on what it holds.

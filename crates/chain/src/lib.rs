@@ -11,6 +11,7 @@ mod guard;
 mod host;
 mod keys;
 mod log;
+pub mod membership;
 mod message;
 mod mode;
 mod operation;
@@ -47,8 +48,8 @@ pub use progress::Progress;
 pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{
-    Ahead, Behind, Effect, EventualCounts, Fate, Fill, Identity, Input, Level, Now, Receipt,
-    Replica, Reply, Report, Session, Shown, Tally, Tuning, Written, compute,
+    Ahead, Behind, Effect, EventualCounts, Fate, Fill, Forgotten, Identity, Input, Level, Now,
+    Receipt, Replica, Reply, Report, Session, Shown, Tally, Tuning, Written, compute,
 };
 pub use results::Swept;
 pub use runs::Runs;

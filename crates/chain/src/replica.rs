@@ -49,7 +49,7 @@ use collect::Collect;
 pub use counts::{Behind, Tally};
 use digest::Digests;
 use eventual::Eventual;
-pub use eventual::{EventualCounts, Fate, Receipt, Shown, Written};
+pub use eventual::{EventualCounts, Fate, Forgotten, Receipt, Shown, Written};
 use foreign::Told;
 pub use future::Ahead;
 use idle::Idle;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fader_chain::RequestId;
+use fader_cloud::{Meter, RequestKind};
 use fader_services::level::{Receipt, header, show_name};
 use fader_window::State;
 use http_body_util::Full;
@@ -24,7 +25,8 @@ use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::names::{Named, Names};
 use crate::pool::{Pool, Reply};
-use crate::sign::{self, Headers, SignatureVersion, Signer};
+use crate::sign::{self, Headers, REGION, SignatureVersion, Signer};
+use crate::tally::Tally;
 use crate::transport::Endpoint;
 use crate::xml::Element;
 
@@ -33,6 +35,8 @@ use crate::xml::Element;
 pub struct Settings {
     /// How requests are signed.
     pub signature: SignatureVersion,
+    /// The region that is signed for.
+    pub region: String,
     /// Whether requests wait for a congestion window.
     pub pace: Pace,
     /// From asking to the last byte of the reply, waits and repetitions counted in.
@@ -52,6 +56,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             signature: SignatureVersion::V2,
+            region: REGION.to_owned(),
             pace: Pace::Window,
             timeout: Duration::from_secs(30),
             // Above the 5 seconds that a page of Select may take.
@@ -65,16 +70,18 @@ impl Default for Settings {
     }
 }
 
-/// A signing client of one endpoint.
+/// A signing client of one endpoint. Clones are the same, and count for the same meter.
+#[derive(Clone)]
 pub struct Client {
     http: Http,
     pool: Arc<Pool<Full<Bytes>>>,
     host: Arc<str>,
-    signer: Option<Signer>,
+    signer: Option<Arc<Signer>>,
     limits: Limits,
-    names: Names,
+    names: Arc<Names>,
     /// Whether the service keeps names, once that is known.
-    keeps_names: OnceCell<bool>,
+    keeps_names: Arc<OnceCell<bool>>,
+    meter: Meter,
 }
 
 /// What is sent, apart from who sends it.
@@ -147,13 +154,21 @@ impl Client {
         let limits = settings.limits();
         let Settings {
             signature,
+            region,
             connections_max,
             ca_pem,
             response_bytes_max,
             ..
         } = settings;
         let (endpoint, host) = Endpoint::parse(endpoint, ca_pem.as_deref())?;
-        let signer = credentials.map(|credentials| Signer::new(&credentials, signature, &host));
+        let signer = match &credentials {
+            None => None,
+            Some(credentials) => {
+                let credentials = credentials.lasting("SimpleDB")?;
+                let signer = Signer::new(credentials, signature, &host);
+                Some(Arc::new(signer.in_region(&region)))
+            }
+        };
         let pool = Pool::new(endpoint, connections_max, response_bytes_max);
         Ok(Client {
             http,
@@ -161,9 +176,18 @@ impl Client {
             host: host.into(),
             signer,
             limits,
-            names: Names::default(),
-            keeps_names: OnceCell::new(),
+            names: Arc::default(),
+            keeps_names: Arc::default(),
+            meter: Meter::default(),
         })
+    }
+
+    /// The same endpoint, whose requests count for `meter`.
+    pub fn metered(&self, meter: &Meter) -> Self {
+        Client {
+            meter: meter.clone(),
+            ..self.clone()
+        }
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -232,6 +256,7 @@ impl Client {
             is_write: !is_read(action),
             is_repeatable: is_named || is_repeatable(action, call.parameters),
             limits,
+            tally: Some(self.tally(action)),
         };
         let sent = self.http.call(&self.pool, plan, request).await;
         let tells = |name| {
@@ -306,6 +331,7 @@ impl Client {
                 is_write: false,
                 is_repeatable: true,
                 limits,
+                tally: Some(self.tally(call.action)),
             };
             let reply = self.http.call(&self.pool, plan, request).await?;
             match reply.headers.contains_key(header::SESSION) {
@@ -314,6 +340,18 @@ impl Client {
             }
         };
         self.keeps_names.get_or_try_init(ask).await.copied()
+    }
+
+    fn tally(&self, action: &str) -> Tally {
+        let kind = match class(action) {
+            "domain" if !is_read(action) => RequestKind::DomainOther,
+            _ if is_read(action) => RequestKind::DomainRead,
+            _ => RequestKind::DomainWrite,
+        };
+        Tally {
+            meter: self.meter.clone(),
+            kind,
+        }
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Error> {

@@ -287,6 +287,7 @@ impl Control {
             is_write,
             is_repeatable: false,
             limits: LIMITS,
+            tally: None,
         };
         let reply = self.http.call(&self.pool, plan, request).await?;
         if reply.status.is_success() {

@@ -1,16 +1,17 @@
 //! An access key and its secret.
-//!
-//! Deliberately absent: where they come from (environment, files): the binary's business.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
+
+use crate::error::Error;
 
 /// An access key with its secret, which is wiped on drop and never shown.
 #[derive(Clone)]
 pub struct Credentials {
     access_key: String,
     secret: Zeroizing<String>,
+    token: Option<Zeroizing<String>>,
 }
 
 impl Credentials {
@@ -19,6 +20,15 @@ impl Credentials {
         Credentials {
             access_key: access_key.into(),
             secret: Zeroizing::new(secret.into()),
+            token: None,
+        }
+    }
+
+    /// Temporary credentials: the same with a session's token, which S3 alone takes here.
+    pub fn with_token(self, token: impl Into<String>) -> Self {
+        Credentials {
+            token: Some(Zeroizing::new(token.into())),
+            ..self
         }
     }
 
@@ -29,6 +39,21 @@ impl Credentials {
 
     pub(crate) fn secret(&self) -> &str {
         &self.secret
+    }
+
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.as_str())
+    }
+
+    /// Refuses temporary credentials, for a service whose signatures have no place for a token.
+    pub(crate) fn lasting(&self, service: &str) -> Result<&Credentials, Error> {
+        match self.token {
+            None => Ok(self),
+            Some(_) => Err(Error::invalid(format!(
+                "requests to {service} take no session token: use an access key that lasts, and \
+                 unset AWS_SESSION_TOKEN"
+            ))),
+        }
     }
 }
 

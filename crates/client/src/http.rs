@@ -27,6 +27,7 @@ use fader_turnstile::{Ask, Turnstile, Verdict, judge_reply};
 use fader_window::{Failure, State};
 use http_body_util::Full;
 use hyper::Request;
+use hyper::body::Body;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -34,6 +35,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::{Error, ErrorKind};
 use crate::pool::{Pool, Reply};
+use crate::tally::{Attempt, Tally};
 
 /// What has a congestion window of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +79,8 @@ pub(crate) struct Plan {
     /// answer too.
     pub(crate) is_repeatable: bool,
     pub(crate) limits: Limits,
+    /// For whom its attempts count; `None` for nobody.
+    pub(crate) tally: Option<Tally>,
 }
 
 /// How a client sends.
@@ -158,7 +162,11 @@ impl Http {
     ) -> Result<Reply, Error> {
         let pool = Arc::clone(pool);
         let may_linger = plan.may_linger();
-        let attempt = move |term| exchange(Arc::clone(&pool), request.clone(), term, may_linger);
+        let tally = plan.tally.clone();
+        let attempt = move |term| {
+            let (pool, request) = (Arc::clone(&pool), request.clone());
+            exchange(pool, request, term, may_linger, tally.clone())
+        };
         self.send(plan, attempt).await
     }
 
@@ -243,6 +251,7 @@ where
         is_write,
         is_repeatable,
         limits,
+        tally: _,
     } = plan;
     let now = Instant::now();
     let deadline = now + limits.timeout;
@@ -313,11 +322,16 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     term: Term,
     may_linger: bool,
+    tally: Option<Tally>,
 ) -> (Result<Reply, Error>, Verdict) {
-    let is_sent = AtomicBool::new(false);
-    let exchange = pin!(pool.exchange(request, &is_sent));
-    term.limit(exchange, &is_sent, |reply| told(reply, may_linger))
-        .await
+    let sent_bytes = request.body().size_hint().lower();
+    let attempt = Attempt::new(tally.as_ref(), sent_bytes);
+    let exchange = pin!(pool.exchange(request, &attempt.is_sent));
+    let told = |reply: &Reply| {
+        attempt.answered_whole(reply.status.as_u16(), &reply.body);
+        told(reply, may_linger)
+    };
+    term.limit(exchange, &attempt.is_sent, told).await
 }
 
 /// What a reply means for the window, and for whether its request may be sent again.

@@ -1,5 +1,5 @@
-//! A signing HTTP client for SimpleDB, SQS and S3 endpoints (Fader, AWS, a fake) and Fader's
-//! control socket: what `fader_cloud` asks for, over the wire.
+//! What `fader_cloud` asks for, over the wire or in a folder: [`open`] gives a cloud by its URL.
+//! Beside it clients of SimpleDB, SQS, S3, GCS and Azure, and of Fader's control socket.
 //!
 //! All of it goes through one [`Http`]: one thread, many connections, and a congestion window for
 //! each host and class of operations (`docs/window.md`). A call says what is known about it
@@ -7,33 +7,46 @@
 //!
 //! Deliberately absent: HTTP/2; redirects.
 
+mod bucket;
 mod client;
 mod clock;
 mod control;
 mod credentials;
 mod demand;
 mod domains;
+mod environment;
 mod error;
+mod folder;
 mod http;
+mod location;
 mod names;
+mod open;
 mod origin;
 mod pool;
-mod s3;
+mod prefixed;
+mod refusal;
+mod runtime;
 mod sign;
 mod simpledb;
 mod sqs;
+mod tally;
 mod transport;
 mod xml;
 
+pub use bucket::{AzureAccess, Bucket, GcsAccess};
 pub use client::{Client, Response, Settings};
 pub use clock::SystemClock;
 pub use control::{ClusterStatus, Control, DomainMode, Key, MemberStatus, NewKey, WhyOf};
 pub use credentials::Credentials;
 pub use demand::{Demand, Session};
+pub use environment::Environment;
 pub use error::{Error, ErrorKind};
+pub use folder::Folder;
 pub use http::{Http, Lane, Pace};
+pub use location::{BucketLocation, Location, Provider, Service, ServiceLocation};
+pub use open::{Access, Opened, Options, check, open, open_all, open_domains, open_queues};
 pub use origin::Origin;
-pub use s3::S3;
+pub use runtime::system_runtime;
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{Found, Nature, Page, SimpleDb};
 pub use sqs::Sqs;

@@ -80,6 +80,7 @@ impl Origin {
             is_write: !method.is_safe(),
             is_repeatable: method.is_safe() || (method.is_idempotent() && !is_conditional),
             limits: self.limits,
+            tally: None,
         };
         let reply = self.http.call(&self.pool, plan, request).await?;
         let mut response = Response::new(reply.body);

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::credentials::Credentials;
 
-/// The region of services that have none of their own.
+/// The region that is signed for unless another is asked for.
 pub(crate) const REGION: &str = "us-east-1";
 const API_VERSION: &str = "2009-04-15";
 /// The media type of every request; a signature of version 4 covers it.
@@ -38,6 +38,7 @@ pub struct Signer {
     version: SignatureVersion,
     /// The service's name in a scope: `sdb`, `sqs`.
     service: &'static str,
+    region: String,
     host: String,
     /// The HMAC keyed with the secret (V2) or with `AWS4` and the secret (V4).
     keyed: HmacSha256,
@@ -83,8 +84,17 @@ impl Signer {
             access_key: credentials.access_key().to_owned(),
             version,
             service,
+            region: REGION.to_owned(),
             host: host.to_ascii_lowercase(),
             keyed,
+        }
+    }
+
+    /// The same in another region than [`REGION`], which only version 4 knows.
+    pub(crate) fn in_region(self, region: &str) -> Self {
+        Signer {
+            region: region.to_owned(),
+            ..self
         }
     }
 
@@ -100,7 +110,7 @@ impl Signer {
         let time = Timestamp::from_second(second).expect("clamped to what a timestamp holds");
         let basic = time.strftime("%Y%m%dT%H%M%SZ").to_string();
         let mut key = derive(&self.keyed, &basic.as_bytes()[..8]);
-        for part in [REGION, self.service, "aws4_request"] {
+        for part in [&self.region, self.service, "aws4_request"] {
             key = derive(&key, part.as_bytes());
         }
         let extended = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -161,6 +171,7 @@ impl Signer {
         let Signer {
             access_key,
             service,
+            region,
             host,
             ..
         } = self;
@@ -177,7 +188,7 @@ impl Signer {
              {signed}\n{}",
             hex(&Sha256::digest(body))
         );
-        let scope = format!("{}/{REGION}/{service}/aws4_request", &date[..8]);
+        let scope = format!("{}/{region}/{service}/aws4_request", &date[..8]);
         let mut mac = moment.keyed.clone();
         mac.update(b"AWS4-HMAC-SHA256\n");
         mac.update(date.as_bytes());

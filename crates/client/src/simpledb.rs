@@ -15,7 +15,7 @@ use crate::xml::Element;
 const LIST_PAGES_MAX: usize = 10_000;
 
 /// A SimpleDB endpoint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SimpleDb(pub Client);
 
 /// What a domain is created as, for Fader only; by default as every SimpleDB does it.

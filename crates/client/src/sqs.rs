@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fader_cloud::{
-    Error as CloudError, ErrorKind as CloudKind, QueueCounts, QueueSettings, Queues, Receipt,
-    Receive, Received, Result as CloudResult,
+    Error as CloudError, ErrorKind as CloudKind, Meter, QueueCounts, QueueSettings, Queues,
+    Receipt, Receive, Received, RequestKind, Result as CloudResult,
 };
 use fader_window::State;
 use http_body_util::Full;
@@ -29,21 +29,24 @@ use crate::error::{Error, ErrorKind, in_read, in_write};
 use crate::http::{Http, Lane, Limits, Pace, Plan};
 use crate::pool::{Pool, Reply};
 use crate::sign::{Headers, SignatureVersion, Signer};
+use crate::tally::Tally;
 use crate::transport::Endpoint;
 
 const JSON: &str = "application/x-amz-json-1.0";
 /// Pages of a list that are read before it is called endless.
 const LIST_PAGES_MAX: usize = 1_000;
 
-/// An SQS endpoint.
+/// An SQS endpoint. Clones are the same, and count for the same meter.
+#[derive(Clone)]
 pub struct Sqs {
     http: Http,
     pool: Arc<Pool<Full<Bytes>>>,
     host: Arc<str>,
-    signer: Option<Signer>,
+    signer: Option<Arc<Signer>>,
     limits: Limits,
     /// What queues are called in requests, by their names.
-    urls: Mutex<BTreeMap<String, String>>,
+    urls: Arc<Mutex<BTreeMap<String, String>>>,
+    meter: Meter,
 }
 
 impl fmt::Debug for Sqs {
@@ -77,8 +80,14 @@ impl Sqs {
         settings: &Settings,
     ) -> Result<Sqs, Error> {
         let (endpoint, host) = Endpoint::parse(endpoint, settings.ca_pem.as_deref())?;
-        let signer = credentials
-            .map(|credentials| Signer::of_service("sqs", credentials, SignatureVersion::V4, &host));
+        let signer = match credentials {
+            None => None,
+            Some(credentials) => {
+                let (credentials, version) = (credentials.lasting("SQS")?, SignatureVersion::V4);
+                let signer = Signer::of_service("sqs", credentials, version, &host);
+                Some(Arc::new(signer.in_region(&settings.region)))
+            }
+        };
         let (connections, bytes) = (settings.connections_max, settings.response_bytes_max);
         Ok(Sqs {
             http,
@@ -86,8 +95,17 @@ impl Sqs {
             host: host.into(),
             signer,
             limits: settings.limits(),
-            urls: Mutex::default(),
+            urls: Arc::default(),
+            meter: Meter::default(),
         })
+    }
+
+    /// The same endpoint, whose requests count for `meter`.
+    pub fn metered(&self, meter: &Meter) -> Self {
+        Sqs {
+            meter: meter.clone(),
+            ..self.clone()
+        }
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -127,6 +145,10 @@ impl Sqs {
             is_write,
             is_repeatable: !is_write || is_repeatable(action),
             limits,
+            tally: Some(Tally {
+                meter: self.meter.clone(),
+                kind: kind(action),
+            }),
         };
         let sent = self.http.call(&self.pool, plan, request).await;
         let reply = sent.map_err(|error| error.within(action))?;
@@ -320,6 +342,16 @@ impl Queues for Sqs {
             visible: count(VISIBLE)?,
             in_flight: count(IN_FLIGHT)?,
         })
+    }
+}
+
+/// What a request counts as.
+fn kind(action: &str) -> RequestKind {
+    match action {
+        "SendMessageBatch" => RequestKind::QueueSend,
+        "ReceiveMessage" => RequestKind::QueueReceive,
+        "DeleteMessageBatch" => RequestKind::QueueRemove,
+        _ => RequestKind::QueueOther,
     }
 }
 

@@ -1,10 +1,12 @@
 //! One value with all that a system may touch.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 
 use crate::domains::Domains;
+use crate::meter::Meter;
 use crate::queues::Queues;
 use crate::runtime::Runtime;
 
@@ -20,4 +22,46 @@ pub struct Cloud {
     pub domains: Arc<dyn Domains>,
     /// Clock, tasks and entropy.
     pub runtime: Runtime,
+    /// Counts the wire requests of these handles.
+    pub meter: Meter,
+    metered: Arc<dyn Metered>,
+}
+
+/// The handles of a cloud's services that count for one meter.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// Objects.
+    pub objects: Arc<dyn ObjectStore>,
+    /// Queues.
+    pub queues: Arc<dyn Queues>,
+    /// Domains.
+    pub domains: Arc<dyn Domains>,
+}
+
+/// Gives handles of one cloud's services.
+pub trait Metered: Debug + Send + Sync + 'static {
+    /// Handles whose wire requests count for `meter`. A request that serves several callers at once
+    /// may count for the meter that the cloud was opened with.
+    fn services(&self, meter: &Meter) -> Services;
+}
+
+impl Cloud {
+    /// A cloud whose handles count for `meter`.
+    pub fn new(metered: Arc<dyn Metered>, runtime: Runtime, meter: Meter) -> Self {
+        let services = metered.services(&meter);
+        Cloud {
+            objects: services.objects,
+            queues: services.queues,
+            domains: services.domains,
+            runtime,
+            meter,
+            metered,
+        }
+    }
+
+    /// The same cloud in a scope within this one: wire requests count for both.
+    pub fn scope(&self, name: &str) -> Self {
+        let metered = self.metered.clone();
+        Cloud::new(metered, self.runtime.clone(), self.meter.scope(name))
+    }
 }

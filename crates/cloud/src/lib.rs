@@ -19,24 +19,31 @@
 //! Deliberately absent: retries (the client's, which knows the congestion window); FIFO queues;
 //! Fader's levels beyond strong and eventual: the contract is what all services have.
 
+pub mod bucket;
 mod clock;
 mod cloud;
 pub mod conformance;
 mod domains;
 mod error;
+mod meter;
 pub mod model;
 mod objects;
+mod prices;
+pub mod probe;
 mod queues;
 mod runtime;
+mod simpledb;
 
 pub use clock::Clock;
-pub use cloud::Cloud;
+pub use cloud::{Cloud, Metered, Services};
 pub use domains::{
     Attribute, AttributePut, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page,
     Reading,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use meter::{Count, Meter, QUEUE_CHUNK_BYTES, RequestKind, Usage, WireRequest};
 pub use objects::object_error_kind;
+pub use prices::{Dollars, PriceBook};
 pub use queues::{
     MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
     Received, VISIBILITY_MAX, WAIT_MAX,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Messages in one call, at most.
 pub const MESSAGES_MAX: usize = 10;
@@ -126,4 +126,54 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound`.
     async fn counts(&self, queue: &str) -> Result<QueueCounts>;
+}
+
+/// Whether a queue may have this name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.is_empty() || 80 < name.len() || !name.bytes().all(is_plain) {
+        let context = format!("queue name {name:?}: 1 to 80 letters, digits, '-' and '_'");
+        return Err(Error::new(ErrorKind::Invalid, context));
+    }
+    Ok(())
+}
+
+/// Whether a message can be hidden for this time.
+pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
+    if VISIBILITY_MAX < visibility || visibility.subsec_nanos() != 0 {
+        let context = format!("a message is hidden for whole seconds up to {VISIBILITY_MAX:?}");
+        return Err(Error::new(ErrorKind::Invalid, context));
+    }
+    Ok(())
+}
+
+/// Whether a call may be about so many messages.
+pub(crate) fn check_count(count: usize) -> Result<()> {
+    if !(1..=MESSAGES_MAX).contains(&count) {
+        let context = format!("one call is about 1 to {MESSAGES_MAX} messages");
+        return Err(Error::new(ErrorKind::Invalid, context));
+    }
+    Ok(())
+}
+
+/// Whether messages of these texts can be sent together.
+pub(crate) fn check_texts(bodies: &[String]) -> Result<()> {
+    let bytes: usize = bodies.iter().map(String::len).sum();
+    if MESSAGE_BYTES_MAX < bytes || bodies.iter().any(|body| !is_text(body)) {
+        let context = format!(
+            "messages must have 1 to {MESSAGE_BYTES_MAX} bytes together, of characters that XML \
+             allows"
+        );
+        return Err(Error::new(ErrorKind::Invalid, context));
+    }
+    Ok(())
+}
+
+/// Whether XML can carry it, and there is something to carry.
+fn is_text(body: &str) -> bool {
+    let is_allowed = |c: char| {
+        matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+            || '\u{ffff}' < c
+    };
+    !body.is_empty() && body.chars().all(is_allowed)
 }

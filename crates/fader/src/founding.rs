@@ -282,6 +282,9 @@ fn table(standing: &Standing) -> String {
         let members: Vec<String> = members.collect();
         text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
     }
+    for fault in &standing.faults {
+        text += &format!("{fault}\n");
+    }
     for (chain, newest) in &standing.configurations {
         let lossy = newest.lossy;
         if lossy.count != 0 {

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod cloud;
 mod cluster;
 mod config;
 mod credentials;
@@ -36,6 +37,7 @@ Start here:
                         prints an access key
   fader dev             a cluster of three in one process, with members to kill
   fader sdb --help      a small SimpleDB client, for any endpoint
+  fader cloud --help    queues and domains in a bare bucket: what it promises, and what is in it
   fader config show     every setting of the server, its value and where it comes from";
 
 /// A cloud of your own: a durable Amazon SimpleDB that unmodified AWS SDKs can use.
@@ -63,6 +65,8 @@ enum Command {
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
     Sdb(Box<sdb::Options>),
+    /// Looks at a cloud by its URL: a bucket of S3, GCS or Azure, a folder, queues and domains.
+    Cloud(Box<cloud::Options>),
     /// Instruments for any endpoint.
     #[command(subcommand)]
     Measure(measure::Options),
@@ -146,6 +150,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         }
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
+        Command::Cloud(options) => runtime.block_on(cloud::run(&options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
         Command::Config(ConfigCommand::Show(options)) => {
             let config = options.config(matches)?;

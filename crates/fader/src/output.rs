@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anyhow::Result;
+use comfy_table::{ContentArrangement, Row, Table};
 
 /// Prints text to standard output as it is.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -36,6 +37,15 @@ pub(crate) fn visible(text: &str) -> String {
         }
     }
     out
+}
+
+/// An empty table with a header, which fits the terminal.
+pub(crate) fn table<T: Into<Row>>(header: T) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table
 }
 
 /// An error with its causes, each told once: many say their cause's words themselves.

@@ -13,7 +13,8 @@ use std::task::Poll;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use fader_node::{Health, Node, OpenKey};
+use fader_node::{ChainId, Health, Node, OpenKey};
+use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Preference};
 use fader_services::simpledb::{Code, Error, Request as Command};
@@ -37,6 +38,8 @@ use crate::simpledb::{self, Action, Version};
 
 /// Bodies up to this many bytes need no room of their own.
 const SMALL_BODY_BYTES: u64 = 16 << 10;
+/// Why a request was refused with 503 (docs/refusals.md).
+const REASON: &str = "x-fader-reason";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What the connections of a gateway share.
@@ -175,11 +178,22 @@ impl Door {
                 let outcome = match &self.limiter {
                     None => carry_out.await,
                     // On the heap: who has no limit has no room for its waits.
-                    Some(limiter) => Box::pin(limiter.within(action, carry_out)).await,
+                    Some(limiter) => {
+                        let outcome = Box::pin(limiter.within(action, carry_out)).await;
+                        let refused = outcome.as_ref().err();
+                        if let Some(error) = refused.filter(|it| it.reason() == Some(Reason::Limit))
+                        {
+                            self.count_refusal(error);
+                        }
+                        outcome
+                    }
                 };
                 outcome.map(|answered| simpledb::reply(version, action, &answered, &id))
             }
-            Err(refusal) => Err(refusal),
+            Err(refusal) => {
+                self.count_refusal(&refusal);
+                Err(refusal)
+            }
         };
         let elapsed = started.elapsed();
         self.metrics.count(
@@ -202,6 +216,13 @@ impl Door {
             consistency::tell(&receipt, response.headers_mut());
         }
         response
+    }
+
+    /// Counts what is refused before it is asked of a chain.
+    fn count_refusal(&self, error: &Error) {
+        if let Some(reason) = error.reason() {
+            self.node.count_refusal(ChainId::SYSTEM, reason);
+        }
     }
 
     /// Everything that comes before the service. `action` is set as soon as it is known.
@@ -387,7 +408,12 @@ async fn caught<F: Future>(future: F) -> Option<F::Output> {
 fn error_response(error: &Error, request_id: &str) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(error.code.status())
         .expect("every code's status is a number of three digits");
-    xml_response(status, simpledb::error(error, request_id))
+    let mut response = xml_response(status, simpledb::error(error, request_id));
+    if let Some(reason) = error.reason() {
+        let code = HeaderValue::from_static(reason.code());
+        response.headers_mut().insert(REASON, code);
+    }
+    response
 }
 
 fn xml_response(status: StatusCode, xml: Vec<u8>) -> Response<Full<Bytes>> {

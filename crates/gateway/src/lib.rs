@@ -30,4 +30,4 @@ mod tls;
 pub use limit::{Capacity, Limit, LimitError};
 pub use server::Gateway;
 pub use settings::Settings;
-pub use tls::{TlsError, tls_config};
+pub use tls::{Tls, TlsError};

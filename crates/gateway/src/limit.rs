@@ -17,6 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use fader_services::Reason;
 use fader_services::simpledb::{Code, Error};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -271,7 +272,10 @@ impl Lane {
         self.metrics.refused.inc();
         refuse(
             Code::ServiceUnavailable,
-            "Service AmazonSimpleDB is currently unavailable. Please try again later",
+            format!(
+                "Service AmazonSimpleDB is currently unavailable. Please try again later ({})",
+                Reason::Limit.sentence()
+            ),
         )
     }
 }

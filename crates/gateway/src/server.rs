@@ -25,6 +25,7 @@ use crate::connection::{self, Progress, is_stopped};
 use crate::control;
 use crate::door::Door;
 use crate::metrics::Counted;
+use crate::tls::Tls;
 
 /// How long to wait after a failed accept: it is for want of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -61,13 +62,14 @@ impl Gateway {
     pub async fn serve(
         &self,
         listener: TcpListener,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Option<Tls>,
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
         let port = listener.local_addr()?.port();
         let accept = |context: &mut Context<'_>| listener.poll_accept(context);
         let start = |stream, tasks: &mut JoinSet<()>| {
-            self.start(stream, port, tls.clone(), stop.clone(), tasks);
+            let tls = tls.as_ref().map(Tls::current);
+            self.start(stream, port, tls, stop.clone(), tasks);
         };
         let mut tasks = accept_until_stopped(accept, start, stop.clone()).await;
         drop(listener);

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,11 +23,44 @@ pub enum TlsError {
     Pair(#[from] rustls::Error),
 }
 
+/// The certificate that a listener shows. It can be replaced while connections are served: those
+/// that begin later see the new one. Clones are one.
+#[derive(Clone)]
+pub struct Tls(Arc<RwLock<Arc<ServerConfig>>>);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls(..)")
+    }
+}
+
+impl Tls {
+    /// A certificate chain (server's own first) and its private key, in PEM.
+    ///
+    /// # Errors
+    /// [`TlsError`] with the file at fault.
+    pub fn new(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Tls, TlsError> {
+        let config = tls_config(certificate_pem, key_pem)?;
+        Ok(Tls(Arc::new(RwLock::new(config))))
+    }
+
+    /// Shows what `other` shows from now on.
+    pub fn replace(&self, other: &Tls) {
+        let newest = other.current();
+        *self.0.write() = newest;
+    }
+
+    /// What the next connection is served with.
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        self.0.read().clone()
+    }
+}
+
 /// The configuration for a certificate chain (server's own first) and its private key.
 ///
 /// # Errors
 /// [`TlsError`] with the file at fault.
-pub fn tls_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+fn tls_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = CertificateDer::pem_slice_iter(certificate_pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| TlsError::Certificate(e.to_string()))?;

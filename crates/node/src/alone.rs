@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use fader_services::ViewError;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{Answered, Error, Request};
+use fader_services::{Reason, ViewError};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::chain_thread::Job;
-use crate::desk::{NO_WRITES, NOBODY, reads_keys, refused, unavailable};
+use crate::desk::{reads_keys, refused, unavailable};
 use crate::following::{Following, Told};
-use crate::member::{Member, STOPPED};
+use crate::member::Member;
 use crate::showing::{READ, Showing, answer, ask};
 use crate::work::Work;
 
@@ -34,10 +34,10 @@ pub(crate) async fn write(
     match answer.await {
         Ok(Ok(told)) => Ok(told),
         Ok(Err(fader_chain::Refusal::NotHead | fader_chain::Refusal::NotServing)) => {
-            Err(unavailable(NO_WRITES))
+            Err(unavailable(Reason::NoWrites.sentence()))
         }
         Ok(Err(refusal)) => Err(refused(refusal)),
-        Err(_) => Err(unavailable(STOPPED)),
+        Err(_) => Err(unavailable(Reason::Stopping.sentence())),
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn read(
         return member.answer(&*member.snapshot(), account, &request, &demand);
     }
     let permit = scans.acquire().await;
-    let _permit = permit.map_err(|_| unavailable(STOPPED))?;
+    let _permit = permit.map_err(|_| unavailable(Reason::Stopping.sentence()))?;
     let (member, account) = (member.clone(), account.clone());
     let answer = tokio::task::spawn_blocking(move || {
         member.answer(&*member.snapshot(), &account, &request, &demand)
@@ -79,7 +79,12 @@ pub(crate) async fn read_eventually(
     let level = member.shows(account, &request, &demand)?;
     let _permit = match reads_keys(&request) {
         true => None,
-        false => Some(scans.acquire().await.map_err(|_| unavailable(STOPPED))?),
+        false => Some(
+            scans
+                .acquire()
+                .await
+                .map_err(|_| unavailable(Reason::Stopping.sentence()))?,
+        ),
     };
     // All that is committed is applied before anyone hears of it.
     let is_here = level.is_none() || member.shared().is_settled();
@@ -91,7 +96,7 @@ pub(crate) async fn read_eventually(
             ask(member, account, asked, (level, READ)).await
         }
     };
-    let (showing, followed) = shown.ok_or_else(|| unavailable(NOBODY))?;
+    let (showing, followed) = shown.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
     let answered = answer(member.clone(), showing, account, &request, &demand).await;
     Ok(Told::of(answered, followed))
 }

@@ -23,7 +23,7 @@ use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
     Mutation, Record, Replica, Reply, Report, Token,
 };
-use fader_services::Table;
+use fader_services::{Reason, Table};
 
 use crate::clock;
 use crate::closing::Closings;
@@ -129,7 +129,7 @@ pub(crate) struct ChainThread {
 
 impl ChainThread {
     /// A thread's state after recovery: the engine has everything up to `applied`; `epoch` is the
-    /// greatest one adopted. A new segment of the log is begun.
+    /// greatest one adopted. The log is begun or goes on.
     pub(crate) fn new(
         jobs: Receiver<Job>,
         settings: Settings,
@@ -166,7 +166,7 @@ impl ChainThread {
             engine_full: None,
             shared,
         };
-        match thread.log.begin(false) {
+        match thread.log.resume() {
             Ok(()) => thread.live(me),
             Err(error) => thread.on_log_error(&error),
         }
@@ -176,7 +176,10 @@ impl ChainThread {
 
     /// Serves until it is told to end, or until nobody is left who could ask.
     pub(crate) fn run(mut self) {
-        let _failed_if_it_panics = FailOnPanic(self.shared.clone());
+        let _failed_if_it_panics = FailOnPanic {
+            shared: self.shared.clone(),
+            notices: self.company.as_ref().map(|it| it.notices.clone()),
+        };
         loop {
             let patience = self.patience();
             self.shared.gate.pass();
@@ -455,7 +458,7 @@ impl ChainThread {
                 let reason = self
                     .shared
                     .refusal()
-                    .unwrap_or_else(|| LIFE_OVER.to_owned());
+                    .unwrap_or_else(|| Reason::LifeOver.sentence().to_owned());
                 self.desk.take(token).fail(&unknown(&reason));
             }
             Reply::Repeated { id, ref result } => {
@@ -526,8 +529,6 @@ fn newest(applies: &[(EntryId, Arc<Vec<Mutation>>)]) -> Vec<Pair<'_>> {
     }
 }
 
-const LIFE_OVER: &str = "the member left its chain";
-
 /// What comes after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -536,14 +537,22 @@ enum Flow {
     Kill,
 }
 
-/// Leaves the node failed if the thread ends by a broken invariant.
-struct FailOnPanic(Arc<Shared>);
+/// Leaves the member failed if the thread ends by a broken invariant, and ends its session at once.
+struct FailOnPanic {
+    shared: Arc<Shared>,
+    notices: Option<Sender<Notice>>,
+}
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = "an invariant of the chain was broken; see the log".to_owned();
-            self.0.set_health(crate::status::Health::Failed(reason));
+            let reason = format!("{}; see the log", Reason::Broken.sentence());
+            self.shared
+                .set_health(crate::status::Health::Failed(reason));
+            if let Some(notices) = &self.notices {
+                // Without a keeper of its session there is none.
+                drop(notices.send(Notice::Stopped));
+            }
         }
     }
 }

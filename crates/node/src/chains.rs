@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use fader_chain::{Behind, ChainId};
+use fader_services::Reason;
 use fader_services::simpledb::Error;
 
 use crate::cluster::Cluster;
 use crate::cluster::hosting::{DataChains, Hosting};
 use crate::cluster::process::Home;
-use crate::desk::{NOBODY, unavailable};
+use crate::desk::unavailable;
 use crate::engine::Snapshot;
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
@@ -44,7 +45,7 @@ impl Chains {
     /// What this process knows of the catalog.
     pub(crate) fn catalog(&self) -> Result<Snapshot, Error> {
         let keeper = self.system().keeper();
-        let keeper = keeper.ok_or_else(|| unavailable(NOBODY))?;
+        let keeper = keeper.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
         Ok(keeper.snapshot())
     }
 
@@ -98,6 +99,17 @@ impl Chains {
             Some((number, counters))
         });
         counters.collect()
+    }
+
+    /// How often members here have failed since the process began, and how many do not run again
+    /// yet, of each chain that has a member here.
+    pub(crate) fn failures(&self) -> Vec<(ChainId, u64, u64)> {
+        let here = self.with_numbers().filter(|(_, chain)| chain.is_here());
+        let failures = here.map(|(number, chain)| {
+            let (total, resting) = chain.failures();
+            (number, total, resting)
+        });
+        failures.collect()
     }
 
     /// How far members are behind the heads that are here, by name.

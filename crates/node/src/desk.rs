@@ -17,11 +17,11 @@ use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled,
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{CollectionId, Mode, Pace, Unhurried, ViewError};
+use fader_services::{CollectionId, Mode, Pace, Reason, Unhurried, ViewError};
 
 use crate::engine::Snapshot;
 use crate::eventual::Quorum;
-use crate::quorum::{Members, TOO_FEW, check_level};
+use crate::quorum::{Members, check_level};
 use crate::settings::Placing;
 use crate::sweep::Sweep;
 use crate::work::{Stage, Work, kept_result};
@@ -32,20 +32,14 @@ type Decision = fader_services::Decision<Result<Answered, Error>>;
 pub(crate) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NameUsed(_) => another_request(),
-        Refusal::Quorum => unavailable(TOO_FEW),
-        Refusal::Overloaded => unavailable("too many writes are under way"),
-        Refusal::TooOld(_) => unavailable("the request's name is too old to be told from a retry"),
+        Refusal::Quorum => unavailable(Reason::TooFewMembers.sentence()),
+        Refusal::Overloaded => unavailable(Reason::Overloaded.sentence()),
+        Refusal::TooOld(_) => unavailable(Reason::NameTooOld.sentence()),
         Refusal::NotHead | Refusal::NotServing | Refusal::NotDrained | Refusal::Denied => {
-            unavailable(NOBODY)
+            unavailable(Reason::NoMember.sentence())
         }
     }
 }
-
-/// Why a member takes no writes, where it does not say so itself.
-pub(crate) const NO_WRITES: &str = "the node takes no writes now";
-
-/// Why nothing came of a request, in words.
-pub(crate) const NOBODY: &str = "no member can take it now";
 
 /// The refusal of a name that another request has (XO-6).
 pub(crate) fn another_request() -> Error {

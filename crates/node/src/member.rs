@@ -14,7 +14,7 @@ use fader_chain::{
 use fader_services::catalog::AccountId;
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
-use fader_services::{Pace, View};
+use fader_services::{Pace, Reason, View};
 use parking_lot::{Mutex, RwLock};
 
 use crate::chain_thread::{ChainThread, Company, Job};
@@ -37,9 +37,6 @@ use crate::status::{Counters, Health, OpenError, Recovery};
 /// Messages of other members that wait for the chain thread; what comes beyond is lost.
 const MESSAGES_MAX: usize = 4096;
 
-/// Why a request is not taken by a member that is ending.
-pub(crate) const STOPPED: &str = "the node is stopping";
-
 /// What the chain thread and the handles share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
@@ -49,7 +46,6 @@ pub(crate) struct Shared {
     is_damaged: AtomicBool,
     queue_depth: AtomicU64,
     /// How many members the chain has.
-    /// [`Members`].
     members: AtomicUsize,
     members_whole: AtomicUsize,
     /// How many operations of its overlay are not settled.
@@ -194,6 +190,7 @@ impl Folder {
             &folder.join("engine"),
             settings.cache_bytes,
         )?);
+        let engine = settings.engine_layer.over(&folder, engine);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         Self::recover(settings, &disk, engine, Some(lock), start)
     }
@@ -377,8 +374,8 @@ impl Member {
         sent.map_err(|error| {
             self.shared.on_dequeued();
             match error {
-                TrySendError::Full(_) => "too many writes are waiting".to_owned(),
-                TrySendError::Disconnected(_) => STOPPED.to_owned(),
+                TrySendError::Full(_) => Reason::QueueFull.sentence().to_owned(),
+                TrySendError::Disconnected(_) => Reason::Stopping.sentence().to_owned(),
             }
         })
     }

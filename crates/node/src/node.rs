@@ -5,39 +5,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::{Behind, ChainId, Identity, NodeId};
-use fader_services::ViewError;
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
-use fader_services::forward::{self, Asked};
+use fader_services::forward::{self};
 use fader_services::level::{Demand, Preference, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
+use fader_services::{Reason, ViewError};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
-use crate::alone::{read, read_eventually, shows_more, write};
-use crate::chain_thread::Job;
 use crate::chains::Chains;
 use crate::cluster::hosting::DataChains;
 use crate::cluster::process::{self, Joined};
 use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings};
-use crate::desk::{NO_WRITES, NOBODY, catalog_unavailable, now_ms, unavailable};
+use crate::desk::{catalog_unavailable, now_ms};
 use crate::disk::{Disk, RealDisk};
 use crate::engine::Engine;
-use crate::following::{self, Following, Told};
-use crate::member::{Folder, Member, STOPPED, random_incarnation};
+use crate::member::{Folder, Member, random_incarnation};
 use crate::peer::PeerCounters;
+use crate::refusals::Refusals;
 use crate::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
-use crate::work::Work;
+
+mod deliver;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
 
 /// How often it is looked for steps across chains that nobody finishes.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// Why a request to a chain that this process knows nothing of comes to nothing.
-const NO_CHAIN: &str = "there is no such chain";
 
 /// The number of a member that has no company.
 const ALONE: NodeId = NodeId(1);
@@ -53,7 +49,11 @@ enum Doors {
 struct Inner {
     doors: Doors,
     seal: Seal,
+    refusals: Refusals,
 }
+
+/// What a request comes to.
+pub(crate) type Done = (Result<Answered, Error>, Receipt);
 
 /// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
 #[derive(Clone)]
@@ -104,6 +104,7 @@ impl Node {
         let inner = Arc::new(Inner {
             doors: Doors::One(Arc::new(member), Semaphore::new(SCANS_MAX)),
             seal,
+            refusals: Refusals::default(),
         });
         Ok((Node { inner }, recovery))
     }
@@ -124,7 +125,11 @@ impl Node {
             home: None,
         });
         Ok(Node {
-            inner: Arc::new(Inner { doors, seal }),
+            inner: Arc::new(Inner {
+                doors,
+                seal,
+                refusals: Refusals::default(),
+            }),
         })
     }
 
@@ -148,7 +153,11 @@ impl Node {
             home: Some((home.clone(), joined.hosting)),
         });
         let node = Node {
-            inner: Arc::new(Inner { doors, seal }),
+            inner: Arc::new(Inner {
+                doors,
+                seal,
+                refusals: Refusals::default(),
+            }),
         };
         let inner = Arc::downgrade(&node.inner);
         if node.several().is_some() {
@@ -166,37 +175,11 @@ impl Node {
             Box::pin(async move {
                 match inner.upgrade() {
                     Some(inner) => Node { inner }.carry_out_for(chain, asked).await,
-                    None => forward::Told::NotHere(STOPPED.to_owned()),
+                    None => forward::Told::NotHere(Reason::Stopping.sentence().to_owned()),
                 }
             })
         }));
         Ok(node)
-    }
-
-    /// Carries out what another process was asked, if that can be done here.
-    async fn carry_out_for(&self, chain: ChainId, asked: Asked) -> forward::Told {
-        let can = match &self.inner.doors {
-            Doors::One(..) => false,
-            Doors::Many(chains) => chains.get(chain).is_some_and(|it| it.carries_out(&asked)),
-        };
-        if !can {
-            return forward::Told::NotHere("its member is elsewhere".to_owned());
-        }
-        match asked {
-            Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                let (outcome, receipt) =
-                    self.carry_out_here(chain, &account, request, demand).await;
-                forward::Told::Request(outcome, receipt)
-            }
-            Asked::Catalog(command) => {
-                forward::Told::Catalog(self.catalog_here(chain, command).await)
-            }
-            Asked::Mode(account, domain) => match self.mode_here(chain, &account, &domain) {
-                Ok(mode) => forward::Told::Mode(mode),
-                Err(refusal) => forward::Told::NotHere(refusal.to_string()),
-            },
-            Asked::Why => forward::Told::Why(self.waits_here(chain)),
-        }
     }
 
     /// Whether it has no others to wait for.
@@ -277,82 +260,6 @@ impl Node {
         self.in_company().filter(|chains| chains.are_several())
     }
 
-    /// The same, on a chain: here, or where it can be done.
-    pub(crate) async fn on_chain(
-        &self,
-        chain: ChainId,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> (Result<Answered, Error>, Receipt) {
-        let cluster = match self.inner.chain(chain) {
-            Some(cluster) if cluster.is_elsewhere(account, &request, &demand) => cluster,
-            _ => return self.carry_out_here(chain, account, request, demand).await,
-        };
-        let asked = match request.is_write() {
-            true => Asked::Write(account.clone(), request, demand),
-            false => Asked::Read(account.clone(), request, demand),
-        };
-        let failed = |why: &str| (Err(unavailable(why)), Receipt::default());
-        match (cluster.hand_on(&asked).await, asked) {
-            (Ok(Some(forward::Told::Request(outcome, receipt))), _) => (outcome, receipt),
-            // The head has come here meanwhile.
-            (Ok(None), Asked::Write(_, request, demand) | Asked::Read(_, request, demand)) => {
-                self.carry_out_here(chain, account, request, demand).await
-            }
-            (Ok(_), _) => failed(NOBODY),
-            (Err(why), _) => failed(&why),
-        }
-    }
-
-    async fn carry_out_here(
-        &self,
-        chain: ChainId,
-        account: &AccountId,
-        request: Request,
-        mut demand: Demand,
-    ) -> (Result<Answered, Error>, Receipt) {
-        let seal = &self.inner.seal;
-        let token = demand.session.take();
-        let sessions = match following::open(seal, account, token.as_deref()) {
-            Ok(sessions) => sessions,
-            Err(error) => return (Err(error), Receipt::default()),
-        };
-        let following = following::on(chain, sessions.as_ref());
-        let told = self
-            .carry_out(chain, account, (request, demand, &following))
-            .await;
-        let told = told.unwrap_or_else(Told::from);
-        told.seal(seal, account, (chain, sessions))
-    }
-
-    async fn carry_out(
-        &self,
-        chain: ChainId,
-        account: &AccountId,
-        (request, demand, session): (Request, Demand, &Following),
-    ) -> Result<Told, Error> {
-        match &self.inner.doors {
-            Doors::Many(chains) => {
-                let cluster = chains.get(chain).ok_or_else(|| unavailable(NO_CHAIN))?;
-                match request.is_write() {
-                    true => cluster.write(account, &request, &demand, session).await,
-                    false => cluster.read(account, &request, &demand, session).await,
-                }
-            }
-            Doors::One(member, _) if request.is_write() => {
-                write(member, account, request, (demand, session.clone())).await
-            }
-            Doors::One(member, scans) if shows_more(member, &demand, session) => {
-                read_eventually(member, scans, account, request, (demand, session)).await
-            }
-            Doors::One(member, scans) => {
-                let answered = read(member, scans, account, request, demand).await?;
-                Ok(Told::of(Ok((answered, Receipt::default())), None))
-            }
-        }
-    }
-
     /// Carries out a catalog command.
     ///
     /// # Errors
@@ -360,45 +267,6 @@ impl Node {
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
         let chain = self.chain_of(&command).await?;
         self.catalog_on(chain, command).await
-    }
-
-    /// The same, on a chain.
-    pub(crate) async fn catalog_on(
-        &self,
-        chain: ChainId,
-        command: catalog::Command,
-    ) -> Result<(), Refusal> {
-        if let Some(cluster) = self.inner.chain(chain)
-            && !cluster.decides()
-        {
-            match cluster.hand_on(&Asked::Catalog(command.clone())).await {
-                Ok(Some(forward::Told::Catalog(told))) => return told,
-                Ok(None) => {}
-                Ok(_) => return Err(catalog_unavailable(NOBODY)),
-                Err(why) => return Err(catalog_unavailable(&why)),
-            }
-        }
-        self.catalog_here(chain, command).await
-    }
-
-    async fn catalog_here(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
-        let member = match &self.inner.doors {
-            Doors::Many(chains) => {
-                let cluster = chains.get(chain);
-                let cluster = cluster.ok_or_else(|| catalog_unavailable(NO_CHAIN))?;
-                return cluster.catalog(&command).await;
-            }
-            Doors::One(member, _) => member,
-        };
-        let (reply, answer) = oneshot::channel();
-        member
-            .enqueue(Job::Submit(Work::catalog(command, reply)))
-            .map_err(|error| catalog_unavailable(&error))?;
-        match answer.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(catalog_unavailable(NO_WRITES)),
-            Err(_) => Err(catalog_unavailable(STOPPED)),
-        }
     }
 
     /// The key with this id and its secret; `None` when there is none. Cached; a change of the
@@ -479,7 +347,9 @@ impl Node {
             Doors::One(member, _) => Ok(member.clone()),
             Doors::Many(chains) => {
                 let keeper = chains.get(chain).and_then(|chain| chain.keeper());
-                keeper.ok_or_else(|| catalog_unavailable(&format!("{chain}: {NOBODY}")))
+                keeper.ok_or_else(|| {
+                    catalog_unavailable(&format!("{chain}: {}", Reason::NoMember.sentence()))
+                })
             }
         }
     }
@@ -512,6 +382,16 @@ impl Node {
             Doors::One(..) => Vec::new(),
             Doors::Many(chains) => chains.behind(),
         }
+    }
+
+    /// How often members here have failed, and how many do not run again yet, by chain.
+    pub fn failures(&self) -> Vec<(ChainId, u64, u64)> {
+        self.in_company().map_or_else(Vec::new, Chains::failures)
+    }
+
+    /// How many requests of clients were refused with 503 here, by chain and reason.
+    pub fn refusals(&self) -> Vec<(ChainId, Reason, u64)> {
+        self.inner.refusals.all()
     }
 
     /// What went between this process and each other one of its cluster, by name.

@@ -1,6 +1,7 @@
 //! The level that a request runs at, and whether its chain has the quorums that it asks
 //! (semantics.md, sections 1 and 2).
 
+use fader_services::Reason;
 use fader_services::catalog::DomainEntry;
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Error, Request};
@@ -21,13 +22,11 @@ impl Members {
     pub(crate) const ONE: Members = Members { now: 1, whole: 1 };
 }
 
-/// Why a quorum cannot be had for now.
-pub(crate) const TOO_FEW: &str = "the chain has fewer members now than r or w asks";
-
 /// Refuses a quorum for good if the chain never has so many members, and for now if it has not.
 pub(crate) fn check_quorum(level: Level, members: Members) -> Result<(), Error> {
     simpledb::permits_quorum(level, members.whole)?;
-    simpledb::permits_quorum(level, members.now).map_err(|_| unavailable(TOO_FEW))
+    simpledb::permits_quorum(level, members.now)
+        .map_err(|_| unavailable(Reason::TooFewMembers.sentence()))
 }
 
 /// The level that a request runs at on a chain of so many members; refuses what cannot be had.

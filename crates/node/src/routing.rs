@@ -14,15 +14,12 @@
 use fader_chain::ChainId;
 use fader_services::catalog::{self, AccountId, Command, Placed, Refusal, State};
 use fader_services::level::{Demand, Receipt};
-use fader_services::simpledb::{Answered, Code, Error, Request};
-use fader_services::{CollectionId, View};
+use fader_services::simpledb::{Code, Error, Request};
+use fader_services::{CollectionId, Reason, View};
 
 use crate::chains::Chains;
 use crate::desk::{catalog_unavailable, unavailable};
-use crate::node::Node;
-
-/// What a request comes to.
-type Done = (Result<Answered, Error>, Receipt);
+use crate::node::{Done, Node};
 
 /// How often a domain may come and go while a request looks for it.
 const TRIES: usize = 8;
@@ -46,7 +43,13 @@ impl Node {
             Request::DeleteDomain { .. } => self.delete(chains, account, &name, asked).await,
             _ => self.in_domain(chains, account, &name, asked).await,
         };
-        done.unwrap_or_else(|error| (Err(error), Receipt::default()))
+        done.unwrap_or_else(|error| {
+            // On the way to its chain: the catalog could not be asked, or a step was not taken.
+            if let Some(reason) = error.reason() {
+                self.count_refusal(ChainId::SYSTEM, reason);
+            }
+            (Err(error), Receipt::default())
+        })
     }
 
     async fn create(
@@ -155,7 +158,7 @@ impl Node {
                 catalog = chains.fresh_catalog().await?;
             }
         }
-        Err(unavailable("the domain comes and goes"))
+        Err(unavailable(Reason::DomainMoves.sentence()))
     }
 
     /// Takes the steps that are left of a creation or a deletion.

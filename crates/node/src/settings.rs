@@ -1,12 +1,15 @@
 //! The numbers of a node; never its parts.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use fader_chain::Tuning;
 use fader_services::simpledb::Limits;
+
+use crate::engine::Engine;
 
 /// When a write counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,36 @@ pub enum Placing {
     Elsewhere(Arc<AtomicU32>),
     /// On the chain itself, but their names come and go on the system chain.
     Named,
+}
+
+/// What stands between each member and its engine: nothing, but in tests, which put faults there.
+/// It is given the member's folder.
+#[derive(Clone, Default)]
+pub struct EngineLayer(Option<Arc<Layer>>);
+
+type Layer = dyn Fn(&Path, Arc<dyn Engine>) -> Arc<dyn Engine> + Send + Sync;
+
+impl EngineLayer {
+    /// This one.
+    pub fn new(
+        layer: impl Fn(&Path, Arc<dyn Engine>) -> Arc<dyn Engine> + Send + Sync + 'static,
+    ) -> Self {
+        EngineLayer(Some(Arc::new(layer)))
+    }
+
+    pub(crate) fn over(&self, folder: &Path, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        match &self.0 {
+            Some(layer) => layer(folder, engine),
+            None => engine,
+        }
+    }
+}
+
+impl fmt::Debug for EngineLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_there = self.0.is_some();
+        write!(f, "EngineLayer({is_there})")
+    }
 }
 
 /// Until everybody has heard that a session is over.
@@ -59,6 +92,8 @@ pub struct Settings {
     pub queue_depth_max: usize,
     /// Where domains are.
     pub placing: Placing,
+    /// What stands between a member and its engine.
+    pub engine_layer: EngineLayer,
 }
 
 impl Settings {
@@ -86,6 +121,7 @@ impl Settings {
             session: Duration::from_secs(2),
             queue_depth_max: 4096,
             placing: Placing::Here,
+            engine_layer: EngineLayer::default(),
         }
     }
 }

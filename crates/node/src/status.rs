@@ -30,6 +30,9 @@ pub enum OpenError {
     /// The data is damaged; the message says which file and where.
     #[error("{0}")]
     Damaged(String),
+    /// The thread that began panicked.
+    #[error("{0}")]
+    Broken(String),
     /// The folder belongs to a member of a chain of several.
     #[error("{0}")]
     InCompany(String),

@@ -141,6 +141,8 @@ impl Cluster {
     fn own_waits(&self) -> Vec<String> {
         let mut why = Vec::new();
         why.extend(self.damaged().iter().map(|name| words::damage(name)));
+        let failed = self.failed();
+        why.extend(failed.iter().map(|(name, it)| words::failed(name, it)));
         for (name, member) in self.named_members() {
             let shared = member.shared();
             let (waits, age) = shared.waits();

@@ -91,6 +91,11 @@ pub(crate) fn damage(name: &str) -> String {
     )
 }
 
+/// What a chain waits for whose member at this node has failed, as these words say.
+pub(crate) fn failed(name: &str, words: &str) -> String {
+    format!("for the member of {name}, which {words}: it begins again by itself")
+}
+
 /// What a chain waits for whose member has what the others have not.
 pub(crate) fn made_equal(name: &str) -> String {
     format!(

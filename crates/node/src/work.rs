@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Digest, EntryId, Refusal, RequestId, Session};
-use fader_services::CollectionId;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Demand, Outcomes, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request};
+use fader_services::{CollectionId, Reason};
 use tokio::sync::oneshot;
 
 use crate::chain_thread::unknown;
@@ -200,7 +200,7 @@ impl Work {
     /// It has not come as far as was asked; what its session has seen of it goes with that.
     pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
         if let Work::SimpleDb { reply, .. } = self {
-            let error = unavailable(&unknown("too few members confirmed it in time"));
+            let error = unavailable(&unknown(Reason::Unconfirmed.sentence()));
             drop(reply.send(Ok(Told::of(Err(error), followed))));
         }
     }

@@ -83,6 +83,53 @@ async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) ->
         .map(drop)
 }
 
+/// The files of the log.
+fn segments(folder: &tempfile::TempDir) -> usize {
+    let log = folder.path().join("data").join("log");
+    std::fs::read_dir(log).unwrap().count()
+}
+
+/// Bytes of memory that this process has.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// A start costs neither a file nor memory that stays.
+#[tokio::test]
+async fn a_hundred_idle_restarts_leave_few_files_and_no_more_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        segment_bytes: 8 << 20,
+        ..Settings::new(folder.path().join("data"))
+    };
+    let (node, _) = Node::open(settings.clone()).unwrap();
+    node.simpledb(&account(), create(), Demand::default())
+        .await
+        .0
+        .unwrap();
+    do_put(&node, "item", "value", None).await.unwrap();
+    node.close().await;
+    drop(node);
+    let mut resident = 0;
+    for start in 0..100 {
+        let (node, recovery) = Node::open(settings.clone()).unwrap();
+        assert_eq!(recovery.torn, None, "start {start}");
+        if start == 10 {
+            resident = resident_bytes();
+        }
+        node.close().await;
+    }
+    assert!(segments(&folder) <= 3, "{} segments", segments(&folder));
+    let (node, _) = Node::open(settings).unwrap();
+    let more = resident_bytes().saturating_sub(resident);
+    assert!(more < 32 << 20, "{} MiB more", more >> 20);
+    assert_eq!(get(&node, "item").await.as_deref(), Some("value"));
+    node.close().await;
+}
+
 #[tokio::test]
 async fn what_was_answered_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ pub mod forward;
 mod key;
 pub mod level;
 mod map_view;
+mod reason;
 pub mod simpledb;
 mod view;
 
@@ -19,6 +20,7 @@ pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };
 pub use map_view::MapView;
+pub use reason::Reason;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
 
 use fader_chain::Change;

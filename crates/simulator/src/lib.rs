@@ -1,10 +1,12 @@
 //! A deterministic world for chains, the history of a run in it, and a check for every guarantee of
-//! docs/protocol.
+//! docs/protocol; the same for clouds (`cloud`).
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
 pub mod check;
+pub mod cloud;
 mod history;
+pub mod membership;
 pub mod model;
 mod service;
 pub mod traffic;

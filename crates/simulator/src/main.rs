@@ -1,6 +1,7 @@
 //! `fader-simulate`: runs many worlds, or one of them for a reader. `cargo xtask simulate` builds
 //! and starts it.
 
+mod clouds;
 #[cfg(feature = "mutants")]
 mod mutants;
 
@@ -10,14 +11,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use fader_chain::{Guards, Wiring};
+use fader_simulator::membership;
 use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
 #[derive(Parser)]
-#[command(name = "cargo xtask simulate", bin_name = "cargo xtask simulate")]
+#[command(
+    name = "cargo xtask simulate",
+    bin_name = "cargo xtask simulate",
+    args_conflicts_with_subcommands = true
+)]
 struct Options {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How many seeds.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
@@ -51,6 +59,9 @@ struct Options {
     /// What runs are about; by the seeds if not given.
     #[arg(long, value_parser = themes())]
     theme: Option<Theme>,
+    /// Only runs of sessions in ZooKeeper; without a theme each seed has one besides its own run.
+    #[arg(long, conflicts_with = "theme")]
+    sessions: bool,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -62,6 +73,13 @@ struct Options {
     /// How many threads run worlds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+}
+
+/// What else can be simulated.
+#[derive(Subcommand)]
+enum Other {
+    /// Processes on clouds of objects, queues and domains, instead of chains.
+    Cloud(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -98,10 +116,12 @@ fn themes() -> impl TypedValueParser<Value = Theme> {
 #[derive(Default)]
 struct Tally {
     runs: u64,
+    sessions: u64,
     events: u64,
     calls: u64,
     claims: BTreeMap<&'static str, usize>,
-    failures: Vec<(u64, Failure)>,
+    /// With the flag that shows the run.
+    failures: Vec<(u64, &'static str, Failure)>,
 }
 
 impl Options {
@@ -127,13 +147,19 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
+    if let Some(Other::Cloud(options)) = &options.other {
+        return match clouds::simulate(options) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        };
+    }
     #[cfg(feature = "mutants")]
     if !options.without.is_empty() {
         mutants::hunt(
             &options.without,
-            options.from,
-            options.seeds,
+            options.from..options.from + options.seeds,
             &options.choice(),
+            options.sessions,
         );
         return ExitCode::SUCCESS;
     }
@@ -156,6 +182,9 @@ fn main() -> ExitCode {
 
 /// Shows one run, made smaller if it fails.
 fn one(seed: u64, options: &Options) -> bool {
+    if options.sessions {
+        return one_of_sessions(seed, options.trace);
+    }
     let guards = Guards::default();
     let plan = Plan::new(seed, &options.choice());
     let found = run(&plan, &guards, options.trace);
@@ -191,6 +220,20 @@ fn one(seed: u64, options: &Options) -> bool {
     false
 }
 
+/// Shows one run of sessions.
+fn one_of_sessions(seed: u64, is_traced: bool) -> bool {
+    let found = membership::run(seed, &Guards::default(), is_traced);
+    found.trace.iter().for_each(|line| println!("{line}"));
+    println!("seed {seed} of sessions: {} events", found.events);
+    for (name, count) in &found.claims {
+        println!("  {name:<12} {count}");
+    }
+    if let Some(failure) = &found.failure {
+        println!("{failure}");
+    }
+    found.failure.is_none()
+}
+
 fn many(options: &Options) -> bool {
     let next = AtomicU64::new(options.from);
     let end = options.from + options.seeds;
@@ -204,10 +247,18 @@ fn many(options: &Options) -> bool {
                     if end <= seed {
                         break;
                     }
+                    let guards = Guards::default();
+                    let has_sessions = options.theme.is_none();
+                    let sessions = has_sessions.then(|| membership::run(seed, &guards, false));
                     let plan = Plan::new(seed, &options.choice());
-                    let found = run(&plan, &Guards::default(), false);
+                    let found = (!options.sessions).then(|| run(&plan, &guards, false));
                     let mut tally = tally.lock().expect("no thread panics while it counts");
-                    tally.add(seed, found);
+                    if let Some(found) = sessions {
+                        tally.add_sessions(seed, found);
+                    }
+                    if let Some(found) = found {
+                        tally.add(seed, found);
+                    }
                     is_over.store(20 <= tally.failures.len(), Ordering::Relaxed);
                 }
             });
@@ -223,41 +274,58 @@ fn many(options: &Options) -> bool {
 impl Tally {
     fn add(&mut self, seed: u64, found: Run) {
         self.runs += 1;
-        self.events += found.events;
         self.calls += found.history.calls.len() as u64;
-        for (name, count) in found.claims {
-            *self.claims.entry(name).or_default() += count;
-        }
-        if let Some(failure) = found.failure {
-            println!(
-                "seed {seed}: {}",
-                failure.to_string().lines().next().unwrap_or("")
-            );
-            self.failures.push((seed, failure));
-        }
+        self.count(seed, "", found.events, found.claims, found.failure);
         if self.runs.is_multiple_of(500) {
             eprintln!("{} runs, {} failed", self.runs, self.failures.len());
         }
     }
 
+    fn add_sessions(&mut self, seed: u64, found: membership::Run) {
+        self.sessions += 1;
+        let (claims, flag) = (found.claims, "--sessions ");
+        self.count(seed, flag, found.events, claims, found.failure);
+    }
+
+    /// `flag` is what shows the run.
+    fn count(
+        &mut self,
+        seed: u64,
+        flag: &'static str,
+        events: u64,
+        claims: impl IntoIterator<Item = (&'static str, usize)>,
+        failure: Option<Failure>,
+    ) {
+        self.events += events;
+        for (name, count) in claims {
+            *self.claims.entry(name).or_default() += count;
+        }
+        if let Some(failure) = failure {
+            let text = failure.to_string();
+            let line = text.lines().next().unwrap_or("");
+            println!("{flag}seed {seed}: {line}");
+            self.failures.push((seed, flag, failure));
+        }
+    }
+
     fn print(&self) {
         println!(
-            "{} runs, {} events, {} calls; claims checked:",
-            self.runs, self.events, self.calls
+            "{} runs, {} of sessions, {} events, {} calls; claims checked:",
+            self.runs, self.sessions, self.events, self.calls
         );
         for (name, count) in &self.claims {
             println!("  {name:<12} {count}");
         }
         let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-        for (_, failure) in &self.failures {
+        for (_, _, failure) in &self.failures {
             *kinds.entry(failure.guarantee).or_default() += 1;
         }
         println!("{} violations", self.failures.len());
         for (name, count) in &kinds {
             println!("  {name:<12} {count}");
         }
-        if let Some((seed, _)) = self.failures.iter().min_by_key(|(seed, _)| *seed) {
-            println!("to see one: cargo xtask simulate --seed {seed} --trace");
+        if let Some((seed, flag, _)) = self.failures.iter().min_by_key(|(seed, ..)| *seed) {
+            println!("to see one: cargo xtask simulate {flag}--seed {seed} --trace");
         }
     }
 }

@@ -3,9 +3,11 @@
 //! What is redundant by design is not counted (docs/protocol/invariants.md, "Guards that go
 //! together"); such guards stand here in pairs.
 
+use std::ops::Range;
+
 use fader_chain::{Guard, Guards, Wiring};
-use fader_simulator::model;
-use fader_simulator::world::{Choice, Mode, Plan, Theme, run};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, Theme, run};
+use fader_simulator::{membership, model};
 
 /// Guards that are removed together, and what is known to fail without them.
 type Mutant = (&'static [Guard], By);
@@ -19,10 +21,12 @@ enum By {
     About(Theme, u64),
     /// The run of this seed of a chain of two that comes to rest, in the same way.
     InTwo(u64),
+    /// The run of this seed of a world for sessions, in the same way.
+    Sessions(u64),
     /// A scenario of the exhaustive model.
     Scenario(&'static str),
 }
-use By::{About, InTwo, Scenario, Seed};
+use By::{About, InTwo, Scenario, Seed, Sessions};
 
 const MUTANTS: &[Mutant] = &[
     (&[Guard::EpochCheck], Seed(48)),
@@ -99,6 +103,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::CopyRefused], About(Theme::Copies, 1)),
     (&[Guard::CasPublish], Seed(140)),
     (&[Guard::ConfigurationFirst], About(Theme::Races, 15)),
+    (&[Guard::AnyVersion], Sessions(9)),
     (&[Guard::ClockBound], Scenario("star-restart")),
     (&[Guard::FillDoneLast], Seed(46)),
     (&[Guard::FillPersisted], About(Theme::Fills, 2)),
@@ -135,6 +140,10 @@ pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
                 let finding = by_seed(*known, seeds, &choice, &removed);
                 finding.map(|finding| format!("in a chain of two {finding}"))
             }
+            Sessions(known) => {
+                let finding = of_sessions(*known, seeds, &removed);
+                finding.map(|finding| format!("of sessions {finding}"))
+            }
             Scenario(name) => {
                 model::catches(&removed, name).map(|what| format!("by scenario {name}: {what}"))
             }
@@ -155,6 +164,21 @@ pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
 
 fn by_seed(known: u64, seeds: u64, choice: &Choice, removed: &Guards) -> Option<String> {
     let fails = |seed: u64, guards: &Guards| run(&Plan::new(seed, choice), guards, false).failure;
+    first_failing(known, seeds, removed, fails)
+}
+
+fn of_sessions(known: u64, seeds: u64, removed: &Guards) -> Option<String> {
+    let fails = |seed: u64, guards: &Guards| membership::run(seed, guards, false).failure;
+    first_failing(known, seeds, removed, fails)
+}
+
+/// The first seed, from the known one on, that fails without these guards and not with all.
+fn first_failing(
+    known: u64,
+    seeds: u64,
+    removed: &Guards,
+    fails: impl Fn(u64, &Guards) -> Option<Failure>,
+) -> Option<String> {
     let (seed, failure) = std::iter::once(known)
         .chain(1..=seeds)
         .filter_map(|seed| Some((seed, fails(seed, removed)?)))
@@ -166,12 +190,16 @@ fn by_seed(known: u64, seeds: u64, choice: &Choice, removed: &Guards) -> Option<
 }
 
 /// Says which of the runs of `seeds` seeds that are right with all guards fail without these.
-pub(crate) fn hunt(names: &[String], from: u64, seeds: u64, choice: &Choice) {
+pub(crate) fn hunt(names: &[String], seeds: Range<u64>, choice: &Choice, is_of_sessions: bool) {
     let all = MUTANTS.iter().flat_map(|(guards, _)| *guards);
     let named = all.filter(|guard| names.contains(&format!("{guard:?}")));
     let removed = Guards::without(named.copied().collect::<Vec<_>>());
-    for seed in from..from + seeds {
-        if let Some(finding) = by_seed(seed, 0, choice, &removed) {
+    for seed in seeds {
+        let finding = match is_of_sessions {
+            true => of_sessions(seed, 0, &removed),
+            false => by_seed(seed, 0, choice, &removed),
+        };
+        if let Some(finding) = finding {
             println!("{names:?} caught {finding}");
         }
     }

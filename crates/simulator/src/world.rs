@@ -17,7 +17,7 @@
 //! Deliberately absent: forged messages, and clocks whose rates are beyond rho.
 
 mod client;
-mod clock;
+pub(crate) mod clock;
 mod controllers;
 mod coordinator;
 mod disk;
@@ -31,13 +31,13 @@ mod network;
 mod operator;
 mod plan;
 mod process;
-mod queue;
-mod random;
+pub(crate) mod queue;
+pub(crate) mod random;
 mod rest;
 mod run;
 mod shrink;
 mod theme;
-mod trace;
+pub(crate) mod trace;
 mod watch;
 
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub use self::network::{Kind, Weather};
 pub use self::operator::Wish;
 pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
 use self::queue::Queue;
-use self::random::Random;
+pub(crate) use self::random::Random;
 pub use self::run::{Failure, Run, run};
 pub use self::shrink::shrink;
 pub use self::theme::Theme;

@@ -5,14 +5,15 @@
 //!    step that fails without having counted a failed case adds one, so `0 failed` means success.
 //! 2. A failed step does not hide what later steps would say, unless they need what it builds.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::{bench, command, crash, python, simulate, tidy};
+use crate::command::{self, Profile};
+use crate::{bench, crash, python, simulate, tidy};
 
+mod programs;
 mod score;
 
 use score::Score;
@@ -28,12 +29,12 @@ pub(crate) struct Options {
 struct Step {
     name: &'static str,
     run: fn(&mut Score) -> Result<bool>,
-    /// Whether it starts what the step `release` builds.
-    needs_release: bool,
+    /// Whether it starts a program that the step `build` builds.
+    needs_build: bool,
 }
 
 const NAMES: [&str; 11] = [
-    "format", "tidy", "python", "clippy", "doc", "test", "simulate", "release", "sdk", "crash",
+    "format", "tidy", "python", "clippy", "doc", "test", "build", "simulate", "sdk", "crash",
     "bench",
 ];
 
@@ -41,57 +42,57 @@ const STEPS: [Step; 11] = [
     Step {
         name: NAMES[0],
         run: format,
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[1],
         run: |_| tidy::run(),
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[2],
         run: |_| python::check(),
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[3],
         run: clippy,
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[4],
         run: doc,
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[5],
         run: test,
-        needs_release: false,
+        needs_build: false,
     },
     Step {
         name: NAMES[6],
-        run: simulated,
-        needs_release: false,
+        run: build,
+        needs_build: false,
     },
     Step {
         name: NAMES[7],
-        run: |_| bench::build().map(|()| true),
-        needs_release: false,
+        run: simulated,
+        needs_build: true,
     },
     Step {
         name: NAMES[8],
         run: sdk,
-        needs_release: true,
+        needs_build: true,
     },
     Step {
         name: NAMES[9],
         run: crashes,
-        needs_release: true,
+        needs_build: true,
     },
     Step {
         name: NAMES[10],
         run: benchmark,
-        needs_release: true,
+        needs_build: true,
     },
 ];
 
@@ -99,10 +100,10 @@ const STEPS: [Step; 11] = [
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut total = Score::default();
     let mut times: Vec<(&str, &str, Duration)> = Vec::new();
-    let mut has_release = true;
+    let mut is_built = true;
     for step in &STEPS {
         let is_wanted = options.only.is_empty() || options.only.iter().any(|n| n == step.name);
-        if !is_wanted || (step.needs_release && !has_release) {
+        if !is_wanted || (step.needs_build && !is_built) {
             continue;
         }
         println!("\n--- {} ---", step.name);
@@ -115,7 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         if !is_good && score.failed == 0 {
             score.failed = 1;
         }
-        has_release &= is_good || step.name != "release";
+        is_built &= is_good || step.name != "build";
         let verdict = if score.failed == 0 { "ok" } else { "FAILED" };
         times.push((step.name, verdict, start.elapsed()));
         total.add(score);
@@ -124,8 +125,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     for (name, verdict, time) in times {
         println!("{name:<8} {verdict:<6} {:>7.1} s", time.as_secs_f64());
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(total.failed == 0)
+    let (passed, failed) = (total.passed, total.failed);
+    println!("\nthe slowest tests:");
+    for (seconds, name) in total.slowest() {
+        println!("{seconds:>7.1} s  {name}");
+    }
+    println!("\n{passed} passed, {failed} failed");
+    Ok(failed == 0)
 }
 
 fn format(_: &mut Score) -> Result<bool> {
@@ -152,48 +158,65 @@ fn doc(_: &mut Score) -> Result<bool> {
 }
 
 fn test(score: &mut Score) -> Result<bool> {
-    let mut test = command::cargo();
-    test.args(["test", "--workspace", "--no-fail-fast"]);
-    command::watch(&mut test, |line| score.add(Score::of_cargo(line)))
+    let is_good = programs::run(score)?;
+    let mut examples = command::cargo();
+    examples.args(["test", "--workspace", "--doc", "--quiet"]);
+    let run = command::watch(&mut examples, |line| score.add_libtest("doc", line))?;
+    Ok(run && is_good)
+}
+
+/// Builds the programs that the next steps start.
+fn build(_: &mut Score) -> Result<bool> {
+    let packages = [&bench::PACKAGES[..], &[simulate::PACKAGE]].concat();
+    Profile::Checked.build(&packages).map(|()| true)
 }
 
 /// Clusters in simulated worlds.
 fn simulated(score: &mut Score) -> Result<bool> {
     let is_good = simulate::ci()?;
-    score.add(Score::of_one(is_good));
+    score.add_one(is_good);
     Ok(is_good)
 }
 
-/// The release binary against the SDKs, and the command line from outside.
+/// The binary against the SDKs, and the command line from outside: files of tests side by side,
+/// then the tests that run alone.
 fn sdk(score: &mut Score) -> Result<bool> {
     python::prepare()?;
+    let lanes = ["-n", "2", "--dist", "loadfile", "-m", "not alone"];
+    let together = pytest(&lanes, score)?;
+    Ok(pytest(&["-m", "alone"], score)? && together)
+}
+
+fn pytest(which: &[&str], score: &mut Score) -> Result<bool> {
     let mut pytest = python::program("pytest");
     pytest
-        .args(["-q", "-rs", "--durations=10", "--color=no", "tests"])
-        .env("FADER_BIN", command::root().join("target/release/fader"));
-    command::watch(&mut pytest, |line| score.add(Score::of_pytest(line)))
+        .args(["-q", "-rs", "--durations=20", "--color=no"])
+        .args(which)
+        .arg("tests")
+        .env("FADER_BIN", Profile::Checked.program("fader"));
+    command::watch(&mut pytest, |line| score.add_pytest(line))
 }
 
 fn crashes(score: &mut Score) -> Result<bool> {
-    let is_good = crash::process(10, 1)?;
-    score.add(Score::of_one(is_good));
+    let is_good = crash::process(Profile::Checked, 10, 1)?;
+    score.add_one(is_good);
     Ok(is_good)
 }
 
 fn benchmark(score: &mut Score) -> Result<bool> {
-    let mut is_good = true;
+    let mut are_good = true;
+    let mut add = |is_good: bool| {
+        score.add_one(is_good);
+        are_good &= is_good;
+    };
     for name in [
-        "simpledb", "select", "memory", "steps", "one-node", "window", "client",
+        "simpledb", "select", "memory", "steps", "one-node", "window", "client", "cloud",
     ] {
-        let mut quick = Command::new("target/release/fader-bench");
-        quick.args([name, "--quick", "--fader", "target/release/fader"]);
-        let succeeded = command::succeeds(&mut quick)?;
-        score.add(Score::of_one(succeeded));
-        is_good &= succeeded;
+        let mut quick = bench::fader_bench(Profile::Checked, name);
+        add(command::succeeds(quick.arg("--quick"))?);
     }
-    for succeeded in bench::small_clusters()? {
-        score.add(Score::of_one(succeeded));
-        is_good &= succeeded;
+    for is_good in bench::small_clusters(Profile::Checked)? {
+        add(is_good);
     }
-    Ok(is_good)
+    Ok(are_good)
 }

@@ -8,7 +8,14 @@ const LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
 
 /// Crates that are pure: no clock, no randomness, no sockets, disks or threads.
-const CORES: [&str; 5] = ["chain", "services", "window", "history", "simulator"];
+const CORES: [&str; 6] = [
+    "chain",
+    "services",
+    "window",
+    "history",
+    "blink",
+    "simulator",
+];
 
 const BANNED_IN_CORES: [&str; 9] = [
     "Instant",

@@ -11,13 +11,15 @@ use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 
-use super::{Effect, Replica, Report, Step};
+use super::eventual::committed_register;
+use super::{Effect, Forgotten, Replica, Report, Step};
 use crate::change::Change;
 use crate::codec::Reader;
 use crate::guard::{Guard, Guards};
 use crate::keys;
 use crate::operation::Operation;
 use crate::register::Register;
+use crate::results;
 use crate::stamp::{EntryId, Stamp};
 use crate::view::{Direction, View, ViewError};
 
@@ -78,6 +80,19 @@ pub(super) fn is_forgotten(
         false => register.is_vacant(),
     };
     is_before && is_below && brings_back && guards.has(Guard::RejoinFilter)
+}
+
+/// What `committed` shows of an operation that a returning member drops: a count of one.
+pub(super) fn fate(operation: &Operation, committed: &dyn View) -> Result<Forgotten, ViewError> {
+    let register = committed_register(committed, &operation.key)?;
+    let none = Forgotten::default();
+    Ok(if results::is_settled(&operation.name, committed)? {
+        Forgotten { settled: 1, ..none }
+    } else if register.covers(&operation.ops, operation.stamp) {
+        Forgotten { covered: 1, ..none }
+    } else {
+        Forgotten { unknown: 1, ..none }
+    })
 }
 
 impl Replica {

@@ -3,7 +3,7 @@
 
 use std::ops::Add;
 
-use super::{EventualCounts, Now, Phase, Replica};
+use super::{EventualCounts, Forgotten, Now, Phase, Replica};
 use crate::config::NodeId;
 use crate::waiting::{Filling, Wait};
 
@@ -55,6 +55,18 @@ impl Add for EventualCounts {
             refused: self.refused + other.refused,
             forgotten: self.forgotten + other.forgotten,
             unnumbered: self.unnumbered + other.unnumbered,
+        }
+    }
+}
+
+impl Add for Forgotten {
+    type Output = Forgotten;
+
+    fn add(self, other: Forgotten) -> Forgotten {
+        Forgotten {
+            settled: self.settled + other.settled,
+            covered: self.covered + other.covered,
+            unknown: self.unknown + other.unknown,
         }
     }
 }

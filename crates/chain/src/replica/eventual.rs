@@ -30,6 +30,8 @@ mod read;
 mod session;
 mod write;
 
+pub(in crate::replica) use overlay::committed_register;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -119,10 +121,22 @@ pub struct EventualCounts {
     pub superseded: u64,
     /// Settled without effect because the service refused, as the head.
     pub refused: u64,
-    /// Forgotten by the filter of what a returning member held (GC-5).
-    pub forgotten: u64,
+    /// Dropped by the filter of what a returning member held (JN-7, GC-5).
+    pub forgotten: Forgotten,
     /// Promotions ignored for a base that nobody can have numbered (PR-2): a fault.
     pub unnumbered: u64,
+}
+
+/// Operations that a returning member dropped, by what its state shows of them once its gap is
+/// closed (JN-7, GC-5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Forgotten {
+    /// The state has their result: they were settled, and nothing is lost.
+    pub settled: u64,
+    /// The state covers all that they would change: nothing can be missed.
+    pub covered: u64,
+    /// Neither: they were settled so long ago that their result is gone, or they are lost.
+    pub unknown: u64,
 }
 
 /// The state of the eventual path.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Broken, Subject, Verdict, fails, same};
+use super::{Broken, RACERS, Subject, Verdict, fails, same};
 use crate::{
     Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Page, Reading,
 };
@@ -31,10 +31,7 @@ pub async fn domains(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + 
     tell("only what is asked for is read", projected(subject).await);
     tell("a condition on a value decides", on_value(subject).await);
     tell("a condition on absence decides", on_absence(subject).await);
-    tell(
-        "of two with one condition one wins",
-        one_wins(subject).await,
-    );
+    tell("of 64 conditional puts one wins", one_wins(subject).await);
     tell(
         "a deletion may have a condition",
         conditional_deletion(subject).await,
@@ -290,7 +287,7 @@ async fn on_absence(subject: &Service<'_>) -> Told {
 async fn one_wins(subject: &Service<'_>) -> Told {
     let name = domain(subject, "one-wins").await?;
     let absent = Expected::Absent("owner".to_owned());
-    let puts: Vec<ItemPut> = (0..8)
+    let puts: Vec<ItemPut> = (0..RACERS)
         .map(|by| item("i", &[&format!("owner={by}")]))
         .collect();
     let claims = puts

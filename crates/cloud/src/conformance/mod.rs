@@ -14,6 +14,9 @@ pub use queues::queues;
 
 use crate::{Clock, Error};
 
+/// Calls that race each other for one object, item or message.
+const RACERS: usize = 64;
+
 /// What is judged.
 pub struct Subject<'a, S: ?Sized> {
     /// The service.

@@ -7,7 +7,7 @@ use object_store::{
     GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutResult, UpdateVersion,
 };
 
-use super::{Broken, Subject, Verdict, ensure, same};
+use super::{Broken, RACERS, Subject, Verdict, ensure, same};
 use crate::{ErrorKind, object_error_kind};
 
 type Told = Result<(), Broken>;
@@ -21,18 +21,19 @@ pub async fn objects(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + 
     tell("a put replaces the whole object", replaced(subject).await);
     tell("ranges are read", ranges(subject).await);
     tell("an object is created once", created_once(subject).await);
-    tell("of two creations one wins", one_creation(subject).await);
+    tell("of 64 creations one wins", one_creation(subject).await);
     tell(
         "an update needs the version it read",
         updated(subject).await,
     );
-    tell("of two updates one wins", one_update(subject).await);
+    tell("of 64 updates one wins", one_update(subject).await);
     tell(
         "what was not modified is not read again",
         not_modified(subject).await,
     );
     tell("a deletion takes it away", deleted(subject).await);
     tell("objects are listed by prefix", listed(subject).await);
+    tell("a list sees a deletion", listed_without(subject).await);
     tell("objects are listed by level", by_level(subject).await);
     tell("an object is copied", copied(subject).await);
     tell("an object is put in parts", in_parts(subject).await);
@@ -127,12 +128,25 @@ async fn created_once(subject: &Service<'_>) -> Told {
     delete(subject, &at).await
 }
 
+/// One of the racers won, and all others know that they lost.
+async fn one_won(
+    subject: &Service<'_>,
+    at: &Path,
+    puts: Vec<object_store::Result<PutResult>>,
+) -> Told {
+    let (won, lost): (Vec<_>, Vec<_>) = puts.into_iter().partition(Result::is_ok);
+    same(&won.len(), &1)?;
+    for put in lost {
+        fails(put, ErrorKind::Precondition)?;
+    }
+    has(subject, at, "mine").await?;
+    delete(subject, at).await
+}
+
 async fn one_creation(subject: &Service<'_>) -> Told {
     let at = path(subject, "one-creation");
-    let puts = (0..8).map(|_| put(subject, &at, "mine", PutMode::Create));
-    let puts = futures_util::future::join_all(puts).await;
-    same(&puts.iter().filter(|put| put.is_ok()).count(), &1)?;
-    delete(subject, &at).await
+    let puts = (0..RACERS).map(|_| put(subject, &at, "mine", PutMode::Create));
+    one_won(subject, &at, futures_util::future::join_all(puts).await).await
 }
 
 async fn updated(subject: &Service<'_>) -> Told {
@@ -150,10 +164,8 @@ async fn updated(subject: &Service<'_>) -> Told {
 async fn one_update(subject: &Service<'_>) -> Told {
     let at = path(subject, "one-update");
     let first = put(subject, &at, "first", PutMode::Overwrite).await?;
-    let puts = (0..8).map(|_| put(subject, &at, "next", update(first.clone())));
-    let puts = futures_util::future::join_all(puts).await;
-    same(&puts.iter().filter(|put| put.is_ok()).count(), &1)?;
-    delete(subject, &at).await
+    let puts = (0..RACERS).map(|_| put(subject, &at, "mine", update(first.clone())));
+    one_won(subject, &at, futures_util::future::join_all(puts).await).await
 }
 
 async fn not_modified(subject: &Service<'_>) -> Told {
@@ -199,6 +211,25 @@ async fn listed(subject: &Service<'_>) -> Told {
     same(&found, &names.map(|name| path(subject, name)).to_vec())?;
     for name in names.into_iter().chain(["other"]) {
         delete(subject, &path(subject, name)).await?;
+    }
+    Ok(())
+}
+
+async fn listed_without(subject: &Service<'_>) -> Told {
+    let prefix = path(subject, "list-deleted");
+    let names = ["list-deleted/a", "list-deleted/b"];
+    for name in names {
+        put(subject, &path(subject, name), name, PutMode::Overwrite).await?;
+    }
+    for left in [1, 0] {
+        // Listed before, so that a list that is kept somewhere is an old one.
+        let before: Vec<_> = subject.service.list(Some(&prefix)).try_collect().await?;
+        same(&before.len(), &(left + 1))?;
+        delete(subject, &path(subject, names[left])).await?;
+        let found: Vec<_> = subject.service.list(Some(&prefix)).try_collect().await?;
+        let found: Vec<Path> = found.into_iter().map(|meta| meta.location).collect();
+        let expected = names[..left].iter().map(|name| path(subject, name));
+        same(&found, &expected.collect())?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Broken, Subject, Verdict, ensure, fails, same};
+use super::{Broken, RACERS, Subject, Verdict, ensure, fails, same};
 use crate::{
     Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
     Received,
@@ -32,6 +32,10 @@ pub async fn queues(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + S
     );
     tell("what is too long is refused whole", too_long(subject).await);
     tell("a received message is hidden", hidden(subject).await);
+    tell(
+        "of 64 receivers one gets a message",
+        one_receiver(subject).await,
+    );
     tell("what is not removed comes again", again(subject).await);
     tell("what is removed is gone", removed(subject).await);
     tell("removing twice is fine", removed_twice(subject).await);
@@ -237,6 +241,21 @@ async fn hidden(subject: &Service<'_>) -> Told {
     send(subject, &name, &texts(&["a"])).await?;
     gather(subject, &name, 1, Duration::from_secs(60)).await?;
     nothing(subject, &name).await?;
+    Ok(subject.service.delete(&name).await?)
+}
+
+async fn one_receiver(subject: &Service<'_>) -> Told {
+    let name = queue(subject, "one-receiver").await?;
+    send(subject, &name, &texts(&["a"])).await?;
+    let how = short(1, Duration::from_secs(60));
+    let receives = (0..RACERS).map(|_| subject.service.receive(&name, &how));
+    let mut found = 0;
+    for received in futures_util::future::join_all(receives).await {
+        found += received?.len();
+    }
+    ensure(found <= 1, || format!("{found} receivers got it"))?;
+    // Short receives may all have missed it.
+    gather(subject, &name, 1 - found, SHORT).await?;
     Ok(subject.service.delete(&name).await?)
 }
 

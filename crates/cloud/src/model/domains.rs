@@ -2,37 +2,47 @@
 //!
 //! Invariants:
 //! - D1 strong reads and all writes see the newest state.
-//! - D2 an eventual read sees a state that was the newest one at most `lag` writes ago; a copy
-//!   never goes back, but another copy may be behind it.
+//! - D2 an eventual read sees a state that was the newest one no longer ago than the profile's
+//!   greatest age; a copy never goes back, but another copy may be behind it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fader_chain::{Change, EntryId, Under};
 use fader_services::catalog::{self, AccountId};
-use fader_services::simpledb::{
-    self, Code, Context, ItemDelete as Delete, ItemPut as Put, Limits, PageToken, Reply, Request,
-};
+use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer, decide};
 use fader_services::{Decision, MapView, Unhurried};
 
-use super::clock::ModelClock;
-use super::weather::{Dice, Weather};
+use super::link::{Ask, Link, Reply, Shared};
+use super::profile::DomainProfile;
+use super::schedule::Access;
 use crate::clock::Clock;
 use crate::domains::{
-    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, Reading,
+    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, Reading,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::meter::RequestKind;
+use crate::simpledb;
 
 /// Copies that eventual reads are answered from.
 const COPIES: usize = 2;
 
-/// Domains in memory.
-#[derive(Debug)]
+/// SimpleDB's machine time of a read and a write, in 10⁻¹⁰ hours: the samples of its guide.
+const BOX_USAGE: (u64, u64) = (93_382, 219_907);
+
+/// Domains of a model, as one process sees them.
+#[derive(Clone, Debug)]
 pub struct ModelDomains {
-    weather: Weather,
-    dice: Dice,
-    clock: Arc<ModelClock>,
+    link: Link,
+    service: Arc<DomainService>,
+}
+
+/// What all processes share.
+#[derive(Debug)]
+pub(super) struct DomainService {
+    pub(super) profile: Shared<DomainProfile>,
     account: AccountId,
     limits: Limits,
     state: Mutex<State>,
@@ -42,8 +52,8 @@ pub struct ModelDomains {
 struct State {
     newest: MapView,
     copies: [Copy; COPIES],
-    /// What some copy has not applied yet, behind the first `forgotten` writes.
-    writes: VecDeque<Vec<Change>>,
+    /// What some copy has not applied yet, behind the first `forgotten` writes, with its time.
+    writes: VecDeque<(Duration, Vec<Change>)>,
     forgotten: u64,
 }
 
@@ -54,18 +64,33 @@ struct Copy {
 }
 
 impl State {
-    fn write(&mut self, changes: Vec<Change>, lag: usize) {
-        self.writes.push_back(changes);
-        let last = self.forgotten + self.writes.len() as u64;
-        apply(&mut self.newest, last, &self.writes[self.writes.len() - 1]);
+    fn write(&mut self, changes: Vec<Change>, now: Duration, age_max: Duration) {
+        self.writes.push_back((now, changes));
+        let last = self.last();
+        apply(
+            &mut self.newest,
+            last,
+            &self.writes[self.writes.len() - 1].1,
+        );
+        let oldest = self.newest_at(now.saturating_sub(age_max));
         for copy in 0..COPIES {
-            self.catch_up(copy, last.saturating_sub(lag as u64));
+            self.catch_up(copy, oldest);
         }
-        let oldest = self.copies.iter().map(|copy| copy.applied).min();
-        while self.forgotten < oldest.unwrap_or(last) {
+        let applied = self.copies.iter().map(|copy| copy.applied).min();
+        while self.forgotten < applied.unwrap_or(last) {
             self.writes.pop_front();
             self.forgotten += 1;
         }
+    }
+
+    /// The number of the last write.
+    fn last(&self) -> u64 {
+        self.forgotten + self.writes.len() as u64
+    }
+
+    /// The number of the last write that had happened at a time.
+    fn newest_at(&self, time: Duration) -> u64 {
+        self.forgotten + self.writes.partition_point(|(at, _)| *at <= time) as u64
     }
 
     fn catch_up(&mut self, copy: usize, to: u64) {
@@ -73,7 +98,7 @@ impl State {
         while copy.applied < to {
             let at = (copy.applied - self.forgotten) as usize;
             copy.applied += 1;
-            apply(&mut copy.view, copy.applied, &self.writes[at]);
+            apply(&mut copy.view, copy.applied, &self.writes[at].1);
         }
     }
 }
@@ -84,12 +109,10 @@ fn apply(view: &mut MapView, index: u64, changes: &[Change]) {
         .expect("only what the service wrote is read");
 }
 
-impl ModelDomains {
-    pub(super) fn new(weather: Weather, clock: Arc<ModelClock>) -> Self {
-        ModelDomains {
-            weather,
-            dice: Dice::new(weather, 2),
-            clock,
+impl DomainService {
+    pub(super) fn new(profile: DomainProfile) -> Self {
+        DomainService {
+            profile: Shared::new(profile),
             account: AccountId("000000000001".to_owned()),
             limits: Limits::default(),
             state: Mutex::default(),
@@ -102,7 +125,7 @@ impl ModelDomains {
             .expect("nothing panics while it is locked")
     }
 
-    fn context(&self, view: &MapView, request: &Request) -> Context<'_> {
+    fn context(&self, view: &MapView, request: &Request, wall: Duration) -> Context<'_> {
         let entry = request.domain().and_then(|domain| {
             let entry = catalog::domain(view, &self.account, domain);
             entry.expect("only what the service wrote is read")
@@ -112,56 +135,108 @@ impl ModelDomains {
             collection: entry.as_ref().map(|entry| entry.collection),
             mode: entry.map(|entry| entry.mode).unwrap_or_default(),
             unsettled_items: 0,
-            now_ms: self.clock.wall().as_millis() as u64,
+            now_ms: wall.as_millis() as u64,
             limits: &self.limits,
             pace: &Unhurried,
         }
     }
+}
 
-    fn write(&self, request: &Request) -> Result<()> {
-        self.dice.begin(&self.weather, "write")?;
-        let mut state = self.state();
-        let context = self.context(&state.newest, request);
-        let Decision { outcome, changes } = simpledb::decide(&state.newest, &context, request);
-        outcome.map_err(|error| refusal(&error))?;
-        state.write(changes, self.weather.lag);
-        drop(state);
-        self.dice.end(&self.weather, "write", Ok(()))
+impl ModelDomains {
+    pub(super) fn new(link: Link, service: Arc<DomainService>) -> Self {
+        ModelDomains { link, service }
     }
 
-    fn read(&self, request: &Request, reading: Reading) -> Result<Reply> {
-        self.dice.begin(&self.weather, "read")?;
-        let mut state = self.state();
-        let view = match reading {
-            Reading::Strong => &state.newest,
-            Reading::Eventual => {
-                let copy = self.dice.below(COPIES);
-                let last = state.forgotten + state.writes.len() as u64;
-                let behind = last - state.copies[copy].applied;
-                let lag = self.dice.below(behind as usize + 1) as u64;
-                state.catch_up(copy, last - lag);
-                &state.copies[copy].view
-            }
+    fn ask(&self, is_write: bool, domain: Option<&str>) -> Ask {
+        let profile = self.service.profile.get();
+        let (call, kind, name, box_usage) = match is_write {
+            true => (
+                &profile.write,
+                RequestKind::DomainWrite,
+                "write",
+                BOX_USAGE.1,
+            ),
+            false => (&profile.read, RequestKind::DomainRead, "read", BOX_USAGE.0),
         };
-        let answered = simpledb::answer(view, &self.context(view, request), request);
-        Ok(answered.map_err(|error| refusal(&error))?.reply)
+        Ask {
+            call: call.clone(),
+            kind,
+            access: Access {
+                call: name,
+                name: domain.unwrap_or_default().to_owned(),
+                is_prefix: domain.is_none(),
+                is_write,
+            },
+            is_conditional: false,
+            sent_bytes: 0,
+            box_usage,
+        }
+    }
+
+    /// The wall clock of the service.
+    fn wall(&self) -> Duration {
+        self.link.executor.harness().clock().wall()
+    }
+
+    async fn write(&self, request: Request) -> Result<()> {
+        let ask = self.ask(true, request.domain());
+        let domains = self.clone();
+        let effect = move || {
+            let (service, now) = (&domains.service, domains.link.executor.now());
+            let mut state = service.state();
+            let context = service.context(&state.newest, &request, domains.wall());
+            let Decision { outcome, changes } = decide(&state.newest, &context, &request);
+            let value = outcome.map(drop).map_err(|error| simpledb::refusal(&error));
+            let status = if value.is_ok() { 200 } else { 409 };
+            if value.is_ok() {
+                state.write(changes, now, service.profile.get().staleness.max());
+            }
+            Ok(Reply {
+                value,
+                status,
+                bytes: 0,
+            })
+        };
+        self.link.call(ask, effect).await?
+    }
+
+    async fn read(&self, request: Request, reading: Reading) -> Result<Answer> {
+        let ask = self.ask(false, request.domain());
+        let domains = self.clone();
+        let effect = move || {
+            let (service, now) = (&domains.service, domains.link.executor.now());
+            let mut state = service.state();
+            let view = match reading {
+                Reading::Strong => &state.newest,
+                Reading::Eventual => {
+                    let faults = &domains.link.faults;
+                    let copy = faults.below(COPIES);
+                    let age = faults.age(&service.profile.get().staleness);
+                    let to = state.newest_at(now.saturating_sub(age));
+                    state.catch_up(copy, to);
+                    &state.copies[copy].view
+                }
+            };
+            let context = service.context(view, &request, domains.wall());
+            let answered = answer(view, &context, &request);
+            Reply::ok(
+                answered
+                    .map(|answered| answered.reply)
+                    .map_err(|error| simpledb::refusal(&error)),
+            )
+        };
+        self.link.call(ask, effect).await?
     }
 }
 
 #[async_trait]
 impl Domains for ModelDomains {
     async fn create(&self, domain: &str) -> Result<()> {
-        self.write(&Request::CreateDomain {
-            domain: domain.to_owned(),
-            mode: None,
-            preference: None,
-        })
+        self.write(simpledb::create(domain)).await
     }
 
     async fn delete(&self, domain: &str) -> Result<()> {
-        self.write(&Request::DeleteDomain {
-            domain: domain.to_owned(),
-        })
+        self.write(simpledb::delete(domain)).await
     }
 
     async fn list(&self) -> Result<Vec<String>> {
@@ -172,12 +247,12 @@ impl Domains for ModelDomains {
                 max_count: None,
                 next_token,
             };
-            let Reply::Domains {
+            let Answer::Domains {
                 names,
                 next_token: next,
-            } = self.read(&request, Reading::Strong)?
+            } = self.read(request, Reading::Strong).await?
             else {
-                return Err(unexpected());
+                return Err(simpledb::unexpected());
             };
             all.extend(names);
             next_token = next;
@@ -188,36 +263,16 @@ impl Domains for ModelDomains {
     }
 
     async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
-        let request = Request::DomainMetadata {
-            domain: domain.to_owned(),
-        };
-        let Reply::Metadata(known) = self.read(&request, Reading::Eventual)? else {
-            return Err(unexpected());
-        };
-        Ok(DomainMetadata {
-            item_count: known.item_count,
-            item_names_size_bytes: known.item_names_bytes,
-            attribute_name_count: known.attribute_name_count,
-            attribute_names_size_bytes: known.attribute_names_bytes,
-            attribute_value_count: known.attribute_value_count,
-            attribute_values_size_bytes: known.attribute_values_bytes,
-            timestamp: known.timestamp_s,
-        })
+        let reply = self.read(simpledb::metadata(domain), Reading::Eventual);
+        simpledb::as_metadata(&reply.await?)
     }
 
     async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
-        self.write(&Request::PutAttributes {
-            domain: domain.to_owned(),
-            put: as_put(put),
-            expected: condition.map(as_expected).into_iter().collect(),
-        })
+        self.write(simpledb::put(domain, put, condition)).await
     }
 
     async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
-        self.write(&Request::BatchPutAttributes {
-            domain: domain.to_owned(),
-            puts: puts.iter().map(as_put).collect(),
-        })
+        self.write(simpledb::put_batch(domain, puts)).await
     }
 
     async fn remove(
@@ -226,18 +281,12 @@ impl Domains for ModelDomains {
         delete: &ItemDelete,
         condition: Option<&Expected>,
     ) -> Result<()> {
-        self.write(&Request::DeleteAttributes {
-            domain: domain.to_owned(),
-            delete: as_delete(delete),
-            expected: condition.map(as_expected).into_iter().collect(),
-        })
+        self.write(simpledb::remove(domain, delete, condition))
+            .await
     }
 
     async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
-        self.write(&Request::BatchDeleteAttributes {
-            domain: domain.to_owned(),
-            deletes: deletes.iter().map(as_delete).collect(),
-        })
+        self.write(simpledb::remove_batch(domain, deletes)).await
     }
 
     async fn get(
@@ -247,16 +296,8 @@ impl Domains for ModelDomains {
         names: &[String],
         reading: Reading,
     ) -> Result<Vec<Attribute>> {
-        let request = Request::GetAttributes {
-            domain: domain.to_owned(),
-            item: item.to_owned(),
-            names: names.to_vec(),
-            consistent: reading == Reading::Strong,
-        };
-        match self.read(&request, reading)? {
-            Reply::Attributes(found) => Ok(found.iter().map(as_attribute).collect()),
-            _ => Err(unexpected()),
-        }
+        let request = simpledb::get(domain, item, names, reading);
+        simpledb::as_attributes(&self.read(request, reading).await?)
     }
 
     async fn select(
@@ -265,104 +306,9 @@ impl Domains for ModelDomains {
         next_token: Option<&str>,
         reading: Reading,
     ) -> Result<Page> {
-        let next_token = next_token.map(from_hex).transpose()?;
-        let request = Request::Select {
-            expression: expression.to_owned(),
-            next_token,
-            consistent: reading == Reading::Strong,
-        };
-        let Reply::Items { items, next_token } = self.read(&request, reading)? else {
-            return Err(unexpected());
-        };
-        let items = items.iter().map(|item| Item {
-            name: text(&item.name),
-            attributes: item.attributes.iter().map(as_attribute).collect(),
-        });
-        Ok(Page {
-            items: items.collect(),
-            next_token: next_token.map(|token| to_hex(&token)),
-        })
+        let request = simpledb::select(expression, next_token, reading)?;
+        simpledb::as_page(self.read(request, reading).await?)
     }
-}
-
-fn as_put(put: &ItemPut) -> Put {
-    let attributes = put.attributes.iter().map(|put| simpledb::AttributePut {
-        name: Some(put.name.clone()),
-        value: Some(put.value.clone()),
-        replace: put.replace,
-    });
-    Put {
-        item: Some(put.name.clone()),
-        attributes: attributes.collect(),
-    }
-}
-
-fn as_delete(delete: &ItemDelete) -> Delete {
-    let attributes = delete.attributes.iter();
-    let attributes = attributes.map(|(name, value)| simpledb::AttributeDelete {
-        name: Some(name.clone()),
-        value: value.clone(),
-    });
-    Delete {
-        item: Some(delete.name.clone()),
-        attributes: attributes.collect(),
-    }
-}
-
-fn as_expected(condition: &Expected) -> simpledb::Expected {
-    match condition {
-        Expected::Value(Attribute { name, value }) => simpledb::Expected {
-            name: Some(name.clone()),
-            value: Some(value.clone()),
-            exists: None,
-        },
-        Expected::Absent(name) => simpledb::Expected {
-            name: Some(name.clone()),
-            value: None,
-            exists: Some(false),
-        },
-    }
-}
-
-fn as_attribute(attribute: &simpledb::Attribute) -> Attribute {
-    Attribute {
-        name: text(&attribute.name),
-        value: text(&attribute.value),
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn to_hex(token: &PageToken) -> String {
-    token.0.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Result<PageToken> {
-    let invalid = || Error::new(ErrorKind::Invalid, "this is no token of a page");
-    let digits = text.as_bytes().chunks(2).map(|digits| {
-        let digits = std::str::from_utf8(digits).ok()?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    let bytes: Option<Vec<u8>> = digits.collect();
-    Ok(PageToken(bytes.ok_or_else(invalid)?.into()))
-}
-
-fn refusal(error: &simpledb::Error) -> Error {
-    let kind = match error.code {
-        Code::NoSuchDomain => ErrorKind::NotFound,
-        Code::ConditionalCheckFailed | Code::AttributeDoesNotExist | Code::MultiValuedAttribute => {
-            ErrorKind::Precondition
-        }
-        Code::ServiceUnavailable => ErrorKind::Unavailable { retry_after: None },
-        _ => ErrorKind::Invalid,
-    };
-    Error::new(kind, format!("{}: {}", error.code.name(), error.message))
-}
-
-fn unexpected() -> Error {
-    Error::new(ErrorKind::Malformed, "the reply is that of another action")
 }
 
 #[cfg(test)]

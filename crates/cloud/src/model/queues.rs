@@ -12,22 +12,37 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::clock::ModelClock;
-use super::weather::{Dice, Weather};
-use crate::clock::Clock;
+use super::link::{Ask, Link, Reply, Shared};
+use super::profile::QueueProfile;
+use super::schedule::Access;
 use crate::error::{Error, ErrorKind, Result};
+use crate::meter::RequestKind;
 use crate::queues::{
-    MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
-    Received, VISIBILITY_MAX, WAIT_MAX,
+    QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
+    check_name, check_texts, check_visibility,
 };
 
-/// Queues in memory, in virtual time.
-#[derive(Debug)]
+/// Queues of a model, as one process sees them.
+#[derive(Clone, Debug)]
 pub struct ModelQueues {
-    weather: Weather,
-    dice: Dice,
-    clock: Arc<ModelClock>,
+    link: Link,
+    service: Arc<QueueService>,
+}
+
+/// What all processes share.
+#[derive(Debug)]
+pub(super) struct QueueService {
+    pub(super) profile: Shared<QueueProfile>,
     queues: Mutex<BTreeMap<String, Queue>>,
+}
+
+impl QueueService {
+    pub(super) fn new(profile: QueueProfile) -> Self {
+        QueueService {
+            profile: Shared::new(profile),
+            queues: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,24 +67,62 @@ struct Message {
 }
 
 impl ModelQueues {
-    pub(super) fn new(weather: Weather, clock: Arc<ModelClock>) -> Self {
-        ModelQueues {
-            weather,
-            dice: Dice::new(weather, 1),
-            clock,
-            queues: Mutex::default(),
-        }
+    pub(super) fn new(link: Link, service: Arc<QueueService>) -> Self {
+        ModelQueues { link, service }
     }
 
     fn queues(&self) -> MutexGuard<'_, BTreeMap<String, Queue>> {
-        self.queues
-            .lock()
-            .expect("nothing panics while it is locked")
+        let queues = self.service.queues.lock();
+        queues.expect("nothing panics while it is locked")
+    }
+
+    fn ask(&self, kind: RequestKind, call: &'static str, queue: &str, sent_bytes: usize) -> Ask {
+        let profile = self.service.profile.get();
+        let behaviour = match kind {
+            RequestKind::QueueSend => &profile.send,
+            RequestKind::QueueReceive => &profile.receive,
+            RequestKind::QueueRemove => &profile.remove,
+            _ => &profile.other,
+        };
+        Ask {
+            call: behaviour.clone(),
+            kind,
+            access: Access {
+                call,
+                name: queue.to_owned(),
+                is_prefix: false,
+                is_write: !matches!(call, "list" | "counts"),
+            },
+            is_conditional: false,
+            sent_bytes: sent_bytes as u64,
+            box_usage: 0,
+        }
+    }
+
+    /// Calls; an answer has as many bytes as `bytes` says.
+    async fn call<T: Send + 'static>(
+        &self,
+        ask: Ask,
+        bytes: fn(&T) -> usize,
+        act: impl FnOnce(&ModelQueues) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let queues = self.clone();
+        let effect = move || {
+            let value = act(&queues);
+            let status = if value.is_ok() { 200 } else { 400 };
+            let bytes = value.as_ref().map_or(0, bytes) as u64;
+            Ok(Reply {
+                value,
+                status,
+                bytes,
+            })
+        };
+        self.link.call(ask, effect).await?
     }
 
     /// Does something with a queue, after what its age has done to it.
     fn with<T>(&self, name: &str, act: impl FnOnce(&mut Queue, Duration) -> T) -> Result<T> {
-        let now = self.clock.monotonic();
+        let now = self.link.executor.now();
         let mut queues = self.queues();
         let queue = queues.get_mut(name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no queue {name:?}"))
@@ -86,19 +139,25 @@ impl ModelQueues {
         let is_visible = |(_, message): &(&u64, &Message)| message.visible_at <= now;
         let visible = queue.messages.iter().filter(is_visible);
         let mut numbers: Vec<u64> = visible.map(|(number, _)| *number).collect();
-        if self.dice.happens(self.weather.disorder) {
+        let (profile, faults) = (self.service.profile.get(), &self.link.faults);
+        if faults.happens(profile.reordered) {
             for at in (1..numbers.len()).rev() {
-                numbers.swap(at, self.dice.below(at + 1));
+                numbers.swap(at, faults.below(at + 1));
             }
         }
         numbers.truncate(how.max);
+        if 1 < numbers.len() && faults.happens(profile.partial_receives) {
+            numbers.truncate(1 + faults.below(numbers.len() - 1));
+        }
         let hidden = how.visibility.unwrap_or(queue.settings.visibility);
         let mut received = Vec::with_capacity(numbers.len());
         for number in numbers {
             let Some(message) = queue.messages.get_mut(&number) else {
                 continue;
             };
-            message.visible_at = now + hidden;
+            if !faults.happens(profile.duplicates) {
+                message.visible_at = now + hidden;
+            }
             message.receives += 1;
             received.push(Received {
                 id: number.to_string(),
@@ -114,11 +173,15 @@ impl ModelQueues {
     }
 
     fn remove_one(&self, queue: &mut Queue, now: Duration, receipt: &Receipt) -> Result<()> {
-        let (number, _) = parse(receipt)?;
+        let (number, receive) = parse(receipt)?;
+        let (profile, faults) = (self.service.profile.get(), &self.link.faults);
         let Some(message) = queue.messages.get_mut(&number) else {
             return Ok(());
         };
-        if !message.is_ghost && self.dice.happens(self.weather.resurrections) {
+        if message.receives != receive && faults.happens(profile.stale_receipts) {
+            return Ok(());
+        }
+        if !message.is_ghost && faults.happens(profile.resurrections) {
             message.is_ghost = true;
             message.visible_at = now;
             return Ok(());
@@ -131,144 +194,193 @@ impl ModelQueues {
 #[async_trait]
 impl Queues for ModelQueues {
     async fn create(&self, queue: &str, settings: &QueueSettings) -> Result<()> {
-        self.dice.begin(&self.weather, "create")?;
-        check_name(queue)?;
-        check_visibility(settings.visibility)?;
-        let known = self.queues().get(queue).map(|known| known.settings);
-        match known {
-            Some(known) if known != *settings => {
-                let context = format!("queue {queue:?} exists with other settings");
-                return Err(Error::new(ErrorKind::Precondition, context));
+        let ask = self.ask(RequestKind::QueueOther, "create", queue, 0);
+        let (name, settings) = (queue.to_owned(), *settings);
+        let create = move |queues: &ModelQueues| {
+            check_name(&name)?;
+            check_visibility(settings.visibility)?;
+            let mut queues = queues.queues();
+            match queues.get(&name).map(|known| known.settings) {
+                Some(known) if known != settings => {
+                    let context = format!("queue {name:?} exists with other settings");
+                    return Err(Error::new(ErrorKind::Precondition, context));
+                }
+                Some(_) => {}
+                None => {
+                    queues.insert(name, Queue::new(settings));
+                }
             }
-            Some(_) => {}
-            None => {
-                let created = Queue {
-                    settings: *settings,
-                    messages: BTreeMap::new(),
-                    sent: 0,
-                    waiting: Vec::new(),
-                };
-                self.queues().insert(queue.to_owned(), created);
-            }
-        }
-        self.dice.end(&self.weather, "create", Ok(()))
+            Ok(())
+        };
+        self.call(ask, |()| 0, create).await
     }
 
     async fn delete(&self, queue: &str) -> Result<()> {
-        self.dice.begin(&self.weather, "delete")?;
-        self.with(queue, |queue, _| queue.wake())?;
-        self.queues().remove(queue);
-        self.dice.end(&self.weather, "delete", Ok(()))
+        let ask = self.ask(RequestKind::QueueOther, "delete", queue, 0);
+        let name = queue.to_owned();
+        let delete = move |queues: &ModelQueues| {
+            queues.with(&name, |queue, _| queue.wake())?;
+            queues.queues().remove(&name);
+            Ok(())
+        };
+        self.call(ask, |()| 0, delete).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.dice.begin(&self.weather, "list")?;
-        let queues = self.queues();
-        let names = queues.keys().filter(|name| name.starts_with(prefix));
-        Ok(names.cloned().collect())
+        let ask = self.ask(RequestKind::QueueOther, "list", prefix, 0);
+        let prefix = prefix.to_owned();
+        let list = move |queues: &ModelQueues| {
+            let queues = queues.queues();
+            let names = queues.keys().filter(|name| name.starts_with(&prefix));
+            Ok(names.cloned().collect())
+        };
+        self.call(ask, |names: &Vec<String>| bytes(names), list)
+            .await
     }
 
     async fn send(&self, queue: &str, bodies: &[String]) -> Result<Vec<Result<String>>> {
-        self.dice.begin(&self.weather, "send")?;
-        check_count(bodies.len())?;
-        let bytes: usize = bodies.iter().map(String::len).sum();
-        if MESSAGE_BYTES_MAX < bytes || bodies.iter().any(|body| !is_text(body)) {
-            let context = format!(
-                "messages must have 1 to {MESSAGE_BYTES_MAX} bytes together, of characters that \
-                 XML allows"
-            );
-            return Err(Error::new(ErrorKind::Invalid, context));
-        }
-        let sent = self.with(queue, |queue, now| {
-            let ids = bodies.iter().map(|body| Ok(queue.send(body, now)));
-            let ids = ids.collect();
-            queue.wake();
-            ids
-        })?;
-        self.dice.end(&self.weather, "send", Ok(sent))
+        let ask = self.ask(RequestKind::QueueSend, "send", queue, bytes(bodies));
+        let (name, bodies) = (queue.to_owned(), bodies.to_vec());
+        let send = move |queues: &ModelQueues| {
+            check_count(bodies.len())?;
+            check_texts(&bodies)?;
+            queues.with(&name, |queue, now| {
+                let ids = bodies.iter().map(|body| Ok(queue.send(body, now)));
+                let ids = ids.collect();
+                queue.wake();
+                ids
+            })
+        };
+        self.call(ask, Vec::len, send).await
     }
 
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
-        self.dice.begin(&self.weather, "receive")?;
-        check_count(how.max)?;
-        check_visibility(how.visibility.unwrap_or_default())?;
-        if WAIT_MAX < how.wait {
-            let context = format!("a receive waits at most {WAIT_MAX:?}");
-            return Err(Error::new(ErrorKind::Invalid, context));
+        let ask = self.ask(RequestKind::QueueReceive, "receive", queue, 0);
+        let until = self.link.executor.now() + how.wait;
+        let (name, asked) = (queue.to_owned(), *how);
+        let receive = move |queues: &ModelQueues| {
+            check_count(asked.max)?;
+            check_visibility(asked.visibility.unwrap_or_default())?;
+            if WAIT_MAX < asked.wait {
+                let context = format!("a receive waits at most {WAIT_MAX:?}");
+                return Err(Error::new(ErrorKind::Invalid, context));
+            }
+            let empty_receives = queues.service.profile.get().empty_receives;
+            let is_empty = asked.wait.is_zero() && queues.link.faults.happens(empty_receives);
+            queues.with(&name, |queue, now| match is_empty {
+                true => Vec::new(),
+                false => queues.take(queue, now, &asked),
+            })
+        };
+        let bodies = |found: &Vec<Received>| found.iter().map(|one| one.body.len()).sum();
+        let received = self.call(ask, bodies, receive).await?;
+        if !received.is_empty() || how.wait.is_zero() {
+            return Ok(received);
         }
-        if how.wait.is_zero() && self.dice.happens(self.weather.empty_receives) {
-            return self.with(queue, |_, _| Vec::new());
-        }
-        let until = self.clock.monotonic() + how.wait;
+        self.wait(queue, how, until).await
+    }
+
+    async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<Vec<Result<()>>> {
+        let ask = self.ask(RequestKind::QueueRemove, "remove", queue, 0);
+        let (name, receipts) = (queue.to_owned(), receipts.to_vec());
+        let remove = move |queues: &ModelQueues| {
+            check_count(receipts.len())?;
+            queues.with(&name, |queue, now| {
+                let removed = receipts.iter();
+                let removed = removed.map(|receipt| queues.remove_one(queue, now, receipt));
+                removed.collect()
+            })
+        };
+        self.call(ask, Vec::len, remove).await
+    }
+
+    async fn hide(&self, queue: &str, receipt: &Receipt, time: Duration) -> Result<()> {
+        let ask = self.ask(RequestKind::QueueOther, "hide", queue, 0);
+        let (name, receipt) = (queue.to_owned(), receipt.clone());
+        let hide = move |queues: &ModelQueues| {
+            check_visibility(time)?;
+            let (number, receive) = parse(&receipt)?;
+            queues.with(&name, |queue, now| {
+                let message = queue.messages.get_mut(&number).filter(|message| {
+                    let is_newest = message.receives == receive;
+                    is_newest && now < message.visible_at
+                });
+                let Some(message) = message else {
+                    let context = "the message is not in flight with this receipt";
+                    return Err(Error::new(ErrorKind::Invalid, context));
+                };
+                message.visible_at = now + time;
+                queue.wake();
+                Ok(())
+            })?
+        };
+        self.call(ask, |()| 0, hide).await
+    }
+
+    async fn counts(&self, queue: &str) -> Result<QueueCounts> {
+        let ask = self.ask(RequestKind::QueueOther, "counts", queue, 0);
+        let name = queue.to_owned();
+        let count = move |queues: &ModelQueues| {
+            queues.with(&name, |queue, now| {
+                let is_visible = |message: &&Message| message.visible_at <= now;
+                let visible = queue.messages.values().filter(is_visible).count() as u64;
+                QueueCounts {
+                    visible,
+                    in_flight: queue.messages.len() as u64 - visible,
+                }
+            })
+        };
+        self.call(ask, |_| 0, count).await
+    }
+}
+
+impl ModelQueues {
+    /// The rest of a receive that waits, which is part of the same wire request.
+    async fn wait(&self, name: &str, how: &Receive, until: Duration) -> Result<Vec<Received>> {
+        let executor = &self.link.executor;
+        let mut timer = None;
         let received = poll_fn(|context| {
-            let found = self.with(queue, |queue, now| {
+            let found = self.with(name, |queue, now| {
                 let received = self.take(queue, now, how);
                 let is_over = !received.is_empty() || until <= now;
-                let next = queue.messages.values().map(|message| message.visible_at);
-                let next = next.min().unwrap_or(until).clamp(now, until);
+                let shown = queue.messages.values().map(|message| message.visible_at);
+                let next = shown.min().unwrap_or(until).clamp(now, until.max(now));
                 if !is_over {
                     queue.waiting.push(context.waker().clone());
                 }
                 (received, is_over, next)
             });
+            if let Some(timer) = timer.take() {
+                executor.cancel(timer);
+            }
             match found {
                 Err(error) => Poll::Ready(Err(error)),
                 Ok((received, true, _)) => Poll::Ready(Ok(received)),
                 Ok((_, false, next)) => {
-                    self.clock.wake_at(next, context.waker());
+                    let waker = context.waker().clone();
+                    timer = Some(executor.wake_at(next, self.link.process, waker));
                     Poll::Pending
                 }
             }
         });
-        let received = received.await;
-        self.dice.end(&self.weather, "receive", received)
-    }
-
-    async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<Vec<Result<()>>> {
-        self.dice.begin(&self.weather, "remove")?;
-        check_count(receipts.len())?;
-        let removed = self.with(queue, |queue, now| {
-            let removed = receipts.iter();
-            let removed = removed.map(|receipt| self.remove_one(queue, now, receipt));
-            removed.collect()
-        })?;
-        self.dice.end(&self.weather, "remove", Ok(removed))
-    }
-
-    async fn hide(&self, queue: &str, receipt: &Receipt, time: Duration) -> Result<()> {
-        self.dice.begin(&self.weather, "hide")?;
-        check_visibility(time)?;
-        let (number, receive) = parse(receipt)?;
-        let hidden = self.with(queue, |queue, now| {
-            let message = queue.messages.get_mut(&number).filter(|message| {
-                let is_newest = message.receives == receive;
-                is_newest && now < message.visible_at
-            });
-            let Some(message) = message else {
-                let context = "the message is not in flight with this receipt";
-                return Err(Error::new(ErrorKind::Invalid, context));
-            };
-            message.visible_at = now + time;
-            queue.wake();
-            Ok(())
-        })?;
-        self.dice.end(&self.weather, "hide", hidden)
-    }
-
-    async fn counts(&self, queue: &str) -> Result<QueueCounts> {
-        self.dice.begin(&self.weather, "counts")?;
-        self.with(queue, |queue, now| {
-            let is_visible = |message: &&Message| message.visible_at <= now;
-            let visible = queue.messages.values().filter(is_visible).count() as u64;
-            QueueCounts {
-                visible,
-                in_flight: queue.messages.len() as u64 - visible,
-            }
-        })
+        received.await
     }
 }
 
+fn bytes(texts: &[String]) -> usize {
+    texts.iter().map(String::len).sum()
+}
+
 impl Queue {
+    fn new(settings: QueueSettings) -> Self {
+        Queue {
+            settings,
+            messages: BTreeMap::new(),
+            sent: 0,
+            waiting: Vec::new(),
+        }
+    }
+
     fn send(&mut self, body: &str, now: Duration) -> String {
         self.sent += 1;
         let message = Message {
@@ -292,40 +404,6 @@ fn parse(receipt: &Receipt) -> Result<(u64, u64)> {
     let numbers =
         parts.and_then(|(message, receive)| Some((message.parse().ok()?, receive.parse().ok()?)));
     numbers.ok_or_else(|| Error::new(ErrorKind::Invalid, "this is no receipt"))
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if name.is_empty() || 80 < name.len() || !name.bytes().all(is_plain) {
-        let context = format!("queue name {name:?}: 1 to 80 letters, digits, '-' and '_'");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-fn check_visibility(visibility: Duration) -> Result<()> {
-    if VISIBILITY_MAX < visibility || visibility.subsec_nanos() != 0 {
-        let context = format!("a message is hidden for whole seconds up to {VISIBILITY_MAX:?}");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-fn check_count(count: usize) -> Result<()> {
-    if !(1..=MESSAGES_MAX).contains(&count) {
-        let context = format!("one call is about 1 to {MESSAGES_MAX} messages");
-        return Err(Error::new(ErrorKind::Invalid, context));
-    }
-    Ok(())
-}
-
-/// Whether XML can carry it, and there is something to carry.
-fn is_text(body: &str) -> bool {
-    let is_allowed = |c: char| {
-        matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-            || '\u{ffff}' < c
-    };
-    !body.is_empty() && body.chars().all(is_allowed)
 }
 
 #[cfg(test)]

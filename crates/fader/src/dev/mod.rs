@@ -174,7 +174,8 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let start = Instant::now();
     let plan = options.plan();
     let (size, wiring, delay) = (usize::from(options.nodes), options.wiring, options.delay);
-    let config = options.serve.with_data(DATA).config(matches)?;
+    let options = options.serve.with_data(DATA);
+    let config = options.config(matches)?;
     if config.membership.member()?.is_some() {
         bail!("`fader dev` is a whole cluster: a member of one is started with `fader serve`");
     }
@@ -191,7 +192,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let follow = move |node: Node| {
         tokio::spawn(async move { plan::follow(&node, plan, |text| tell(start, text)).await });
     };
-    serve::serve(&config, open, follow).await
+    serve::serve(&config, options.again(matches), open, follow).await
 }
 
 impl Options {
@@ -231,6 +232,9 @@ pub(crate) fn in_words(event: &Event) -> String {
     match event {
         Event::Killed(name) => format!("{name} is killed"),
         Event::Started(name) => format!("{name} starts again"),
+        Event::Failed(name, reason, rest) => {
+            format!("{name} failed, and begins again after {rest:?}: {reason}")
+        }
         Event::Paused(name, time) => format!("{name} is paused for {time:?}"),
         Event::Partitioned(sides) => {
             let sides: Vec<String> = sides.iter().map(|side| side.join(",")).collect();
@@ -238,7 +242,7 @@ pub(crate) fn in_words(event: &Event) -> String {
         }
         Event::Damaged(name, reason) => format!("{name} is damaged: {reason}"),
         Event::Replaced(name, aside) => format!(
-            "{name} joins with an empty folder; what was damaged is in {}",
+            "{name} joins with an empty folder; what it had is in {}",
             aside.display()
         ),
         Event::Slow(name) => format!("{name} does not confirm in time: the others do not wait"),

@@ -4,20 +4,22 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use fader_client::{Client, S3, SimpleDb, Sqs, SystemClock};
+use fader_client::{Access, SystemClock};
+use fader_cloud::Clock;
 use fader_cloud::conformance::{self, Subject, Verdict};
-use fader_cloud::{Clock, Domains, Queues};
-use object_store::ObjectStore;
 
-use crate::endpoint;
+use crate::cloud::Where;
 
 const EXAMPLES: &str = "\
 Examples:
-  fader measure conformance simpledb
-  fader measure conformance sqs --endpoint http://127.0.0.1:9324
-  fader measure conformance sqs --excuse 'queues are listed by prefix'
-  fader measure conformance s3 --bucket mine --endpoint http://127.0.0.1:9000
+  fader measure conformance domains 'simpledb://?endpoint=http://127.0.0.1:4566'
+  fader measure conformance queues 'sqs://?endpoint=http://127.0.0.1:9324'
+  fader measure conformance queues file:///var/tmp/queues
+  fader measure conformance objects 's3://bucket?endpoint=http://127.0.0.1:9000'
+  fader measure conformance queues sqs:// --excuse 'queues are listed by prefix'
 
+URLs and credentials are those of `fader cloud --help`. Queues and domains may also be judged at a
+service of their own (sqs://, simpledb://).
 It creates domains, queues or objects whose names begin with `fader-`, and deletes them.
 Exit codes: 0 all is kept, or broken as excused; 1 not so.";
 
@@ -25,37 +27,35 @@ Exit codes: 0 all is kept, or broken as excused; 1 not so.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The kind of service.
+    /// What is judged.
     #[arg(value_enum)]
     service: Service,
+
+    #[command(flatten)]
+    place: Where,
 
     /// A promise that this service is known to break; one that it keeps must not be excused.
     #[arg(long, value_name = "PROMISE")]
     excuse: Vec<String>,
-
-    /// The bucket for objects; it must be there.
-    #[arg(long, value_name = "NAME", required_if_eq("service", "s3"))]
-    bucket: Option<String>,
-
-    #[command(flatten)]
-    endpoint: endpoint::Flags,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Service {
-    /// Domains.
-    Simpledb,
-    /// Queues.
-    Sqs,
-    /// Objects.
-    S3,
+    /// Objects in a bucket, a folder or memory.
+    Objects,
+    /// Queues in a bucket, or at a service.
+    Queues,
+    /// Domains in a bucket, or at a service.
+    Domains,
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
-    let (credentials, settings) = (
-        options.endpoint.credentials()?,
-        options.endpoint.settings()?,
-    );
+    let client = options.place.services.options(match options.service {
+        // Objects are judged also where queues and domains would refuse.
+        Service::Objects => Access::Read,
+        Service::Queues | Service::Domains => Access::Write,
+    });
+    let url = &options.place.url;
     let clock = SystemClock::default();
     let prefix = format!("fader-{}", clock.wall().as_millis());
     let mut verdicts = Vec::new();
@@ -64,32 +64,28 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         verdicts.push(verdict);
     };
     match options.service {
-        Service::Simpledb => {
-            let url = options.endpoint.url("SIMPLEDB");
-            let service = SimpleDb(Client::new(&url, credentials, settings)?);
+        Service::Domains => {
+            let service = fader_client::open_domains(url, &client).await?;
             let subject = Subject {
-                service: &service as &dyn Domains,
+                service: &*service,
                 clock: &clock,
                 prefix: &prefix,
             };
             conformance::domains(&subject, &mut tell).await;
         }
-        Service::Sqs => {
-            let url = options.endpoint.url("SQS");
-            let service = Sqs::new(&url, credentials.as_ref(), &settings)?;
+        Service::Queues => {
+            let service = fader_client::open_queues(url, &client).await?;
             let subject = Subject {
-                service: &service as &dyn Queues,
+                service: &*service,
                 clock: &clock,
                 prefix: &prefix,
             };
             conformance::queues(&subject, &mut tell).await;
         }
-        Service::S3 => {
-            let url = options.endpoint.url("S3");
-            let bucket = options.bucket.as_deref().unwrap_or_default();
-            let service = S3::new(&url, bucket, credentials.as_ref(), &settings)?;
+        Service::Objects => {
+            let cloud = fader_client::open(url, &client).await?;
             let subject = Subject {
-                service: &service as &dyn ObjectStore,
+                service: &*cloud.objects,
                 clock: &clock,
                 prefix: &prefix,
             };

@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::Args;
 use fader_client::SimpleDb;
 
-use super::render;
 use crate::output;
 
 /// What to show of the domains.
@@ -26,7 +25,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
                 .collect::<String>(),
         );
     }
-    let mut table = render::table(["domain", "items", "attributes", "values", "bytes"]);
+    let mut table = output::table(["domain", "items", "attributes", "values", "bytes"]);
     for name in &names {
         let metadata = service.domain_metadata(name).await?;
         let bytes = metadata.item_names_size_bytes

@@ -48,7 +48,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         bail!("{} has no such item or attribute", options.domain);
     }
     if options.output == Output::Table {
-        let mut table = render::table(["attribute", "value"]);
+        let mut table = output::table(["attribute", "value"]);
         for attribute in &attributes {
             table.add_row([
                 output::visible(&attribute.name),

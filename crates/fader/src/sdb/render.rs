@@ -1,21 +1,11 @@
 //! Items as tables, JSON lines and CSV.
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Row, Table};
 use fader_cloud::{Attribute, Item};
 
 use super::Output;
 use super::record::{self, Columns};
-use crate::output::visible;
-
-/// An empty table with a header, which fits the terminal.
-pub(super) fn table<T: Into<Row>>(header: T) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
-    table
-}
+use crate::output::{table, visible};
 
 /// Items in one of the formats.
 pub(super) fn items(items: &[Item], output: Output) -> Result<String> {

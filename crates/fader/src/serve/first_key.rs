@@ -13,13 +13,17 @@ use crate::keys::FIRST_ACCOUNT;
 /// How often a member looks whether another one made the key.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Sees to it that there is a key to begin with.
+/// Sees to it that there is a key to begin with. A server in anonymous mode makes none of itself.
 pub(super) async fn ensure(
     node: &Node,
     config: &Config,
     address: &SocketAddr,
     has_tls: bool,
 ) -> Result<()> {
+    // Whoever needs no key is told none: `fader keys create` makes one.
+    if config.anonymous.value && config.root.value.is_none() {
+        return Ok(());
+    }
     // Where another member decides, that one makes the key, and it comes here with all else.
     while !node.decides() && is_absent(node, config)? {
         tokio::time::sleep(LOOK).await;

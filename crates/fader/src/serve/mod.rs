@@ -13,21 +13,19 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{ArgMatches, Args};
-use fader_gateway::{Gateway, tls_config};
+use fader_gateway::Gateway;
 use fader_node::{Health, Node, OpenError, Recovery};
 use fader_services::catalog::{AccountId, Refusal};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
 use crate::config::{self, Config, Durability, FileOption, LogFormat, Values};
 use crate::keys::FIRST_ACCOUNT;
@@ -36,6 +34,9 @@ use crate::output;
 mod control;
 mod first_key;
 mod member;
+pub(crate) mod reload;
+
+use reload::{Again, SetLevel};
 
 /// How often the store is asked whether it still works.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
@@ -65,7 +66,8 @@ Examples:
   fader serve --node n1 --peer-listen 10.0.0.1:4570 --zookeeper zk1,zk2,zk3 --cluster-key key
                                                       a member of a cluster (fader cluster init)
 
-A first interrupt (Ctrl-C, SIGTERM) lets running requests end, a second ends at once.
+A first interrupt (Ctrl-C, SIGTERM) lets running requests end, a second ends at once. SIGHUP reads
+the TLS files and the log level again, and never ends the server.
 Exit codes: 0 ended in order, 1 could not start, 70 the store failed, 130 interrupted at once.";
 
 /// The flags of `fader serve`.
@@ -92,37 +94,43 @@ impl Options {
     pub(crate) fn config(&self, matches: &ArgMatches) -> Result<Config> {
         config::resolve(&self.file, self.values.clone(), matches)
     }
+
+    /// What reads the configuration again.
+    pub(crate) fn again(&self, matches: &ArgMatches) -> Again {
+        let (file, values, matches) = (self.file.clone(), self.values.clone(), matches.clone());
+        Box::new(move || config::resolve(&file, values.clone(), &matches))
+    }
 }
 
 /// Serves one node until a signal or a failure.
 pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitCode> {
     let config = options.config(matches)?;
+    let again = options.again(matches);
     if let Some(member) = config.membership.member()? {
-        return serve(&config, member::opener(member)?, drop).await;
+        return serve(&config, again, member::opener(member)?, drop).await;
     }
     let open = |settings| {
         let (node, recovery) = Node::open(settings)?;
         report(&recovery);
         Ok(node)
     };
-    serve(&config, open, drop).await
+    serve(&config, again, open, drop).await
 }
 
-/// Serves what `open` opens until a signal or a failure. `follow` is given it when it serves.
+/// Serves what `open` opens until a signal or a failure. `follow` is given it when it serves;
+/// `again` reads the configuration again.
 pub(crate) async fn serve(
     config: &Config,
+    again: Again,
     open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
     follow: impl FnOnce(Node),
 ) -> Result<ExitCode> {
-    start_log(config)?;
+    let set_level = start_log(config)?;
     for warning in &config.warnings {
         warn!("{warning}");
     }
     let mut signals = Signals::new()?;
-    let tls = match (&config.tls_certificate.value, &config.tls_key.value) {
-        (Some(certificate), Some(key)) => Some(tls_config(&read(certificate)?, &read(key)?)?),
-        _ => None,
-    };
+    let tls = reload::begin(config, again, set_level)?;
     // Binding first: a port that is taken is reported before any data is touched.
     let listener = bind(config.listen.value).await?;
     let address = listener.local_addr()?;
@@ -373,27 +381,26 @@ fn gateway_settings(config: &Config) -> fader_gateway::Settings {
     }
 }
 
-fn start_log(config: &Config) -> Result<()> {
-    let level = &config.log_level.value;
-    // The engine tells about itself what only its authors need; a level of its own brings it back.
-    let directives = format!("fjall=warn,lsm_tree=warn,{level}");
-    let filter = match EnvFilter::builder().with_regex(false).parse(directives) {
-        Ok(filter) => filter,
-        Err(error) => bail!("log-level {level:?} is none: {error}"),
-    };
+/// Begins to log; what changes the level.
+fn start_log(config: &Config) -> Result<SetLevel> {
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(reload::filter(&config.log_level.value)?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match config.log_format.value {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    Ok(match config.log_format.value {
+        LogFormat::Text => {
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |filter| Ok(handle.reload(filter)?))
+        }
+        LogFormat::Json => {
+            let log = log.json().with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |filter| Ok(handle.reload(filter)?))
+        }
+    })
 }
 
 #[cfg(test)]

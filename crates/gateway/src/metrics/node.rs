@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use fader_node::{Counters, Node, PeerCounters};
+use fader_node::{ChainId, Counters, Node, PeerCounters};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -52,7 +52,7 @@ const NODE: [Metric<Counters>; 9] = [
     ),
 ];
 
-const CHAIN: [Metric<Counters>; 18] = [
+const CHAIN: [Metric<Counters>; 17] = [
     (
         "chain_entries",
         "Entries of a chain made durable",
@@ -150,13 +150,36 @@ const CHAIN: [Metric<Counters>; 18] = [
         Count,
         |it| it.eventual.refused,
     ),
+];
+
+const FORGOTTEN: [Metric<u64>; 1] = [(
+    "chain_forgotten",
+    "Eventual writes that a returning member dropped, by what is known of them",
+    Count,
+    |it| *it,
+)];
+
+const FAILURES: [Metric<(u64, u64)>; 2] = [
     (
-        "chain_forgotten",
-        "Eventual writes of a member that was away too long, dropped",
+        "chain_failures",
+        "Times that a member here failed, since the process began",
         Count,
-        |it| it.eventual.forgotten,
+        |it| it.0,
+    ),
+    (
+        "chain_failed",
+        "Members here that have failed and do not run again yet",
+        Now,
+        |it| it.1,
     ),
 ];
+
+const REFUSALS: [Metric<u64>; 1] = [(
+    "refusals",
+    "Requests refused with 503 at this node, by the chain that they were for and the reason",
+    Count,
+    |it| *it,
+)];
 
 const MEMBER: [Metric<(u64, u64)>; 2] = [
     (
@@ -213,6 +236,18 @@ struct ChainLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FateLabel {
+    chain: u32,
+    fate: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    chain: u32,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct MemberLabel {
     chain: u32,
     member: String,
@@ -243,9 +278,20 @@ impl Collector for NodeCollector {
             let encoder = encoder.encode_descriptor(name, help, None, kind)?;
             encode_value(kind, read(&counters), encoder)?;
         }
+        let forgotten = chains.iter().flat_map(|(chain, it)| forgotten(*chain, it));
+        encode_family(&FORGOTTEN, &forgotten.collect::<Vec<_>>(), &mut encoder)?;
         let chains = chains.into_iter();
         let chains = chains.map(|(chain, it)| (ChainLabel { chain: chain.0 }, it));
         encode_family(&CHAIN, &chains.collect::<Vec<_>>(), &mut encoder)?;
+        let failures = self.0.failures().into_iter();
+        let failures =
+            failures.map(|(chain, total, now)| (ChainLabel { chain: chain.0 }, (total, now)));
+        encode_family(&FAILURES, &failures.collect::<Vec<_>>(), &mut encoder)?;
+        let refusals = self.0.refusals().into_iter().map(|(chain, reason, it)| {
+            let (chain, reason) = (chain.0, reason.code());
+            (ReasonLabel { chain, reason }, it)
+        });
+        encode_family(&REFUSALS, &refusals.collect::<Vec<_>>(), &mut encoder)?;
         let behind = self.0.behind().into_iter().map(|(chain, member, it)| {
             let label = MemberLabel {
                 chain: chain.0,
@@ -258,6 +304,17 @@ impl Collector for NodeCollector {
         let peers = peers.map(|(peer, it)| (PeerLabel { peer }, it));
         encode_family(&PEER, &peers.collect::<Vec<_>>(), &mut encoder)
     }
+}
+
+/// The writes that members of a chain dropped, by fate.
+fn forgotten(ChainId(chain): ChainId, counters: &Counters) -> [(FateLabel, u64); 3] {
+    let it = counters.eventual.forgotten;
+    [
+        ("settled", it.settled),
+        ("covered", it.covered),
+        ("unknown", it.unknown),
+    ]
+    .map(|(fate, count)| (FateLabel { chain, fate }, count))
 }
 
 /// Each metric once for each label; nothing where there are none.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_node::OpenKey;
+use fader_services::Reason;
 use fader_services::catalog::{KeyStatus, Refusal};
 use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
@@ -189,7 +190,10 @@ fn unreadable(refusal: &Refusal) -> Error {
     tracing::warn!(%refusal, "access keys cannot be read");
     refuse(
         Code::ServiceUnavailable,
-        "Service AmazonSimpleDB is currently unavailable. Please try again later",
+        format!(
+            "Service AmazonSimpleDB is currently unavailable. Please try again later ({})",
+            Reason::NoMember.sentence()
+        ),
     )
 }
 

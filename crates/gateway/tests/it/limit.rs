@@ -37,6 +37,7 @@ async fn what_is_beyond_the_rate_is_refused_and_takes_no_effect() {
         let reply = server.post(&put("refused")).await;
         assert_eq!(outcome(&reply), (503, "ServiceUnavailable"), "{reply}");
         assert!(reply.contains("is currently unavailable"), "{reply}");
+        assert!(reply.contains("x-fader-reason: limit\r\n"), "{reply}");
     }
     // Gets have a capacity of their own.
     for _ in 0..3 {
@@ -57,6 +58,7 @@ async fn what_is_beyond_the_rate_is_refused_and_takes_no_effect() {
         "fader_limit_requests_total{class=\"gets\",outcome=\"admitted\"} 3\n",
         "fader_limit_requests_total{class=\"gets\",outcome=\"refused\"} 1\n",
         "action=\"PutAttributes\",code=\"ServiceUnavailable\"} 3\n",
+        "fader_refusals_total{chain=\"0\",reason=\"limit\"} 4\n",
     ] {
         assert!(page.contains(line), "{line}{page}");
     }

@@ -42,10 +42,7 @@ impl Server {
     }
 
     /// Starts a gateway that speaks TLS if `tls` is given.
-    pub(crate) async fn start_with(
-        settings: Settings,
-        tls: Option<std::sync::Arc<rustls::ServerConfig>>,
-    ) -> Server {
+    pub(crate) async fn start_with(settings: Settings, tls: Option<fader_gateway::Tls>) -> Server {
         let data = tempfile::tempdir().unwrap();
         let (node, _) = Node::open(fader_node::Settings::new(data.path().join("data"))).unwrap();
         let pair = Some((KEY_ID.to_owned(), Secret::new(KEY_SECRET.to_owned())));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fader_gateway::{TlsError, tls_config};
+use fader_gateway::{Tls, TlsError};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::AsyncWriteExt as _;
@@ -16,7 +16,7 @@ const LIST: &str = "Action=ListDomains&Version=2009-04-15";
 async fn requests_are_answered_over_tls_only() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let certificate = made.cert.pem();
-    let config = tls_config(
+    let config = Tls::new(
         certificate.as_bytes(),
         made.signing_key.serialize_pem().as_bytes(),
     );
@@ -59,7 +59,7 @@ fn certificates_and_keys_that_do_not_fit_are_refused() {
     let certificate = one.cert.pem();
     let key = one.signing_key.serialize_pem();
     let other_key = other.signing_key.serialize_pem();
-    assert!(tls_config(certificate.as_bytes(), key.as_bytes()).is_ok());
+    assert!(Tls::new(certificate.as_bytes(), key.as_bytes()).is_ok());
     for (certificate, key, expected) in [
         ("", &*key, "the certificate cannot be read"),
         (&*key, &*key, "the certificate cannot be read"),
@@ -75,7 +75,7 @@ fn certificates_and_keys_that_do_not_fit_are_refused() {
             "the certificate and key cannot be used",
         ),
     ] {
-        let error: TlsError = tls_config(certificate.as_bytes(), key.as_bytes()).unwrap_err();
+        let error: TlsError = Tls::new(certificate.as_bytes(), key.as_bytes()).unwrap_err();
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 }

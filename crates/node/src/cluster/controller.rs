@@ -23,15 +23,18 @@ const FLOOR: Duration = Duration::from_secs(60);
 pub enum Event {
     /// A member was killed.
     Killed(String),
-    /// A member that was killed was started.
+    /// A member that was killed, or failed, was started.
     Started(String),
+    /// A member failed, for this reason; it begins again after that time.
+    Failed(String, String, Duration),
     /// A member was paused for a time.
     Paused(String, Duration),
     /// The ways between members of different sides were cut.
     Partitioned(Vec<Vec<String>>),
     /// A member is damaged; the reason says where.
     Damaged(String, String),
-    /// The folder of a damaged member was set aside, and the member joins with an empty one.
+    /// The folder of a member that is damaged, or failed again and again, was set aside; the member
+    /// joins with an empty one.
     Replaced(String, PathBuf),
     /// The state of a member is not that of the others: it is filled anew (I21).
     Differs(String),

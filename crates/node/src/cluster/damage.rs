@@ -22,6 +22,7 @@ impl Cluster {
     pub(super) fn mend(&self) {
         for (at, slot) in self.slots.iter().enumerate() {
             if !slot.is_damaged() {
+                self.revive(&self.name_at(at), slot);
                 continue;
             }
             slot.is_unreadable.store(true, Ordering::Relaxed);
@@ -50,6 +51,13 @@ impl Cluster {
         running.collect()
     }
 
+    /// The name of the node that has it.
+    pub(super) fn name_of(&self, slot: &Slot) -> String {
+        let mut slots = self.slots.iter();
+        let at = slots.position(|it| std::ptr::eq(it, slot));
+        self.name_at(at.unwrap_or_default())
+    }
+
     fn name_at(&self, at: usize) -> String {
         match &self.process {
             Some(process) => process.own_name().to_owned(),
@@ -68,6 +76,7 @@ impl Cluster {
             // The process goes on with its other chains.
             return Health::ReadOnly("its member here is damaged".to_owned());
         }
+        let failed = self.failed_health();
         let healths = self.slots.iter().filter_map(|slot| {
             let running = slot.running.read();
             running.as_ref().map(|running| running.member.health())
@@ -76,13 +85,16 @@ impl Cluster {
         let serving = healths.contains(&Health::Serving);
         match (serving, healths.into_iter().next()) {
             (true, _) => Health::Serving,
+            // Its member begins again: the process goes on.
+            (false, Some(Health::Failed(reason))) => Health::ReadOnly(reason),
             (false, Some(health)) => health,
+            (false, None) if failed.is_some() => failed.unwrap_or(Health::Serving),
             (false, None) => Health::ReadOnly("all members were killed".to_owned()),
         }
     }
 
     /// Whether one that may restart the chain alone is not known to be well.
-    fn counts_on_the_damaged(&self) -> bool {
+    pub(super) fn counts_on_the_damaged(&self) -> bool {
         if let Some(process) = &self.process {
             return self.counts_on_ours(process);
         }
@@ -114,7 +126,7 @@ impl Cluster {
         }
     }
 
-    fn replace(&self, name: &str, slot: &Slot) {
+    pub(super) fn replace(&self, name: &str, slot: &Slot) {
         let aside = aside(&slot.folder);
         let renamed = std::fs::rename(&slot.folder, &aside);
         // Only now: nobody else begins on what is damaged.

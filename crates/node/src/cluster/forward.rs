@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fader_chain::{ChainId, Configuration, Envelope, Level, NodeId, Role};
+use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::forward::{Asked, Told};
 use fader_services::level::{self, Demand};
@@ -19,9 +20,8 @@ use fader_services::simpledb::Request;
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
-use super::route::{AGAIN, LOST};
+use super::route::AGAIN;
 use super::{Cluster, Links};
-use crate::desk::NOBODY;
 use crate::member::Member;
 use crate::peer::{Inbox, Reply, Unheard};
 use crate::work::REQUEST;
@@ -111,7 +111,7 @@ impl Cluster {
             return Ok(None);
         };
         let end = Instant::now() + REQUEST;
-        let mut why = NOBODY.to_owned();
+        let mut why = Reason::NoMember.sentence().to_owned();
         for turn in 0_usize.. {
             if end <= Instant::now() {
                 break;
@@ -133,7 +133,7 @@ impl Cluster {
                 Ok(Told::NotHere(reason)) => why = reason,
                 Ok(told) => return Ok(Some(told)),
                 Err(Unheard::Unknown) if matches!(asked, Asked::Write(..) | Asked::Catalog(_)) => {
-                    return Err(LOST.to_owned());
+                    return Err(Reason::Lost.sentence().to_owned());
                 }
                 Err(Unheard::Unknown | Unheard::Untouched) => {}
             }

@@ -186,7 +186,8 @@ impl Cluster {
         let is_wanted = process.is_wanted();
         let runs = slot.running.read().is_some();
         let is_damaged = slot.is_unreadable.load(Ordering::Relaxed);
-        if !runs && !is_damaged && (is_wanted || slot.folder.exists()) {
+        let rests = slot.failures.lock().rests();
+        if !runs && !is_damaged && !rests && (is_wanted || slot.folder.exists()) {
             self.start(slot)?;
         }
         if runs && !is_wanted && self.has_left(slot) {

@@ -16,8 +16,10 @@
 //! A chain of a cluster of processes is such a cluster too, of which one member is here, or none
 //! (`process.rs`).
 
+mod beginning;
 mod controller;
 mod damage;
+mod failing;
 mod forward;
 mod homing;
 pub(crate) mod hosting;
@@ -51,8 +53,10 @@ use crate::settings::Settings;
 use crate::status::OpenError;
 
 pub use controller::Event;
+use failing::Failures;
 use links::Links;
 pub use process::{Plan, ProcessSettings, new_cluster};
+pub(crate) use route::{AGAIN, carry_out_at};
 
 use process::Process;
 use session::Session;
@@ -105,6 +109,7 @@ struct Slot {
     node: Mutex<Option<NodeId>>,
     /// Whether its folder was found damaged when it was to be opened.
     is_unreadable: AtomicBool,
+    failures: Mutex<Failures>,
 }
 
 struct Running {
@@ -185,7 +190,9 @@ impl Cluster {
         let mut damage = None;
         for slot in &cluster.slots {
             match cluster.start(slot) {
-                Err(OpenError::Damaged(reason)) => damage = Some(reason),
+                Err(OpenError::Damaged(reason) | OpenError::Broken(reason)) => {
+                    damage = Some(reason);
+                }
                 started => started?,
             }
         }
@@ -211,6 +218,7 @@ impl Cluster {
             running: RwLock::new(None),
             node: Mutex::new(None),
             is_unreadable: AtomicBool::new(false),
+            failures: Mutex::default(),
         });
         Arc::new(Cluster {
             slots: slots.collect(),
@@ -342,6 +350,7 @@ impl Cluster {
                 name: format!("n{}", at + 1),
                 state: match &*running {
                     None if slot.is_unreadable.load(Ordering::Relaxed) => "damaged",
+                    None if slot.failures.lock().rests() => "failed",
                     None => "killed",
                     Some(running) if running.member.shared().is_damaged() => "damaged",
                     Some(running) if is_paused(running) => "paused",
@@ -412,7 +421,9 @@ impl Cluster {
     /// Whether it has, or had, a member here.
     pub(crate) fn is_here(&self) -> bool {
         let is_here = |slot: &Slot| {
-            slot.is_unreadable.load(Ordering::Relaxed) || slot.running.read().is_some()
+            let is_failed = slot.failures.lock().rests();
+            let is_damaged = slot.is_unreadable.load(Ordering::Relaxed);
+            is_failed || is_damaged || slot.running.read().is_some()
         };
         self.process.is_none() || self.slots.iter().any(is_here)
     }
@@ -489,7 +500,7 @@ impl Cluster {
             session: self.settings.session,
             ..self.settings.member.clone()
         };
-        let opened = Folder::open(settings);
+        let opened = self.guarded(slot, || Folder::open(settings));
         if let Err(OpenError::Damaged(reason)) = &opened {
             tracing::error!(reason, "a member is damaged");
             slot.is_unreadable.store(true, Ordering::Relaxed);
@@ -509,8 +520,12 @@ impl Cluster {
                 CoordinatorError::Refused(reason) => OpenError::Refused(reason),
                 other => failed(std::io::Error::other(other)),
             })?;
-        *running = Some(self.live(folder, (me, progress), &failed)?);
+        let live = || self.live(folder, (me, progress), &failed);
+        let begun = self.guarded(slot, live);
+        *running = Some(begun.inspect_err(|_| self.coordinator.close(me))?);
         *slot.node.lock() = Some(me.node);
+        drop(running);
+        self.on_started(slot);
         Ok(())
     }
 

@@ -17,23 +17,22 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fader_chain::controller::Shift;
 use fader_chain::placement::Wish;
 use fader_chain::placement::home::homeward;
 use fader_chain::placement::layout::Layout;
-use fader_chain::{
-    ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Version, Wiring,
-};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Version, Wiring};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
+use super::beginning::patiently;
 use super::forward::{Door, Host};
 use super::hosting::{DataChains, Hosting, Tell, sweep};
 use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{
-    ClusterRecord, Coordinator, CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings,
+    ClusterRecord, Coordinator, Fault, ZooKeeperCoordinator, ZooKeeperSettings,
 };
 use crate::disk::{Disk, RealDisk};
 use crate::lock::FolderLock;
@@ -50,9 +49,6 @@ const FOLDER_OF_ONE: &str = "member";
 /// The file with the name of the node's own disk.
 const NODE_FILE: &str = "node";
 const NODE_FILE_NEW: &str = "node.new";
-/// How often a coordinator that cannot be asked is asked again, and how often that is told.
-const AGAIN: Duration = Duration::from_millis(500);
-const TELL: Duration = Duration::from_secs(10);
 
 /// What a process needs to be a member of a cluster.
 #[derive(Clone, Debug)]
@@ -215,6 +211,11 @@ impl Process {
     /// The connections to other nodes.
     pub(super) fn peers(&self) -> &Peers {
         self.home.peers()
+    }
+
+    /// Says to people who look what is wrong with the member here, or that nothing is.
+    pub(super) fn say(&self, fault: Option<Fault>) {
+        self.home.coordinator.say(self.chain, fault);
     }
 
     /// The name of this process's node.
@@ -464,58 +465,6 @@ pub(super) fn host(
     Ok(Cluster::assemble(parts, None, tell))
 }
 
-impl Cluster {
-    /// The folder of the member that is to be here, or was here (H2), if it may begin a life; none
-    /// of one that is damaged.
-    fn open_checked(&self) -> Result<Option<Folder>, OpenError> {
-        let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
-            return Ok(None);
-        };
-        if !process.is_wanted() && !slot.folder.exists() {
-            return Ok(None);
-        }
-        let opened = Folder::open(Settings {
-            data: slot.folder.clone(),
-            ..self.settings.member.clone()
-        });
-        let folder = match opened {
-            Err(OpenError::Damaged(reason)) => {
-                slot.is_unreadable.store(true, Ordering::Relaxed);
-                tracing::error!(chain = %process.chain, reason, "a member is damaged");
-                (self.tell)(Event::Damaged(process.own_name().to_owned(), reason));
-                return Ok(None);
-            }
-            opened => opened?,
-        };
-        let coordinator = process.home.coordinator();
-        let (disk, progress) = (folder.disk(), folder.progress());
-        match patiently(|| coordinator.check(process.chain, disk, progress)) {
-            Err(OpenError::Refused(why)) => {
-                let folder = slot.folder.display();
-                Err(OpenError::Refused(format!("{folder}: {why}")))
-            }
-            checked => checked.map(|()| Some(folder)),
-        }
-    }
-
-    /// Begins the life of the member here, waiting for the coordinator.
-    fn begin(&self, folder: Folder) -> Result<(), OpenError> {
-        let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
-            return Ok(());
-        };
-        let progress = folder.progress();
-        let me = begin(&*self.coordinator, folder.disk(), progress)?;
-        let starting = |source| OpenError::Io {
-            context: format!("starting the member of {}", process.chain),
-            source,
-        };
-        let running = self.live(folder, (me, progress), &starting)?;
-        *slot.running.write() = Some(running);
-        *slot.node.lock() = Some(me.node);
-        Ok(())
-    }
-}
-
 fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
     let data = &member.data;
     let creating = |source| OpenError::Io {
@@ -566,35 +515,4 @@ fn node_disk(data: &Path) -> Result<DiskId, OpenError> {
         context: format!("writing {}", path.display()),
         source,
     })
-}
-
-/// A session for the first life on the disk.
-fn begin(
-    coordinator: &dyn Coordinator,
-    disk: DiskId,
-    shown: Progress,
-) -> Result<Identity, OpenError> {
-    patiently(|| {
-        let incarnation = random_incarnation()
-            .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
-        coordinator.open(disk, incarnation, shown)
-    })
-}
-
-/// Asks the coordinator until it can be asked.
-fn patiently<T>(ask: impl Fn() -> Result<T, CoordinatorError>) -> Result<T, OpenError> {
-    let mut told = None;
-    loop {
-        match ask() {
-            Ok(answer) => return Ok(answer),
-            Err(CoordinatorError::Refused(reason)) => return Err(OpenError::Refused(reason)),
-            Err(error) => {
-                if told.is_none_or(|told: Instant| TELL <= told.elapsed()) {
-                    tracing::warn!("waiting: {error}");
-                    told = Some(Instant::now());
-                }
-                std::thread::sleep(AGAIN);
-            }
-        }
-    }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
+use fader_services::Reason;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
 use fader_services::simpledb::{Code, Error, Request};
@@ -16,9 +17,9 @@ use tokio::sync::oneshot;
 
 use super::Cluster;
 use crate::chain_thread::Job;
-use crate::desk::{NOBODY, catalog_unavailable, reads_keys, refused, unavailable};
+use crate::desk::{catalog_unavailable, reads_keys, refused, unavailable};
 use crate::following::{Following, Told};
-use crate::member::{Member, STOPPED};
+use crate::member::Member;
 use crate::showing::{READ, answer, ask};
 use crate::work::{Answer, REQUEST, Work};
 
@@ -28,17 +29,23 @@ const FOLLOW: Duration = Duration::from_millis(100);
 /// given up meanwhile.
 const BOUNDED: Duration = Duration::from_secs(3);
 /// How long to wait before asking again, where nobody can answer.
-pub(super) const AGAIN: Duration = Duration::from_millis(10);
+pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is said where a bound on staleness is asked for that nobody can keep (D11).
-const NOT_PROVEN: &str = "no member can prove now that what it has is so fresh";
-
-/// What is said where no answer came.
-pub(super) const LOST: &str = "the member ended or did not answer; it is not known whether the \
-                               write took effect";
+/// Carries out a request at a chain, if there is one, with its members here.
+pub(crate) async fn carry_out_at(
+    cluster: Option<Arc<Cluster>>,
+    account: &AccountId,
+    (request, demand, session): (&Request, &Demand, &Following),
+) -> Result<Told, Error> {
+    let cluster = cluster.ok_or_else(|| unavailable(Reason::NoChain.sentence()))?;
+    match request.is_write() {
+        true => cluster.write(account, request, demand, session).await,
+        false => cluster.read(account, request, demand, session).await,
+    }
+}
 
 impl Cluster {
     /// Waits until a strong read of everything is answered.
@@ -101,7 +108,11 @@ impl Cluster {
     ) -> Result<Answer<T>, &'static str> {
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
-            for (node, member) in takers() {
+            let takers = takers();
+            if takers.is_empty() && self.is_anothers() {
+                return Err(Reason::Moved.sentence());
+            }
+            for (node, member) in takers {
                 let (reply, answer) = oneshot::channel();
                 if member.enqueue(job(reply)).is_err() {
                     continue;
@@ -109,12 +120,19 @@ impl Cluster {
                 match self.answer_of(node, answer, end).await {
                     Some(Err(Refusal::NotHead | Refusal::NotServing)) => {}
                     Some(answer) => return Ok(answer),
-                    None => return Err(LOST),
+                    None => return Err(Reason::Lost.sentence()),
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
-        Err(NOBODY)
+        Err(Reason::NoMember.sentence())
+    }
+
+    /// Whether the head is of another process: where no member here can take a request, it is to be
+    /// handed on.
+    fn is_anothers(&self) -> bool {
+        let head = self.configuration().map(|newest| newest.head());
+        self.process.is_some() && head.is_some() && head != self.own()
     }
 
     /// What the member says before the time is over, as long as it has a seat: whoever lost it may
@@ -150,7 +168,7 @@ impl Cluster {
             false => Some(self.scans.acquire().await),
         };
         if matches!(scan, Some(Err(_))) {
-            return Err(unavailable(STOPPED));
+            return Err(unavailable(Reason::Stopping.sentence()));
         }
         let shows = match self.keeper() {
             Some(keeper) => keeper.shows(account, request, demand)?,
@@ -169,6 +187,9 @@ impl Cluster {
                 Level::Barrier => self.head().into_iter().collect(),
                 _ => self.readers(),
             };
+            if members.is_empty() && self.is_anothers() {
+                return Err(unavailable(Reason::Moved.sentence()));
+            }
             for (_, member) in members {
                 let asked = (request, demand, session);
                 let shown = ask(&member, account, asked, (level, time)).await;
@@ -186,7 +207,11 @@ impl Cluster {
             time = READ;
             tokio::time::sleep(AGAIN).await;
         }
-        Err(unavailable(if is_bounded { NOT_PROVEN } else { NOBODY }))
+        Err(unavailable(if is_bounded {
+            Reason::NotFresh.sentence()
+        } else {
+            Reason::NoMember.sentence()
+        }))
     }
 
     /// The member that catalogs are read at: the head, as long as there is one.

@@ -20,7 +20,7 @@ use fader_chain::{
 
 pub use local::LocalCoordinator;
 pub use zookeeper::{
-    AwayDisk, ChainCoordinator, ClusterRecord, Onlooker, Present, Standing, Tls, TlsError,
+    AwayDisk, ChainCoordinator, ClusterRecord, FaultOf, Onlooker, Present, Standing, Tls, TlsError,
     ZooKeeperCoordinator, ZooKeeperSettings,
 };
 
@@ -36,6 +36,15 @@ pub(crate) fn lease(session: Duration) -> Duration {
 /// When a ping was sent that was acknowledged: milliseconds of the clock by which leases end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pinged(pub u64);
+
+/// What is wrong with a member that takes no part in its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It failed so many times in a row, and begins again.
+    Failed(u32),
+    /// It has stopped: it knows so many entries committed that its chain has not (LD-2).
+    Ahead(u64),
+}
 
 /// Why the coordinator did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

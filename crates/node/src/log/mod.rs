@@ -1,7 +1,8 @@
 //! The write-ahead log: the truth of a member. The engine is what it says, applied.
 //!
-//! A log is a sequence of segments, each a file. A group commit is one write and one sync. Every
-//! start begins a segment; a full segment is followed by another.
+//! A log is a sequence of segments, each a file. A group commit is one write and one sync. A start
+//! goes on with the last segment if nothing stands behind its last record; otherwise it begins
+//! another one. A full segment is followed by another.
 //!
 //! Invariants:
 //! - L1 see [`record`].
@@ -115,6 +116,11 @@ pub(crate) struct Log {
     /// On disk, oldest first, the current one included.
     segments: VecDeque<Segment>,
     current: Option<Current>,
+    /// Whether the replay found nothing but zeros behind the last segment's last record, in a file
+    /// of the size and format that a new segment would have.
+    is_clean: bool,
+    /// Whether there is a file behind the last segment that never came to be used.
+    is_unfinished: bool,
     /// The last entry written.
     last: EntryId,
     kept: Durable,
@@ -139,6 +145,8 @@ impl Log {
             chain,
             segments: VecDeque::new(),
             current: None,
+            is_clean: false,
+            is_unfinished: false,
             last: EntryId::ZERO,
             kept: Durable::default(),
             stats: LogStats::default(),
@@ -181,6 +189,33 @@ impl Log {
     /// What a start would find now, to be brought up to date by a recovery.
     pub(crate) fn kept_mut(&mut self) -> &mut Durable {
         &mut self.kept
+    }
+
+    /// Goes on behind the last record that the replay found, or in a new segment where that is not
+    /// certain to be the end.
+    pub(crate) fn resume(&mut self) -> Result<(), LogError> {
+        let is_clean = std::mem::take(&mut self.is_clean);
+        let Some(segment) = self.segments.back().filter(|_| is_clean) else {
+            return self.begin(false);
+        };
+        let (sequence, end) = (segment.sequence, segment.size as u32);
+        let path = self.path(sequence);
+        let file = self.disk.open(&path);
+        let mut file = file.map_err(|source| failed("opening", &path, source))?;
+        if self.durability == Durability::Disk {
+            file.write_through();
+        }
+        self.current = Some(Current {
+            file,
+            path,
+            codec: Codec::new(self.chain, sequence),
+            end,
+            zeroed: 0,
+            // The replay has synced what it read.
+            synced: end,
+            is_marked: false,
+        });
+        Ok(())
     }
 
     /// Begins a segment; what stands behind the last write that succeeded is void when this

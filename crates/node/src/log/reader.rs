@@ -45,6 +45,7 @@ impl Log {
         for (at, &sequence) in sequences.iter().enumerate() {
             let is_last = at + 1 == sequences.len();
             if let Some(unfinished) = self.read_header(sequence, at == 0, is_last)? {
+                self.is_unfinished = true;
                 return Ok(Some(unfinished));
             }
         }
@@ -219,6 +220,10 @@ impl Log {
             offset = frame.end;
         }
         self.segments[at].size = offset as u64;
+        let is_whole = file_size == self.segment_bytes && bytes.len() as u64 == file_size;
+        let is_last = end == End::Open && !self.is_unfinished;
+        let is_newest_format = matches!(before, Before::Offset { .. });
+        self.is_clean = is_last && is_whole && is_newest_format && replayed.torn.is_none();
         if let Before::Entry { epoch } = before {
             replayed.epoch = epoch;
         }

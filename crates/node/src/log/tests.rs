@@ -602,3 +602,42 @@ fn a_segment_without_entries_is_missed_too() {
     let error = read(&writer.disk).unwrap_err().to_string();
     assert!(error.contains("the segment is missing"), "{error}");
 }
+
+/// The log as a start finds it, resumed.
+fn restarted(disk: &SimulatedDisk) -> Log {
+    let mut log = open(disk, Durability::Disk).unwrap();
+    let replayed = log.replay(EntryId::ZERO, |record, kept| {
+        kept.take(record);
+        Ok(())
+    });
+    replayed.unwrap();
+    log.resume().unwrap();
+    log
+}
+
+#[test]
+fn a_start_goes_on_with_a_segment_that_ends_in_zeros() {
+    let mut writer = written();
+    for _ in 0..3 {
+        writer.log = restarted(&writer.disk);
+        writer.append(&[4]);
+    }
+    assert_eq!(writer.files().len(), 3);
+    assert_eq!(read(&writer.disk).unwrap().1, writer.entries);
+}
+
+#[test]
+fn a_start_behind_a_torn_write_begins_a_segment() {
+    let mut writer = written();
+    let last = writer.files().into_iter().max().unwrap();
+    let end = writer.log.segments.back().unwrap().size;
+    let mut file = writer.disk.open(&last).unwrap();
+    file.write_all_at(end + 40, &[7]).unwrap();
+    file.sync(crate::disk::SyncSite::Entries).unwrap();
+    assert!(read(&writer.disk).unwrap().0.torn.is_some());
+    writer.log = restarted(&writer.disk);
+    writer.append(&[4]);
+    assert_eq!(writer.files().len(), 4);
+    let (replayed, entries) = read(&writer.disk).unwrap();
+    assert_eq!((replayed.torn, entries), (None, writer.entries));
+}

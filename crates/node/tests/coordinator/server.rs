@@ -1,6 +1,7 @@
 //! A ZooKeeper server for tests, and a way to it that can be cut.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -146,19 +147,35 @@ pub(crate) enum Way {
     Cut,
     /// Nothing comes through.
     Silent,
+    /// Requests are held from the first one on that has this text; the client may give up.
+    Held(&'static str),
 }
 
 /// A way to a server.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    state: Arc<Mutex<(Way, Vec<TcpStream>)>>,
+    state: Arc<Mutex<Carried>>,
+}
+
+/// What a proxy carries.
+struct Carried {
+    way: Way,
+    streams: Vec<TcpStream>,
+    /// The bytes that wait for each server end on which requests are held, by number.
+    held: BTreeMap<usize, (TcpStream, Vec<u8>)>,
+    numbers: usize,
 }
 
 impl Proxy {
     pub(crate) fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new((Way::Open, Vec::new())));
+        let state = Arc::new(Mutex::new(Carried {
+            way: Way::Open,
+            streams: Vec::new(),
+            held: BTreeMap::new(),
+            numbers: 0,
+        }));
         let proxy = Proxy {
             address,
             state: state.clone(),
@@ -168,39 +185,82 @@ impl Proxy {
                 let (client, server) = (client.unwrap(), TcpStream::connect(server));
                 let mut state_now = state.lock().unwrap();
                 let Ok(server) = server else { continue };
-                if state_now.0 == Way::Cut {
+                if state_now.way == Way::Cut {
                     continue;
                 }
-                for (from, to) in [(&client, &server), (&server, &client)] {
+                for (from, to, is_request) in [(&client, &server, true), (&server, &client, false)]
+                {
                     let ends = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let state = state.clone();
-                    std::thread::spawn(move || carry(ends, &state));
+                    std::thread::spawn(move || carry(ends, is_request, &state));
                 }
-                state_now.1.extend([client, server]);
+                state_now.streams.extend([client, server]);
             }
         });
         proxy
     }
 
+    /// Connections on which requests are held stay as they are.
     pub(crate) fn set(&self, way: Way) {
         let mut state = self.state.lock().unwrap();
-        state.0 = way;
-        if way != Way::Silent {
+        state.way = way;
+        if matches!(way, Way::Open | Way::Cut) && state.held.is_empty() {
             // What was held back on a silent way is lost with its connection.
-            for stream in state.1.drain(..) {
+            for stream in state.streams.drain(..) {
                 drop(stream.shutdown(Shutdown::Both));
+            }
+        }
+    }
+
+    /// How many connections have requests that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.state.lock().unwrap().held.len()
+    }
+
+    /// Delivers what is held, and waits until the server has carried it out. The clients have given
+    /// these connections up: the last request of each ends it, and the server closes it then.
+    pub(crate) fn deliver(&self) {
+        let held = std::mem::take(&mut self.state.lock().unwrap().held);
+        for (mut server, bytes) in held.into_values() {
+            server.write_all(&bytes).unwrap();
+            let patience = Some(Duration::from_secs(60));
+            server.set_read_timeout(patience).unwrap();
+            if let Err(error) = server.read_to_end(&mut Vec::new()) {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
             }
         }
     }
 }
 
-fn carry((mut from, mut to): (TcpStream, TcpStream), state: &Mutex<(Way, Vec<TcpStream>)>) {
+fn carry((mut from, mut to): (TcpStream, TcpStream), is_request: bool, state: &Mutex<Carried>) {
     let mut bytes = [0; 4096];
+    let mut held_at = None;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        let way = state.lock().unwrap().0;
-        if way == Way::Open && to.write_all(&bytes[..count]).is_err() {
+        let bytes = &bytes[..count];
+        let mut state = state.lock().unwrap();
+        let is_held = match state.way {
+            Way::Held(text) => bytes.windows(text.len()).any(|it| it == text.as_bytes()),
+            _ => false,
+        };
+        if is_request && held_at.is_none() && is_held {
+            state.numbers += 1;
+            held_at = Some(state.numbers);
+            let server = to.try_clone().unwrap();
+            let number = state.numbers;
+            state.held.insert(number, (server, Vec::new()));
+        }
+        if let Some((_, held)) = held_at.and_then(|at| state.held.get_mut(&at)) {
+            held.extend_from_slice(bytes);
+            continue;
+        }
+        let is_carried = state.way != Way::Silent;
+        drop(state);
+        if is_carried && to.write_all(bytes).is_err() {
             break;
         }
     }
-    drop(to.shutdown(Shutdown::Both));
+    // A server that is to hear of what is held goes on waiting for it.
+    if held_at.is_none() {
+        drop(to.shutdown(Shutdown::Both));
+    }
 }

@@ -50,6 +50,8 @@ fn a_restarted_server_ends_no_session() {
     assert_eq!(coordinator.publish(0, configuration.clone()), Ok(true));
     coordinator.report(member, Report::Adopted { epoch: 1 });
     eventually(&coordinator, || coordinator.sessions() == [member]);
+    // The report was a ping, too.
+    coordinator.ping(member).unwrap();
     drop(server);
     assert!(is_unavailable(&coordinator.ping(member)));
     eventually(&coordinator, || !coordinator.all().is_reachable());
@@ -109,6 +111,77 @@ fn keep(coordinator: &ChainCoordinator, life: Identity, is_ending: &AtomicBool) 
         assert_ne!(coordinator.ping(life), Err(CoordinatorError::SessionOver));
         coordinator.wait(SESSION / 30);
     }
+}
+
+/// Z10: a ping that reaches the server after its connection was given up changes nothing.
+#[test]
+fn z10_a_late_ping_erases_no_life() {
+    let (place, _) = cluster(shared(), LONG);
+    let proxy = Proxy::start(shared());
+    let system = join(&through(&place, &proxy), "n2", "there:2");
+    let data = system.all().chain(ChainId(1));
+    let first = open(&system, 1);
+    system.ping(first).unwrap();
+    proxy.set(Way::Held("/sessions/"));
+    system.report(first, Report::Adopted { epoch: 1 });
+    assert!(is_unavailable(&system.ping(first)));
+    proxy.set(Way::Open);
+    // The second life begins on another connection, and pings.
+    let second = open(&data, 2);
+    data.ping(second).unwrap();
+    proxy.deliver();
+    let standing = ZooKeeperCoordinator::look(&place).unwrap();
+    let its: Vec<_> = standing.present.iter().map(|it| &it.members).collect();
+    let lives = vec![(ChainId::SYSTEM, first), (ChainId(1), second)];
+    assert_eq!(its, [&lives], "a late ping erased a life that has a lease");
+    // It goes on, in the same session.
+    data.ping(second).unwrap();
+    system.ping(first).unwrap();
+}
+
+/// Z10: a session that ended stays over when its last writes come late.
+#[test]
+fn z10_a_late_ping_revives_no_session() {
+    let (place, other) = cluster(shared(), SESSION);
+    let proxy = Proxy::start(shared());
+    let member = join(&through(&place, &proxy), "n2", "there:2");
+    let life = open(&member, 2);
+    eventually(&other, || other.sessions() == [life]);
+    proxy.set(Way::Held("/sessions/"));
+    assert!(is_unavailable(&member.ping(life)));
+    eventually(&other, || other.sessions().is_empty());
+    proxy.set(Way::Open);
+    proxy.deliver();
+    eventually(&member, || {
+        member.ping(life) == Err(CoordinatorError::SessionOver)
+    });
+    assert!(other.sessions().is_empty());
+}
+
+/// A ping waits for no request of another kind.
+#[test]
+fn a_ping_passes_by_a_request_that_is_not_answered() {
+    let (place, _) = cluster(shared(), LONG);
+    let proxy = Proxy::start(shared());
+    let member = join(&through(&place, &proxy), "n2", "there:2");
+    let life = open(&member, 2);
+    member.ping(life).unwrap();
+    let next = first(&[life], Wiring::Star, Version::OLDEST);
+    // A ping may be slow where the machine is, but not each time.
+    let has_passed = (0..10).any(|_| {
+        proxy.set(Way::Held("/chains/0"));
+        let has_passed = std::thread::scope(|scope| {
+            let publishing = scope.spawn(|| member.publish(0, next.clone()));
+            // The watcher's reads are held as well.
+            let held = proxy.held();
+            eventually(&member, || held + 1 < proxy.held());
+            member.ping(life).unwrap();
+            !publishing.is_finished()
+        });
+        proxy.set(Way::Open);
+        has_passed
+    });
+    assert!(has_passed, "each ping waited for the other request");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every refusal of SimpleDB: code, HTTP status and message, as the service words them.
 
-use crate::ViewError;
 use crate::simpledb::BoxUsage;
+use crate::{Reason, ViewError};
 
 /// A SimpleDB error code. The name is what the wire shows. `TentativeValueLost` is Fader's own: it
 /// is said to sessions only.
@@ -198,6 +198,11 @@ impl Error {
             message: message.into(),
             box_usage: BoxUsage::REFUSED,
         }
+    }
+
+    /// Why it was refused with 503; nothing of all other refusals.
+    pub fn reason(&self) -> Option<Reason> {
+        (self.code == Code::ServiceUnavailable).then(|| Reason::of(&self.message))
     }
 
     /// A limit forbids it.

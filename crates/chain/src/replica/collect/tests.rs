@@ -106,6 +106,25 @@ fn who_had_seen_the_floor_passes_and_ids_are_compared() {
     check(&above, &absent, false);
 }
 
+#[test]
+fn what_is_dropped_is_counted_by_what_the_state_shows_of_it() {
+    let accept = EntryId::new(1, 9);
+    let lost = operation(5, accept, vec![add("a", "2")]);
+    let covered = operation(1, accept, vec![add("b", "1")]);
+    let applied = operation(2, accept, vec![add("a", "1")]);
+    let mut state = BTreeMap::from([(Bytes::from_static(b"k"), register().encode())]);
+    let count = |operation: &Operation, state: &BTreeMap<Bytes, Bytes>| {
+        let counted = fate(operation, state).unwrap();
+        (counted.settled, counted.covered, counted.unknown)
+    };
+    assert_eq!(count(&lost, &state), (0, 0, 1));
+    assert_eq!(count(&covered, &state), (0, 1, 0));
+    assert_eq!(count(&applied, &state), (0, 1, 0), "a greater stamp has it");
+    state.insert(keys::result_key(lost.name), Bytes::from_static(b"r"));
+    assert_eq!(count(&lost, &state), (1, 0, 0));
+    assert_eq!(count(&covered, &state), (1, 0, 0), "it has the same name");
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn without_a_guard_something_passes() {

@@ -256,7 +256,10 @@ impl View for Tentative<'_> {
 }
 
 /// The register at `key`; where nothing is, one that knows nothing.
-pub(super) fn committed_register(state: &dyn View, key: &[u8]) -> Result<Register, ViewError> {
+pub(in crate::replica) fn committed_register(
+    state: &dyn View,
+    key: &[u8],
+) -> Result<Register, ViewError> {
     match state.get(key)? {
         Some(bytes) => Ok(Register::decode(bytes)?),
         None => Ok(Register::default()),

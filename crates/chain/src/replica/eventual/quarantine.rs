@@ -90,10 +90,14 @@ impl Replica {
                 forgotten.push(*name);
             }
         }
+        let mut counts = self.eventual.counts.forgotten;
         for name in &forgotten {
-            self.eventual.quarantine.remove(name);
+            if let Some(operation) = self.eventual.quarantine.remove(name) {
+                let committed = step.host.committed();
+                counts = counts + collect::fate(&operation, committed)?;
+            }
         }
-        self.eventual.counts.forgotten += forgotten.len() as u64;
+        self.eventual.counts.forgotten = counts;
         if !forgotten.is_empty() {
             self.persist(Record::Forgotten(forgotten), step);
         }

@@ -1,7 +1,8 @@
 //! Eventual reads lag as far as they are told to, and no farther.
 
-use super::super::{Model, run};
+use super::super::{Model, Profile, Staleness, run};
 use super::*;
+use crate::error::ErrorKind;
 
 fn counter(value: usize) -> ItemPut {
     ItemPut {
@@ -19,9 +20,17 @@ async fn read(model: &Model, reading: Reading) -> Option<usize> {
     found.first().map(|found| found.value.parse().unwrap())
 }
 
-/// How far eventual reads are behind, over many writes.
-fn lags(weather: Weather) -> Vec<usize> {
-    let model = Model::new(weather);
+/// How many seconds eventual reads are behind, with a write in each.
+fn lags(seed: u64, staleness: Staleness) -> Vec<usize> {
+    let domains = DomainProfile {
+        staleness,
+        ..DomainProfile::default()
+    };
+    let model = Model::new(Profile {
+        seed,
+        domains,
+        ..Profile::default()
+    });
     run(&model.clock, async {
         model.domains.create("dom").await.unwrap();
         let mut lags = Vec::new();
@@ -34,42 +43,34 @@ fn lags(weather: Weather) -> Vec<usize> {
             assert_eq!(read(&model, Reading::Strong).await, Some(value));
             let seen = read(&model, Reading::Eventual).await;
             lags.push(seen.map_or(value + 1, |seen| value - seen));
+            model.clock.sleep(Duration::from_secs(1)).await;
         }
         lags
     })
 }
 
 #[test]
-fn an_eventual_read_is_behind_by_as_many_writes_as_the_weather_says() {
-    let weather = Weather {
-        seed: 7,
-        lag: 4,
-        ..Weather::default()
-    };
-    let lags = lags(weather);
+fn an_eventual_read_is_behind_by_no_more_than_the_profile_says() {
+    let lags = lags(7, Staleness::Uniform(Duration::from_secs(4)));
     assert_eq!(lags.iter().max(), Some(&4));
     assert_eq!(lags.iter().min(), Some(&0));
 }
 
 #[test]
-fn without_lag_an_eventual_read_sees_all() {
-    assert!(lags(Weather::default()).iter().all(|lag| *lag == 0));
+fn without_staleness_an_eventual_read_sees_all() {
+    assert!(lags(0, Staleness::None).iter().all(|lag| *lag == 0));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_reads() {
-    let weather = |seed| Weather {
-        seed,
-        lag: 4,
-        ..Weather::default()
-    };
-    assert_eq!(lags(weather(1)), lags(weather(1)));
-    assert_ne!(lags(weather(1)), lags(weather(2)));
+    let lags = |seed| lags(seed, Staleness::Uniform(Duration::from_secs(4)));
+    assert_eq!(lags(1), lags(1));
+    assert_ne!(lags(1), lags(2));
 }
 
 #[test]
 fn a_token_that_is_none_is_refused() {
-    let model = Model::new(Weather::default());
+    let model = Model::new(Profile::default());
     run(&model.clock, model.domains.create("dom")).unwrap();
     for token in ["x", "0", "00", "\u{e9}a"] {
         let page = model

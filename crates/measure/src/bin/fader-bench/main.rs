@@ -9,6 +9,7 @@
 mod callgrind;
 mod checker;
 mod client;
+mod cloud;
 mod crash;
 mod disk;
 mod drive;
@@ -57,6 +58,8 @@ enum Command {
     Client(Options),
     /// The checks of logs: ten million operations on registers.
     Checker(Options),
+    /// Durable sends to a folder, against a bare loop of the file system's calls.
+    Cloud(Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
         Command::Checker(options) => checker::run(&options),
+        Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),

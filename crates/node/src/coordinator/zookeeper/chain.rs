@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
+use fader_chain::membership::{LifeRecord, Put, publish};
 use fader_chain::{
     ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
 
-use super::connection::{ANY, Changed};
-use super::record::{Content, LifeRecord};
+use super::connection::Changed;
+use super::record::Content;
 use super::{ZooKeeperCoordinator, read};
-use crate::clock::monotonic_ms;
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged};
-
-/// A ping of one life counts for the others of its process for this part of a session.
-const PING_SHARED: u32 = 20;
 
 /// The coordinator of one chain.
 #[derive(Clone)]
@@ -63,15 +60,7 @@ impl Coordinator for ChainCoordinator {
     }
 
     fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
-        let mut lives = self.all.lives.lock();
-        let lives = lives.as_mut().filter(|lives| lives.has(member));
-        let lives = lives.ok_or(CoordinatorError::SessionOver)?;
-        let age = self.session() / PING_SHARED;
-        if let Some(pinged) = lives.others_ping(member, monotonic_ms(), age) {
-            return Ok(Pinged(pinged));
-        }
-        self.all.write(lives)?;
-        Ok(Pinged(lives.own_ping(member)))
+        self.all.carrier().ping(member)
     }
 
     fn close(&self, member: Identity) {
@@ -80,23 +69,23 @@ impl Coordinator for ChainCoordinator {
 
     fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError> {
         let view = self.all.shared.view();
-        Ok(view.configurations.get(&self.chain).cloned())
+        Ok(view.configurations.get(self.chain).cloned())
     }
 
     fn publish(&self, expected: u64, next: Configuration) -> Result<bool, CoordinatorError> {
         let path = self.all.shared.chain(self.chain);
         let mut asker = self.all.asker.lock();
         let newest = asker.get(&path, false)?;
-        let (epoch, version) = match &newest {
-            Some(znode) => (read::<Configuration>(&path, znode)?.epoch, znode.version),
-            None => (0, ANY),
+        let known = match &newest {
+            Some(znode) => Some((read::<Configuration>(&path, znode)?.epoch, znode.version)),
+            None => None,
         };
-        if epoch != expected || next.epoch <= expected {
-            return Ok(false);
-        }
-        let is_published = match newest {
-            Some(_) => asker.set(&path, &next.encode(), version)? == Changed::Done,
-            None => asker.create(&path, &next.encode())?,
+        let is_published = match publish(known, expected, next.epoch) {
+            None => return Ok(false),
+            Some(Put::Replace(version)) => {
+                asker.set(&path, &next.encode(), version)? == Changed::Done
+            }
+            Some(Put::Create) => asker.create(&path, &next.encode())?,
         };
         if is_published {
             self.all.shared.on_published(self.chain, next);
@@ -105,16 +94,8 @@ impl Coordinator for ChainCoordinator {
     }
 
     fn report(&self, member: Identity, report: Report) {
-        let mut lives = self.all.lives.lock();
-        let Some(lives) = lives.as_mut() else {
-            return;
-        };
-        // The floor is in no hurry: the next ping says it.
-        if !lives.note(member, report) || matches!(report, Report::Floor { .. }) {
-            return;
-        }
-        match self.all.write(lives) {
-            Ok(()) => drop(lives.own_ping(member)),
+        match self.all.carrier().report(member, report) {
+            Ok(()) | Err(CoordinatorError::SessionOver) => {}
             Err(error) => tracing::warn!(%error, "a report waits for the next ping"),
         }
     }

@@ -4,6 +4,8 @@
 //! Invariants:
 //! - W2 a connection of which a request was not answered in time is given up: what came of the
 //!   request is not known.
+//! - W4 a request goes over a connection that the server has not ended for all that is known: one
+//!   that was idle for half of its time is replaced.
 //! - W3 a server that is behind what was seen before refuses the connection (its own rule; we say
 //!   what we saw).
 //!
@@ -22,8 +24,6 @@ use crate::seal::Secret;
 /// How long a session of ZooKeeper is to outlive its last request: it serves to end connections
 /// that are dead, and for nothing else.
 const CONNECTION_MS: i32 = 10_000;
-/// Any version.
-pub(super) const ANY: i32 = -1;
 /// How long a server may take to accept a connection: it is busy later, or not there.
 const CONNECT: Duration = Duration::from_secs(2);
 /// All that a znode's access list can allow.
@@ -103,6 +103,9 @@ pub(super) enum Changed {
 struct Connection {
     stream: Stream,
     patience: Duration,
+    /// For how long the server keeps it without a request, and when the last one was answered.
+    timeout: Duration,
+    used_at: Instant,
     inbox: Vec<u8>,
     xid: i32,
     /// The newest change seen.
@@ -132,6 +135,8 @@ impl Connection {
         let mut connection = Connection {
             stream,
             patience: place.patience,
+            timeout: Duration::ZERO,
+            used_at: Instant::now(),
             inbox: Vec::new(),
             xid: 0,
             seen,
@@ -163,10 +168,18 @@ impl Connection {
         })?;
         let mut reply = In::new(&reply);
         let (_version, timeout) = (reply.int()?, reply.int()?);
-        match timeout {
-            1.. => Ok(()),
+        match u64::try_from(timeout) {
+            Ok(timeout @ 1..) => {
+                self.timeout = Duration::from_millis(timeout);
+                Ok(())
+            }
             _ => Err(Failure::Lost("the server gives no session".to_owned())),
         }
+    }
+
+    /// Whether a request can go over it.
+    fn is_usable(&self) -> bool {
+        self.used_at.elapsed() < self.timeout / 2 && !self.stream.has_ended()
     }
 
     fn authenticate(&mut self, credentials: &Secret) -> Result<(), Failure> {
@@ -203,6 +216,7 @@ impl Connection {
                 ));
             }
             self.seen = self.seen.max(zxid);
+            self.used_at = Instant::now();
             return match error {
                 0 => Ok(frame[16..].to_vec()),
                 code::SESSION_EXPIRED => Err(Failure::Lost("the session expired".to_owned())),
@@ -314,7 +328,8 @@ impl Asker {
         &mut self,
         act: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = match self.connection.take() {
+        let usable = self.connection.take().filter(Connection::is_usable);
+        let mut connection = match usable {
             Some(connection) => connection,
             None => self.connect()?,
         };
@@ -392,7 +407,7 @@ impl Asker {
         }
     }
 
-    /// Changes a znode of that version, [`ANY`] for any.
+    /// Changes a znode of that version.
     pub(super) fn set(
         &mut self,
         path: &str,
@@ -409,7 +424,7 @@ impl Asker {
         changed(set)
     }
 
-    /// Removes a znode of that version, [`ANY`] for any.
+    /// Removes a znode of that version.
     pub(super) fn delete(&mut self, path: &str, version: i32) -> Result<Changed, Failure> {
         let deleted = self.with(|connection| {
             connection.call(Op::Delete, |out| {

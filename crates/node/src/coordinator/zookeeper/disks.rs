@@ -1,9 +1,10 @@
 //! What the cluster knows of disks: whose they are, and how far they came (C5).
 
+use fader_chain::membership::{SessionRecord, number};
 use fader_chain::{ChainId, Configuration, DiskId, EntryId, NodeId, Progress};
 
 use super::connection::{Asker, Changed};
-use super::record::{Content, DiskRecord, NextNode, SessionRecord};
+use super::record::{Content, DiskRecord, NextNode};
 use super::{TRIES, ZooKeeperCoordinator, missing, read};
 use crate::coordinator::CoordinatorError;
 
@@ -118,11 +119,8 @@ impl ZooKeeperCoordinator {
 
     /// How far sessions of this node that nobody has ended say that a disk came.
     pub(super) fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
-        let lives = self.lives.lock();
-        let Some(node) = lives.as_ref().map(|lives| lives.record.identity.node) else {
-            return Err(CoordinatorError::SessionOver);
-        };
-        drop(lives);
+        let process = self.shared.session.process();
+        let node = process.ok_or(CoordinatorError::SessionOver)?.node;
         let folder = format!("{}/sessions", self.shared.root);
         let its = format!("{}-", node.0);
         let mut asker = self.asker.lock();
@@ -170,10 +168,10 @@ pub(super) fn next_node(root: &str, asker: &mut Asker) -> Result<NodeId, Coordin
     let path = format!("{root}/next");
     for _ in 0..TRIES {
         let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;
-        let NextNode(number) = read(&path, &znode)?;
-        let next = NextNode(number.saturating_add(1)).encode();
-        if asker.set(&path, &next, znode.version)? == Changed::Done {
-            return Ok(NodeId(number));
+        let NextNode(next) = read(&path, &znode)?;
+        let (node, next) = number(next);
+        if asker.set(&path, &NextNode(next).encode(), znode.version)? == Changed::Done {
+            return Ok(node);
         }
     }
     Err(CoordinatorError::Unavailable(

@@ -9,29 +9,22 @@
 //! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
+//! /fader/faults/NODE-CHAIN       what is wrong with a member that takes no part, for people
 //! ```
 //!
 //! A process's session is its znode, and a ping is a write to it, for all lives in it: acknowledged
-//! when a majority has it. A life is over when its process takes it out of there, or with the
-//! session. Whoever has seen one version of it for S removes it, on condition of that version, and
-//! so does not remove one that was pinged meanwhile. Sessions of ZooKeeper and their time-outs, of
-//! which a server that is cut off knows nothing, are not relied on.
-//!
-//! Invariants:
-//! - Z2 a session's znode is removed by its own life, or at a version that was seen for S (C3).
-//! - Z3 a configuration is replaced on condition of the version at which it was read (C1).
-//! - Z4 a number is given away before it is used: none is given twice (C5).
-//! - Z9 the version rises when no process of the cluster is missing and all speak more; sessions of
-//!   processes that do not speak it are none.
-//! - Z5 sessions are read after the configuration: those of its members who live are among them.
+//! when a majority has it. The rules, Z2 to Z10, are those of [`fader_chain::membership`]; here is
+//! what carries them out. Sessions of ZooKeeper and their time-outs, of which a server that is cut
+//! off knows nothing, are not relied on.
 
 mod chain;
 mod connection;
 mod disks;
-mod lives;
+mod faults;
 mod orders;
 mod record;
 mod restoring;
+mod session;
 mod standing;
 mod stream;
 mod watcher;
@@ -41,21 +34,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fader_chain::membership::{Keeper, Session, SessionRecord, risen};
 use fader_chain::{ChainId, DiskId, Identity, Incarnation, Progress, Version};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
-use crate::clock::monotonic_ms;
 use crate::member::random_incarnation;
 use crate::seal::Secret;
-use connection::{ANY, Asker, Changed, Failure, Place, Znode};
+use connection::{Asker, Changed, Failure, Place, Znode};
 use disks::check_progress;
-use lives::Lives;
 use orders::layout_at;
-use record::{Content, DiskRecord, NAME_MAX, NextNode, SessionRecord};
-use watcher::{Session, Shared, Trouble, Watcher, unspoken};
+use record::{Content, DiskRecord, NAME_MAX, NextNode};
+use session::Carrier;
+use watcher::{Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
+pub use faults::FaultOf;
 pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::{Onlooker, Standing};
@@ -124,9 +118,10 @@ pub struct ZooKeeperCoordinator {
     shared: Arc<Shared>,
     name: String,
     address: String,
+    /// For all but the session.
     asker: Mutex<Asker>,
-    /// What this process keeps; none before it has entered.
-    lives: Mutex<Option<Lives>>,
+    /// For the session alone.
+    pinger: Mutex<Asker>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -211,8 +206,8 @@ impl ZooKeeperCoordinator {
             shared,
             name: name.to_owned(),
             address: address.to_owned(),
-            asker: Mutex::new(Asker::new(place)),
-            lives: Mutex::default(),
+            asker: Mutex::new(Asker::new(place.clone())),
+            pinger: Mutex::new(Asker::new(place)),
             watcher: Some(watcher),
         })
     }
@@ -241,16 +236,12 @@ impl ZooKeeperCoordinator {
     pub fn raise_version(&self) -> Result<Option<Version>, CoordinatorError> {
         let wanted = {
             let view = self.shared.view();
-            let spoken = view.layout.sites.iter().map(|site| {
-                let of = view.sessions.iter();
-                let of = of.filter(|it| it.record.name == site.name);
-                of.map(|it| it.speaks).min()
-            });
-            view.cluster.version.risen(spoken)
+            let names = view.layout.sites.iter().map(|site| &*site.name);
+            risen(view.cluster.version, names, &view.sessions)
         };
-        if wanted == self.version() {
+        let Some(wanted) = wanted else {
             return Ok(None);
-        }
+        };
         let root = &self.shared.root;
         let mut asker = self.asker.lock();
         let znode = asker.get(root, false)?.ok_or_else(|| missing(root))?;
@@ -299,12 +290,14 @@ impl ZooKeeperCoordinator {
             incarnation: incarnation()?,
             disk,
         };
-        *self.lives.lock() = Some(Lives::new(SessionRecord {
+        let record = SessionRecord {
             identity,
             name: self.name.clone(),
             address: self.address.clone(),
             lives: Vec::new(),
-        }));
+        };
+        let session = self.shared.cluster.session;
+        self.shared.session.enter(Keeper::new(record, session));
         Ok(identity)
     }
 
@@ -325,70 +318,25 @@ impl ZooKeeperCoordinator {
             incarnation,
             disk,
         };
-        let mut lives = self.lives.lock();
-        let lives = lives.as_mut().ok_or(CoordinatorError::SessionOver)?;
-        lives.begin(chain, member, known.progress);
-        let mut written = self.write(lives);
-        if written == Err(CoordinatorError::SessionOver) {
-            lives.begin(chain, member, known.progress);
-            written = self.write(lives);
-        }
-        if let Err(error) = written {
-            lives.end(member);
-            return Err(error);
-        }
-        lives.own_ping(member);
+        self.carrier().open(chain, member, known.progress)?;
         Ok(member)
     }
 
-    /// Writes what this process says of its members, which is their ping (Z7, Z8).
-    fn write(&self, lives: &mut Lives) -> Result<(), CoordinatorError> {
-        let mut asker = self.asker.lock();
-        for (member, progress) in lives.unnoted() {
-            self.shared
-                .note_progress(&mut asker, member.disk, progress)?;
-            lives.on_noted(member, progress);
+    /// Who carries the requests of the session.
+    fn carrier(&self) -> Carrier<'_> {
+        Carrier {
+            shared: &self.shared,
+            asker: &self.pinger,
         }
-        let sent = monotonic_ms();
-        if !lives.has_session {
-            lives.record.identity.incarnation = incarnation()?;
-            let path = self.shared.session(lives.record.identity);
-            if !asker.create(&path, &lives.record.encode())? {
-                let why = "the process has a session already".to_owned();
-                return Err(CoordinatorError::Unavailable(why));
-            }
-        } else {
-            let path = self.shared.session(lives.record.identity);
-            if asker.set(&path, &lives.record.encode(), ANY)? == Changed::Missing {
-                lives.end_all();
-                return Err(CoordinatorError::SessionOver);
-            }
-        }
-        lives.on_written(sent);
-        Ok(())
     }
 
     /// A life is over; with the last one the session.
     fn end(&self, member: Identity) {
-        let mut lives = self.lives.lock();
-        let Some(lives) = lives.as_mut() else {
+        let Some(progress) = self.shared.session.close(member) else {
             return;
         };
-        let progress = lives.progress(member);
-        if !lives.end(member) {
-            return;
-        }
         self.note_end(member.disk, progress);
-        let written = match lives.is_empty() {
-            true => {
-                lives.has_session = false;
-                let path = self.shared.session(lives.record.identity);
-                let deleted = self.asker.lock().delete(&path, ANY);
-                deleted.map(drop).map_err(CoordinatorError::from)
-            }
-            false => self.write(lives),
-        };
-        if let Err(error) = written {
+        if let Err(error) = self.carrier().leave_out(member) {
             tracing::debug!(%error, "a session stays until its time is over");
         }
     }

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
+use fader_chain::membership::{LifeRecord, SessionRecord};
 use fader_chain::placement::layout::Layout;
 use fader_chain::placement::{Site, Wish};
 use fader_chain::{
@@ -114,35 +115,6 @@ pub(super) struct DiskRecord {
     pub(super) name: String,
     /// The chain whose member it has; of a node's own none.
     pub(super) chain: Option<ChainId>,
-}
-
-/// What a process says of itself and of its members' lives; its version counts its pings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SessionRecord {
-    /// The node's.
-    pub(super) identity: Identity,
-    pub(super) name: String,
-    /// Where other nodes reach it.
-    pub(super) address: String,
-    pub(super) lives: Vec<LifeRecord>,
-}
-
-/// A life of one of its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LifeRecord {
-    pub(super) chain: ChainId,
-    pub(super) identity: Identity,
-    /// What it reported of the newest epoch that it reported of.
-    pub(super) reports: Vec<Report>,
-}
-
-impl LifeRecord {
-    /// How far it reported that its disk came.
-    pub(super) fn progress(&self) -> Progress {
-        let mut progress = Progress::default();
-        self.reports.iter().for_each(|report| progress.note(report));
-        progress
-    }
 }
 
 /// What can be in a znode.

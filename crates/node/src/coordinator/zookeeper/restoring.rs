@@ -2,14 +2,15 @@
 //! has (AL-4), and that may be an old copy of its disk (AL-7).
 
 use fader_chain::controller::{NotRestored, restore};
-use fader_chain::{ChainId, Configuration, NodeId, Progress};
+use fader_chain::membership::{SessionRecord, session_name};
+use fader_chain::{ChainId, Configuration, NodeId, Progress, Version};
 
 use super::connection::{Asker, Changed};
 use super::disks::next_node;
 use super::orders::layout_at;
-use super::record::{Content, DiskRecord, SessionRecord};
+use super::record::{Content, DiskRecord};
 use super::standing::{Look, Standing, disks_of, look};
-use super::watcher::{chain_path, disk_path, note_progress, session_name};
+use super::watcher::{chain_path, disk_path, note_progress};
 use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
@@ -83,12 +84,9 @@ impl ZooKeeperCoordinator {
             Ok(_) => return refused("the chain has just changed: look again".to_owned()),
         }
         for it in over.iter().filter(|it| it.name == name) {
-            end(
-                root,
-                &mut asker,
-                it,
-                (chain, ordered.look.pings[&it.identity]),
-            )?;
+            let version = ordered.look.pings[&it.identity];
+            let cluster = ordered.standing().cluster.version;
+            end(root, &mut asker, it, (chain, version), cluster)?;
         }
         let disks = disks_of(root, std::iter::once(&ordered.newest), &mut asker)?;
         let its = disks
@@ -135,6 +133,7 @@ fn end(
     asker: &mut Asker,
     of: &Present,
     (chain, version): (ChainId, i32),
+    cluster: Version,
 ) -> Result<(), CoordinatorError> {
     let name = session_name(of.identity, of.speaks);
     let path = format!("{root}/sessions/{name}");
@@ -143,7 +142,8 @@ fn end(
     };
     let record: SessionRecord = read(&path, &znode)?;
     for life in record.lives.iter().filter(|life| life.chain != chain) {
-        note_progress(asker, &disk_path(root, life.identity.disk), life.progress())?;
+        let path = disk_path(root, life.identity.disk);
+        note_progress(asker, &path, life.progress(), cluster)?;
     }
     match asker.delete(&path, version)? {
         Changed::Stale => Err(CoordinatorError::Refused(format!("{} runs", of.name))),

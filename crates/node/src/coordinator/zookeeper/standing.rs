@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fader_chain::controller::{Facts, Reports};
+use fader_chain::membership::{SILENT, Session, SessionRecord, spoken};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
 use super::connection::Asker;
+use super::faults::{FaultOf, faults};
 use super::orders::{AwayDisk, layout_at};
-use super::record::{ClusterRecord, DiskRecord, SessionRecord};
-use super::watcher::{Session, chain_path, disk_path, spoken};
+use super::record::{ClusterRecord, DiskRecord};
+use super::watcher::{chain_path, disk_path};
 use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use crate::words;
-
-/// A process is silent that was not heard of in this part of a session, in which it pings twice.
-pub(super) const SILENT: u32 = 4;
 
 /// How a cluster stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +29,8 @@ pub struct Standing {
     pub layout: Layout,
     /// The disks that chains wait for.
     pub away: Vec<AwayDisk>,
+    /// What is wrong with members of nodes that are there.
+    pub faults: Vec<FaultOf>,
     /// What members reported, by chain.
     reports: BTreeMap<ChainId, Reports>,
     /// The names of the nodes that the members' disks belong to.
@@ -176,7 +177,10 @@ pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorErr
         let said = life.reports.iter();
         said.for_each(|report| of.note(life.identity.node, *report));
     }
+    let mut faults = faults(root, asker)?;
+    faults.retain(|it| sessions.iter().any(|of| of.record.name == it.node));
     let standing = Standing {
+        faults,
         names: names(configurations.values(), &disks),
         present: sessions.iter().map(Present::of).collect(),
         cluster,

@@ -95,9 +95,27 @@ impl Stream {
     }
 
     pub(super) fn set_read_timeout(&self, time: Duration) -> io::Result<()> {
+        self.tcp().set_read_timeout(Some(time))
+    }
+
+    /// Whether the other side has closed the connection, as far as is known without waiting.
+    pub(super) fn has_ended(&self) -> bool {
+        let tcp = self.tcp();
+        let peeked = tcp
+            .set_nonblocking(true)
+            .and_then(|()| tcp.peek(&mut [0]))
+            .map(|count| count == 0);
+        let is_blocking = tcp.set_nonblocking(false).is_ok();
+        match peeked {
+            Ok(is_end) => is_end || !is_blocking,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock || !is_blocking,
+        }
+    }
+
+    fn tcp(&self) -> &TcpStream {
         match self {
-            Stream::Plain(tcp) => tcp.set_read_timeout(Some(time)),
-            Stream::Tls(tls) => tls.sock.set_read_timeout(Some(time)),
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => &tls.sock,
         }
     }
 }

@@ -1,27 +1,26 @@
-//! Watches the cluster's znodes on a connection of its own, keeps what was read last, and ends
-//! sessions.
+//! Watches the cluster's znodes on a connection of its own ([`Watch`] says what is read and which
+//! sessions are over), keeps what was read last, and notes how far this process's disks came.
 //!
-//! Invariants:
-//! - Z2 (see the module above) the time for which a version was seen counts from after it was read,
-//!   and anew after each time in which nothing was read.
-//! - Z6 what was read last stays when nothing can be read; a configuration is never replaced by an
-//!   older one.
+//! What was read last stays when nothing can be read.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fader_chain::membership::{
+    Ask, Newest, Seen, Session, SessionRecord, Told, Trouble as Unseen, Watch, further,
+    session_name,
+};
 use fader_chain::placement::layout::Layout;
-use fader_chain::{ChainId, Configuration, DiskId, EntryId, Identity, Progress, Version};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Progress, Version};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::TRIES;
 use super::connection::{Asker, Changed, Failure};
-use super::record::{ClusterRecord, Content, DiskRecord, SessionRecord};
-use super::standing::SILENT;
+use super::record::{ClusterRecord, Content, DiskRecord};
+use super::session::OwnSession;
 
 /// How often everything is read, if no watch fires.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,23 +31,13 @@ pub(super) struct Reading {
     /// What the cluster was made with, and its version.
     pub(super) cluster: Arc<ClusterRecord>,
     /// The configuration of each chain that has one.
-    pub(super) configurations: BTreeMap<ChainId, Arc<Configuration>>,
+    pub(super) configurations: Newest,
     /// Those that speak the cluster's version.
     pub(super) sessions: Vec<Session>,
     /// The nodes, and where chains are to be.
     pub(super) layout: Arc<Layout>,
     /// Whether the servers can be asked.
     pub(super) is_current: bool,
-}
-
-/// A process that has a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Session {
-    pub(super) record: SessionRecord,
-    /// The greatest version that it speaks.
-    pub(super) speaks: Version,
-    /// Whether it was not heard of for longer than it should be.
-    pub(super) is_silent: bool,
 }
 
 /// What the watcher and the coordinator's handle share.
@@ -58,6 +47,8 @@ pub(super) struct Shared {
     pub(super) cluster: ClusterRecord,
     /// The greatest version that this process speaks.
     pub(super) speaks: Version,
+    /// The session of this process.
+    pub(super) session: OwnSession,
     reading: RwLock<Arc<Reading>>,
     is_ending: AtomicBool,
     changes: Mutex<u64>,
@@ -72,7 +63,7 @@ impl Shared {
     ) -> Self {
         let reading = Reading {
             cluster: Arc::new(cluster.clone()),
-            configurations: BTreeMap::new(),
+            configurations: Newest::default(),
             sessions: Vec::new(),
             layout: Arc::new(layout),
             is_current: false,
@@ -81,6 +72,7 @@ impl Shared {
             root,
             cluster,
             speaks,
+            session: OwnSession::default(),
             reading: RwLock::new(Arc::new(reading)),
             is_ending: AtomicBool::new(false),
             changes: Mutex::new(0),
@@ -101,8 +93,9 @@ impl Shared {
         disk_path(&self.root, disk)
     }
 
-    pub(super) fn session(&self, life: Identity) -> String {
-        format!("{}/sessions/{}", self.root, session_name(life, self.speaks))
+    pub(super) fn session_path(&self, process: Identity) -> String {
+        let name = session_name(process, self.speaks);
+        format!("{}/sessions/{name}", self.root)
     }
 
     /// We changed the record of the cluster.
@@ -117,20 +110,13 @@ impl Shared {
         disk: DiskId,
         progress: Progress,
     ) -> Result<(), Trouble> {
-        // Nodes of before version 3 do not read an entry there.
-        let progress = match self.view().cluster.version.is_third() {
-            true => progress,
-            false => Progress {
-                last: EntryId::ZERO,
-                ..progress
-            },
-        };
-        note_progress(asker, &self.disk(disk), progress)
+        let version = self.view().cluster.version;
+        note_progress(asker, &self.disk(disk), progress, version)
     }
 
     /// We published a configuration.
     pub(super) fn on_published(&self, chain: ChainId, next: Configuration) {
-        self.store(|reading| reading.take(chain, Arc::new(next)));
+        self.store(|reading| reading.configurations.take(chain, Arc::new(next)));
     }
 
     /// Changes what was read, and wakes who waits, if that is news.
@@ -156,18 +142,6 @@ impl Shared {
     }
 }
 
-impl Reading {
-    fn take(&mut self, chain: ChainId, configuration: Arc<Configuration>) {
-        if self.epoch(chain) < configuration.epoch {
-            self.configurations.insert(chain, configuration);
-        }
-    }
-
-    fn epoch(&self, chain: ChainId) -> u64 {
-        self.configurations.get(&chain).map_or(0, |it| it.epoch)
-    }
-}
-
 /// Why a reading is none.
 pub(super) enum Trouble {
     Failure(Failure),
@@ -185,9 +159,8 @@ impl From<Failure> for Trouble {
 pub(super) struct Watcher {
     shared: Arc<Shared>,
     asker: Asker,
-    /// The version of each session's znode, and since when it was seen.
-    seen: BTreeMap<String, (i32, Instant)>,
-    read_at: Instant,
+    watch: Watch,
+    started: Instant,
     /// The trouble that was told, so that it is told once.
     told: Option<String>,
 }
@@ -196,10 +169,10 @@ impl Watcher {
     /// Starts it; it ends with its coordinator.
     pub(super) fn start(shared: Arc<Shared>, asker: Asker) -> io::Result<JoinHandle<()>> {
         let watcher = Watcher {
+            watch: Watch::new(shared.cluster.session, shared.speaks),
             shared,
             asker,
-            seen: BTreeMap::new(),
-            read_at: Instant::now(),
+            started: Instant::now(),
             told: None,
         };
         let builder = std::thread::Builder::new().name("coordinator".to_owned());
@@ -245,48 +218,72 @@ impl Watcher {
 
     /// Reads everything, ends what is over, and tells.
     fn look(&mut self) -> Result<(), Trouble> {
-        let session = self.shared.cluster.session;
-        if session / 2 <= self.read_at.elapsed() {
-            // Others could not ping either, for all we know.
-            self.seen.clear();
-        }
-        let cluster = self.cluster()?;
-        let layout = self.layout()?;
-        let mut news = Vec::new();
-        for chain in layout.chains.keys().copied() {
-            news.extend(self.news(chain)?);
-        }
-        let mut sessions = self.sessions(session)?;
-        sessions.retain(|session| cluster.version <= session.speaks);
-        self.read_at = Instant::now();
-        let before = self.shared.view();
-        let is_same =
-            *before.cluster == cluster && before.sessions == sessions && *before.layout == layout;
-        if !(before.is_current && news.is_empty() && is_same) {
-            self.shared.store(|reading| {
-                for (chain, configuration) in news {
-                    reading.take(chain, configuration);
+        self.note_own()?;
+        self.watch.begin(self.started.elapsed());
+        let (mut cluster, mut layout) = (None, None);
+        while let Some(ask) = self.watch.ask().cloned() {
+            let told = match ask {
+                Ask::Cluster => {
+                    let read = cluster.insert(self.cluster()?);
+                    Told::Cluster(read.version)
                 }
-                reading.cluster = Arc::new(cluster);
-                reading.sessions = sessions;
-                reading.layout = Arc::new(layout);
+                Ask::Layout => {
+                    let read = layout.insert(self.layout()?);
+                    Told::Layout(read.chains.keys().copied().collect())
+                }
+                Ask::Configuration(chain) => self.configuration(chain)?,
+                Ask::Sessions => {
+                    let names = self.asker.children(&self.sessions(), true)?;
+                    Told::Sessions(names)
+                }
+                Ask::Session(name) => Told::Session(self.session(&name)?),
+                Ask::Note { disk, progress } => {
+                    self.note_end(disk, progress)?;
+                    Told::Noted
+                }
+                Ask::End { name, version } => {
+                    let path = format!("{}/{name}", self.sessions());
+                    match self.asker.delete(&path, version)? {
+                        Changed::Stale => Told::Outlived,
+                        Changed::Done | Changed::Missing => Told::Ended,
+                    }
+                }
+            };
+            let told = self.watch.on_told(self.started.elapsed(), told);
+            told.map_err(|unseen| self.trouble(unseen))?;
+        }
+        let seen = self.watch.end(self.started.elapsed());
+        let seen = seen.map_err(|unseen| self.trouble(unseen))?;
+        let before = self.shared.view();
+        let cluster = cluster.map_or_else(|| before.cluster.clone(), Arc::new);
+        let layout = layout.map_or_else(|| before.layout.clone(), Arc::new);
+        let is_same = before.cluster == cluster
+            && before.sessions == seen.sessions
+            && before.layout == layout;
+        if !(before.is_current && seen.configurations.is_empty() && is_same) {
+            self.shared.store(|reading| {
+                for (chain, configuration) in seen.configurations {
+                    reading.configurations.take(chain, configuration);
+                }
+                reading.cluster = cluster;
+                reading.sessions = seen.sessions;
+                reading.layout = layout;
                 reading.is_current = true;
             });
         }
         Ok(())
     }
 
-    /// The record of the cluster, if this process speaks its version.
+    fn sessions(&self) -> String {
+        format!("{}/sessions", self.shared.root)
+    }
+
+    /// The record of the cluster.
     fn cluster(&mut self) -> Result<ClusterRecord, Trouble> {
         let root = &self.shared.root;
         let znode = self.asker.get(root, true)?;
         let znode = znode.ok_or_else(|| Trouble::Content(format!("there is no znode {root}")))?;
-        let cluster: ClusterRecord = decode(root, &znode.data)?;
-        let speaks = self.shared.speaks;
-        match cluster.version <= speaks {
-            true => Ok(cluster),
-            false => Err(Trouble::Content(unspoken(cluster.version, speaks))),
-        }
+        decode(root, &znode.data)
     }
 
     /// The nodes and the places of chains.
@@ -298,66 +295,67 @@ impl Watcher {
         }
     }
 
-    /// The configuration of a chain, if it is newer than what is known.
-    fn news(&mut self, chain: ChainId) -> Result<Option<(ChainId, Arc<Configuration>)>, Trouble> {
+    /// The newest configuration of a chain, and what was known before it was read.
+    fn configuration(&mut self, chain: ChainId) -> Result<Told, Trouble> {
         let path = self.shared.chain(chain);
-        let known = self.shared.view().epoch(chain);
+        let known = self.shared.view().configurations.epoch(chain);
         let newest = match self.asker.get(&path, true)? {
-            Some(znode) => Some(decode::<Configuration>(&path, &znode.data)?),
+            Some(znode) => Some(Arc::new(decode::<Configuration>(&path, &znode.data)?)),
             None => None,
         };
-        let epoch = newest.as_ref().map_or(0, |it| it.epoch);
-        if epoch < known {
-            return Err(Trouble::Content(format!(
-                "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags \
-                 behind, or its history was lost"
-            )));
-        }
-        let newest = newest.filter(|_| known < epoch);
-        Ok(newest.map(|newest| (chain, Arc::new(newest))))
+        Ok(Told::Configuration(newest, known))
     }
 
-    /// The processes whose sessions are not over, in the order in which they began.
-    fn sessions(&mut self, session: Duration) -> Result<Vec<Session>, Trouble> {
-        let folder = format!("{}/sessions", self.shared.root);
-        let mut names = self.asker.children(&folder, true)?;
-        names.sort();
-        self.seen
-            .retain(|name, _| names.binary_search(name).is_ok());
-        let mut sessions = Vec::with_capacity(names.len());
-        for name in names {
-            let path = format!("{folder}/{name}");
-            let Some(znode) = self.asker.get(&path, false)? else {
-                continue;
-            };
-            let speaks = spoken(&name);
-            let seen = (znode.version, Instant::now());
-            let since = self.seen.entry(name).or_insert(seen);
-            if since.0 != znode.version {
-                *since = seen;
+    /// A session, if it is there.
+    fn session(&mut self, name: &str) -> Result<Option<Seen>, Failure> {
+        let path = format!("{}/{name}", self.sessions());
+        let znode = self.asker.get(&path, false)?;
+        Ok(znode.map(|znode| Seen {
+            version: znode.version,
+            created: znode.created,
+            record: SessionRecord::decode(&znode.data)
+                .map_err(|why| format!("the znode {path} {why}")),
+        }))
+    }
+
+    /// Notes how far a disk came before a session that says so is ended: afterwards nobody knows
+    /// (C5). That a disk's znode is not what it should be is no reason to keep the session.
+    fn note_end(&mut self, disk: DiskId, progress: Progress) -> Result<(), Failure> {
+        let noted = self.shared.note_progress(&mut self.asker, disk, progress);
+        match noted {
+            Err(Trouble::Failure(failure)) => Err(failure),
+            Err(Trouble::Content(why)) => {
+                tracing::warn!("how far a disk came is not noted: {why}");
+                Ok(())
             }
-            let silence = since.1.elapsed();
-            let (is_over, is_silent) = (session <= silence, session / SILENT <= silence);
-            let record = decode(&path, &znode.data);
-            if let Ok(record) = &record
-                && is_over
-            {
-                self.note_end(record)?;
-            }
-            // One that was pinged meanwhile has another version, and lives.
-            if is_over && self.asker.delete(&path, znode.version)? != Changed::Stale {
-                continue;
-            }
-            let record = record?;
-            let session = Session {
-                record,
-                speaks,
-                is_silent,
-            };
-            sessions.push((znode.created, session));
+            Ok(()) => Ok(()),
         }
-        sessions.sort_by_key(|(created, _)| *created);
-        Ok(sessions.into_iter().map(|(_, session)| session).collect())
+    }
+
+    /// Notes what was adopted on this process's own disks. No ping waits for that: until it is
+    /// noted the session says it.
+    fn note_own(&mut self) -> Result<(), Failure> {
+        for (member, progress) in self.shared.session.unnoted() {
+            self.note_end(member.disk, progress)?;
+            self.shared.session.on_noted(member, progress);
+        }
+        Ok(())
+    }
+
+    fn trouble(&self, unseen: Unseen) -> Trouble {
+        Trouble::Content(match unseen {
+            Unseen::Unspoken(version) => unspoken(version, self.shared.speaks),
+            Unseen::Older {
+                chain,
+                epoch,
+                known,
+            } => format!(
+                "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags \
+                 behind, or its history was lost"
+            ),
+            Unseen::Damaged(why) => why,
+            Unseen::Unasked => "the coordinator's watcher lost its place".to_owned(),
+        })
     }
 }
 
@@ -365,16 +363,17 @@ impl Watcher {
 pub(super) fn note_progress(
     asker: &mut Asker,
     path: &str,
-    progress: Progress,
+    said: Progress,
+    version: Version,
 ) -> Result<(), Trouble> {
     for _ in 0..TRIES {
         let Some(znode) = asker.get(path, false)? else {
             return Err(Trouble::Content(format!("there is no znode {path}")));
         };
         let known: DiskRecord = decode(path, &znode.data)?;
-        if progress <= known.progress {
+        let Some(progress) = further(known.progress, said, version) else {
             return Ok(());
-        }
+        };
         let record = DiskRecord { progress, ..known };
         if asker.set(path, &record.encode(), znode.version)? == Changed::Done {
             return Ok(());
@@ -385,46 +384,12 @@ pub(super) fn note_progress(
     )))
 }
 
-/// The name of a session's znode. Processes of version 2 do not look into it, but do not pass over
-/// anything in what is written there: so it is the name that says what is spoken.
-pub(super) fn session_name(life: Identity, speaks: Version) -> String {
-    let (node, incarnation) = (life.node.0, life.incarnation.0);
-    match speaks {
-        Version::OLDEST => format!("{node}-{incarnation:032x}"),
-        _ => format!("{node}-{incarnation:032x}-{speaks}"),
-    }
-}
-
-/// The greatest version that the process with this session speaks.
-pub(super) fn spoken(name: &str) -> Version {
-    let number = name.split('-').nth(2).and_then(|it| it.parse().ok());
-    number.map_or(Version::OLDEST, Version)
-}
-
 /// Why a process cannot be in a cluster.
 pub(super) fn unspoken(version: Version, speaks: Version) -> String {
     format!(
         "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
          with a newer version of Fader"
     )
-}
-
-impl Watcher {
-    /// Notes how far the disks of a session came before it is ended: afterwards nobody knows (C5).
-    /// That a disk's znode is not what it should be is nobody's reason to live for ever.
-    fn note_end(&mut self, session: &SessionRecord) -> Result<(), Trouble> {
-        for life in &session.lives {
-            let (disk, progress) = (life.identity.disk, life.progress());
-            let noted = self.shared.note_progress(&mut self.asker, disk, progress);
-            match noted {
-                Err(Trouble::Content(why)) => {
-                    tracing::warn!("how far a disk came is not noted: {why}");
-                }
-                other => other?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The znode of a chain's configuration.

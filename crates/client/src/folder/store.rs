@@ -1,0 +1,492 @@
+//! The store's calls, on the seam to the file system; each blocks its thread.
+//!
+//! Invariants:
+//! - FOLDER-2 a key's name changes only under the key's lock, and by one rename or one removal. A
+//!   condition is checked under the same lock.
+//! - FOLDER-3 a put is answered after three things are durable: its body with its records, its
+//!   name, and every folder on the way. A deletion is answered after the name's absence is durable;
+//!   a refused condition, after the state that refused it is.
+//! - FOLDER-4 an ETag is 128 random bits, drawn for each put.
+
+use std::io::{self, ErrorKind as IoKind};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{Attributes, Error, ObjectMeta, PutMode, Result};
+
+use super::disk::{Disk, Guard, Kind, Moment};
+use super::failure::{Effect, failed, generic, refused};
+use super::key::Key;
+use super::record;
+use super::staging::{Staging, check_format, random, random_name};
+
+/// How often a put makes the folders of its key anew, which others remove because they are empty.
+const TRIES: u32 = 100;
+
+/// A folder of objects.
+#[derive(Debug)]
+pub(super) struct Store<D: Disk> {
+    disk: D,
+    /// Since the first write.
+    staging: Mutex<Option<Arc<Staging<D>>>>,
+}
+
+/// A body without a name; it is removed when it gets none.
+#[derive(Debug)]
+pub(super) struct Staged<D: Disk> {
+    store: Arc<Store<D>>,
+    staging: Arc<Staging<D>>,
+    name: String,
+    file: D::File,
+    is_named: bool,
+}
+
+/// An object that is open to be read: it stays as it is when its key is put again.
+#[derive(Debug)]
+pub(super) struct Object<D: Disk> {
+    pub(super) file: D::File,
+    pub(super) meta: ObjectMeta,
+    pub(super) attributes: Attributes,
+}
+
+/// What a folder on the way to a key was.
+pub(super) enum Way<F> {
+    There(F),
+    /// A folder is missing; the last one that is there.
+    Missing(F),
+    /// A part of the key, but the last, is an object.
+    Blocked,
+}
+
+impl<F> Way<F> {
+    /// The folder, if all of the way is there.
+    pub(super) fn there(self) -> Option<F> {
+        match self {
+            Way::There(folder) => Some(folder),
+            Way::Missing(_) | Way::Blocked => None,
+        }
+    }
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// `NotSupported` when it has another format.
+    pub(super) fn open(disk: D) -> Result<Store<D>> {
+        check_format(&disk)?;
+        Ok(Store {
+            disk,
+            staging: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    fn staging(&self) -> Result<Arc<Staging<D>>> {
+        let mut staging = self.staging.lock().expect("nothing panics under this lock");
+        if let Some(staging) = &*staging {
+            return Ok(Arc::clone(staging));
+        }
+        let opened = Arc::new(Staging::open(&self.disk)?);
+        *staging = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Begins a body that has no name.
+    pub(super) fn stage(self: &Arc<Self>, key: &Key, attributes: &Attributes) -> Result<Staged<D>> {
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let attributes = record::attributes(attributes);
+        loop {
+            let staging = self.staging()?;
+            let name = random_name().map_err(fail)?;
+            let file = match self.disk.create(&staging.own, &name) {
+                // The control folder was removed by hand: it is made anew.
+                Err(error) if error.kind() == IoKind::NotFound => {
+                    *self.staging.lock().expect("nothing panics under this lock") = None;
+                    continue;
+                }
+                file => file.map_err(fail)?,
+            };
+            let staged = Staged {
+                store: Arc::clone(self),
+                staging,
+                name,
+                file,
+                is_named: false,
+            };
+            if let Some(attributes) = &attributes {
+                let set = self
+                    .disk
+                    .set_record(&staged.file, record::ATTRIBUTES, attributes);
+                set.map_err(|error| {
+                    let text = format!(
+                        "its attributes take {} octets, more than the file system keeps: {error}",
+                        attributes.len()
+                    );
+                    refused(key.path(), text)
+                })?;
+            }
+            return Ok(staged);
+        }
+    }
+
+    /// The folder of a key, as far as it is there.
+    pub(super) fn way<'a>(
+        &self,
+        mut parts: impl Iterator<Item = &'a str>,
+    ) -> io::Result<Way<D::Folder>> {
+        let folder = self.disk.root()?;
+        let found = parts.try_fold(folder, |folder, part| {
+            match self.disk.folder(&folder, part) {
+                Ok(next) => Ok(next),
+                Err(error) if error.kind() == IoKind::NotFound => Err(Ok(Way::Missing(folder))),
+                Err(error) if error.kind() == IoKind::NotADirectory => Err(Ok(Way::Blocked)),
+                Err(error) => Err(Err(error)),
+            }
+        });
+        found.map_or_else(|other| other, |folder| Ok(Way::There(folder)))
+    }
+
+    /// The folder of a key, made where it is not there, and durable.
+    fn make_way(&self, key: &Key) -> Result<Option<D::Folder>> {
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let mut folder = self.disk.root().map_err(fail)?;
+        for part in key.folders() {
+            let next = match self.disk.folder(&folder, part) {
+                Err(error) if error.kind() == IoKind::NotFound => {
+                    match self.disk.create_folder(&folder, part) {
+                        // The folder above was removed because it was empty.
+                        Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+                        Err(error) if error.kind() != IoKind::AlreadyExists => {
+                            return Err(fail(error));
+                        }
+                        _ => {}
+                    }
+                    match self.disk.folder(&folder, part) {
+                        Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+                        next => next,
+                    }
+                }
+                next => next,
+            };
+            let next = next.map_err(|error| match error.kind() {
+                IoKind::NotADirectory => {
+                    let text =
+                        format!("{part:?} on the way is an object; a folder has no such key");
+                    refused(key.path(), text)
+                }
+                _ => fail(error),
+            })?;
+            if !self.disk.has_mark(&next).map_err(fail)? {
+                self.disk
+                    .sync_folder(&folder, Guard::Parent)
+                    .map_err(fail)?;
+                // Without a mark, the next put syncs again: a mark needs rights on the folder.
+                let _ = self.disk.mark(&next);
+            }
+            folder = next;
+        }
+        Ok(Some(folder))
+    }
+
+    /// The ETag of a key, or `None` when it has no object.
+    fn e_tag(&self, folder: &D::Folder, name: &str) -> io::Result<Option<String>> {
+        let file = match self.disk.open(folder, name) {
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let stat = self.disk.stat(&file)?;
+        match stat.kind {
+            Kind::File => {
+                let record = self.disk.record(&file, record::OBJECT)?;
+                Ok(Some(record::e_tag_of(record.as_deref(), &stat)))
+            }
+            Kind::Folder => Ok(None),
+            Kind::Other => Err(io::Error::new(
+                IoKind::InvalidInput,
+                "it is neither a file nor a folder",
+            )),
+        }
+    }
+
+    /// Why a put on a condition is refused.
+    fn refusal(&self, key: &Key, mode: &PutMode, found: Option<&str>) -> Option<Error> {
+        let path = key.path().to_string();
+        let wanted = match mode {
+            PutMode::Overwrite => return None,
+            PutMode::Create => {
+                let source = "the object is there".into();
+                return found.map(|_| Error::AlreadyExists { path, source });
+            }
+            PutMode::Update(version) => version.e_tag.as_deref(),
+        };
+        let source = match (wanted, found) {
+            (Some(wanted), Some(found)) if wanted == found => return None,
+            (Some(wanted), Some(found)) => format!("its ETag is {found}, not {wanted}"),
+            (Some(_), None) => "there is no such object".to_owned(),
+            (None, _) => return Some(refused(path, "an update needs an ETag")),
+        };
+        let source = source.into();
+        Some(Error::Precondition { path, source })
+    }
+
+    /// Opens an object.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub(super) fn object(&self, key: &Key) -> Result<Object<D>> {
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let Way::There(folder) = self.way(key.folders()).map_err(fail)? else {
+            return Err(key.not_found());
+        };
+        let found = self.object_in(&folder, key.name(), key.path().clone());
+        found?.ok_or_else(|| key.not_found())
+    }
+
+    /// Opens a file of a folder, unless it is gone or none.
+    pub(super) fn object_in(
+        &self,
+        folder: &D::Folder,
+        name: &str,
+        location: Path,
+    ) -> Result<Option<Object<D>>> {
+        let fail = |error| failed(&location, Effect::None, error);
+        let file = match self.disk.open(folder, name) {
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+            file => file.map_err(fail)?,
+        };
+        let stat = self.disk.stat(&file).map_err(fail)?;
+        if stat.kind != Kind::File {
+            return Ok(None);
+        }
+        let record = self.disk.record(&file, record::OBJECT).map_err(fail)?;
+        let attributes = self.disk.record(&file, record::ATTRIBUTES).map_err(fail)?;
+        let attributes = match attributes {
+            None => Attributes::new(),
+            Some(record) => record::read_attributes(&record)
+                .ok_or_else(|| refused(&location, "the record of its attributes is damaged"))?,
+        };
+        let meta = ObjectMeta {
+            last_modified: time(stat.modified).into(),
+            size: stat.size,
+            e_tag: Some(record::e_tag_of(record.as_deref(), &stat)),
+            version: None,
+            location,
+        };
+        Ok(Some(Object {
+            file,
+            meta,
+            attributes,
+        }))
+    }
+
+    /// Octets of an object.
+    pub(super) fn read(&self, object: &Object<D>, offset: u64, length: usize) -> Result<Bytes> {
+        let mut bytes = vec![0; length];
+        let read = self.disk.read(&object.file, offset, &mut bytes);
+        read.map_err(|error| failed(&object.meta.location, Effect::None, error))?;
+        Ok(bytes.into())
+    }
+
+    /// Deletes objects; the outcome of each. One that is not there is deleted already.
+    pub(super) fn delete(&self, keys: &[Key]) -> Vec<Result<()>> {
+        let removed: Vec<_> = keys.iter().map(|key| self.remove(key)).collect();
+        // The keys of one folder share its sync.
+        let mut synced: Vec<(String, Result<(), String>)> = Vec::new();
+        let outcome = |(key, removed): (&Key, Result<D::Folder>)| {
+            let folder = removed?;
+            let path: Vec<&str> = key.folders().collect();
+            let path = path.join("/");
+            let known = synced.iter().find(|(known, _)| *known == path);
+            let outcome = match known {
+                Some((_, outcome)) => outcome.clone(),
+                None => {
+                    let outcome = self.disk.sync_folder(&folder, Guard::Removal);
+                    let outcome = outcome.map_err(|error| error.to_string());
+                    synced.push((path, outcome.clone()));
+                    outcome
+                }
+            };
+            let fail = |error| failed(key.path(), Effect::Unsure, io::Error::other(error));
+            outcome.map_err(fail)
+        };
+        keys.iter().zip(removed).map(outcome).collect()
+    }
+
+    /// Removes the name of an object; the folder whose sync makes that durable.
+    fn remove(&self, key: &Key) -> Result<D::Folder> {
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let folder = match self.way(key.folders()).map_err(fail)? {
+            Way::There(folder) => folder,
+            Way::Missing(folder) => return Ok(folder),
+            Way::Blocked => return self.disk.root().map_err(fail),
+        };
+        let staging = self.staging()?;
+        let _lock = self
+            .disk
+            .lock(&staging.locks, &key.stripe(), Guard::Stripe)
+            .map_err(fail)?;
+        match self.disk.remove(&folder, key.name()) {
+            Ok(()) => Ok(folder),
+            // A folder of that name is no object.
+            Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::IsADirectory) => {
+                Ok(folder)
+            }
+            Err(error) => Err(fail(error)),
+        }
+    }
+
+    /// Removes a folder that has no file in it, and what folders it has; whether it is gone.
+    fn remove_empty(&self, at: &D::Folder, name: &str) -> io::Result<bool> {
+        let folder = match self.disk.folder(at, name) {
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(true),
+            folder => folder?,
+        };
+        for (inner, kind) in self.disk.list(&folder)? {
+            if kind != Kind::Folder || !self.remove_empty(&folder, &inner)? {
+                return Ok(false);
+            }
+        }
+        match self.disk.remove_folder(at, name) {
+            Err(error) if error.kind() == IoKind::NotFound => Ok(true),
+            Err(error) if error.kind() == IoKind::DirectoryNotEmpty => Ok(false),
+            removed => removed.map(|()| true),
+        }
+    }
+}
+
+impl<D: Disk> Drop for Store<D> {
+    fn drop(&mut self) {
+        if let Ok(Some(staging)) = self.staging.get_mut().map(|staging| staging.take()) {
+            staging.close(&self.disk);
+        }
+    }
+}
+
+impl<D: Disk> Staged<D> {
+    /// Writes a part of the body.
+    pub(super) fn write(&self, key: &Key, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.store.disk.write(&self.file, offset, bytes);
+        written.map_err(|error| failed(key.path(), Effect::None, error))
+    }
+
+    /// Writes the body of another object.
+    pub(super) fn copy(&self, key: &Key, from: &Object<D>) -> Result<()> {
+        let copied = self.store.disk.copy(&from.file, &self.file);
+        copied.map_err(|error| failed(key.path(), Effect::None, error))
+    }
+
+    /// Makes the body durable, and gives it the key when the condition holds; its ETag.
+    ///
+    /// # Errors
+    /// `AlreadyExists` and `Precondition` when the condition does not hold.
+    pub(super) fn publish(mut self, key: &Key, mode: &PutMode) -> Result<String> {
+        let e_tag = self
+            .seal()
+            .map_err(|error| failed(key.path(), Effect::None, error))?;
+        let store = Arc::clone(&self.store);
+        let (disk, fail) = (&store.disk, |error| failed(key.path(), Effect::None, error));
+        let folder = match mode {
+            PutMode::Update(_) => match store.way(key.folders()).map_err(fail)? {
+                Way::There(folder) => self.name(key, mode, folder)?,
+                Way::Missing(folder) => {
+                    // A name above may be removed, and not durably.
+                    disk.sync_folder(&folder, Guard::Refusal).map_err(fail)?;
+                    None
+                }
+                Way::Blocked => None,
+            },
+            PutMode::Overwrite | PutMode::Create => {
+                let mut tries = (0..TRIES).map(|_| match store.make_way(key)? {
+                    Some(folder) => self.name(key, mode, folder),
+                    None => Ok(None),
+                });
+                tries.find_map(Result::transpose).transpose()?
+            }
+        };
+        let Some(folder) = folder else {
+            let gone = || {
+                generic(fader_cloud::Error::new(
+                    fader_cloud::ErrorKind::Unavailable { retry_after: None },
+                    format!(
+                        "{}: its folder is removed again and again; nothing was changed",
+                        key.path()
+                    ),
+                ))
+            };
+            return Err(store.refusal(key, mode, None).unwrap_or_else(gone));
+        };
+        let synced = disk.sync_folder(&folder, Guard::Entry);
+        synced.map_err(|error| failed(key.path(), Effect::Unsure, error))?;
+        Ok(record::e_tag(e_tag))
+    }
+
+    /// Draws the ETag, and makes body and records durable.
+    fn seal(&self) -> io::Result<u128> {
+        let (disk, e_tag) = (&self.store.disk, random()?);
+        let record = record::object(e_tag, &disk.stat(&self.file)?);
+        disk.set_record(&self.file, record::OBJECT, &record)?;
+        disk.sync_file(&self.file, Guard::Body)?;
+        Ok(e_tag)
+    }
+
+    /// Gives the body its name in this folder; `None` when the folder is removed.
+    fn name(&mut self, key: &Key, mode: &PutMode, folder: D::Folder) -> Result<Option<D::Folder>> {
+        let (store, disk) = (&self.store, &self.store.disk);
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let lock = disk
+            .lock(&self.staging.locks, &key.stripe(), Guard::Stripe)
+            .map_err(fail)?;
+        if *mode != PutMode::Overwrite {
+            let found = store.e_tag(&folder, key.name()).map_err(fail)?;
+            if let Some(refusal) = store.refusal(key, mode, found.as_deref()) {
+                drop(lock);
+                disk.sync_folder(&folder, Guard::Refusal).map_err(fail)?;
+                return Err(refusal);
+            }
+        }
+        let rename = || disk.rename(&self.staging.own, &self.name, &folder, key.name());
+        let mut renamed = rename();
+        if let Err(error) = &renamed
+            && error.kind() == IoKind::IsADirectory
+        {
+            if !store.remove_empty(&folder, key.name()).map_err(fail)? {
+                let text = "other keys begin with it; a folder has no such key";
+                return Err(refused(key.path(), text));
+            }
+            renamed = rename();
+        }
+        match renamed {
+            Ok(()) => {
+                self.is_named = true;
+                Ok(Some(folder))
+            }
+            Err(error) if error.kind() == IoKind::NotFound => Ok(None),
+            Err(error) => Err(fail(error)),
+        }
+    }
+}
+
+impl<D: Disk> Drop for Staged<D> {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // What remains, the next store removes.
+            let _ = self.store.disk.remove(&self.staging.own, &self.name);
+        }
+    }
+}
+
+/// A moment in the standard library's words.
+fn time((seconds, nanoseconds): Moment) -> std::time::SystemTime {
+    use std::time::{Duration, UNIX_EPOCH};
+    let fraction = Duration::from_nanos(nanoseconds.into());
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    match seconds < 0 {
+        true => UNIX_EPOCH - whole + fraction,
+        false => UNIX_EPOCH + whole + fraction,
+    }
+}

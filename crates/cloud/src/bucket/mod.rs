@@ -1,0 +1,36 @@
+//! Queues and domains in a bare bucket: any store of objects that creates if absent and updates by
+//! If-Match, and no server.
+//!
+//! ```text
+//! Queues ──▶ BucketQueues ─┐                     ┌─▶ segments, states, settings
+//!                          ├──▶ ObjectStore ─────┤
+//! Domains ─▶ BucketDomains ┘                     └─▶ slots, manifests, snapshots
+//! ```
+//!
+//! docs/bucket.md has the rules, docs/format/bucket.md the bytes. Decisions are pure functions
+//! (`state`, `time`, the log's view); the rest does their requests.
+//!
+//! Deliberately absent: FIFO queues; one log slot for writes of several processes; retries of
+//! requests that changed nothing (the client's).
+
+mod catalog;
+mod desk;
+mod domains;
+mod frame;
+mod guard;
+mod log;
+mod markers;
+mod names;
+mod queues;
+mod receiver;
+mod segment;
+mod sender;
+mod settings;
+mod state;
+mod store;
+mod time;
+mod wishes;
+
+pub use domains::{BucketDomains, DomainReport};
+pub use guard::{Guard, Guards};
+pub use queues::{BucketQueues, QueueReport};

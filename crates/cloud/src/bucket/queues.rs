@@ -1,0 +1,354 @@
+//! Queues in a bucket (docs/bucket.md, rules Q1 to Q12).
+//!
+//! ```text
+//! send ──▶ Sender ──▶ PUT segment
+//! receive ──▶ Receiver ──▶ LIST ──▶ Desk ──▶ PUT state, GET segment
+//! remove, hide ──────────────────▶ Desk ──▶ PUT state, or DELETE segment and state
+//! ```
+//!
+//! Invariants:
+//! - QUEUES-1 an idle process makes no request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_channel::oneshot;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use super::catalog::{Catalog, Known};
+use super::desk::Desk;
+use super::guard::Guard;
+use super::markers::READS_AT_ONCE;
+use super::names::{Held, Holding};
+use super::sender::Send;
+use super::state::Wish;
+use super::store::Store;
+use super::wishes::Claimed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::queues::{
+    QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
+    check_texts, check_visibility,
+};
+use crate::runtime::Runtime;
+
+/// The first pause between the lists of a receive that waits, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Queues in a bucket, as one process uses them. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct BucketQueues(Arc<Catalog>);
+
+/// A queue as a list of a bucket shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueReport {
+    /// Its name.
+    pub name: String,
+    /// How many messages it has.
+    pub counts: QueueCounts,
+    /// How long ago its oldest segment was sent, by a lower bound of the store's time.
+    pub age: Option<Duration>,
+    /// Bytes of its objects.
+    pub bytes: u64,
+}
+
+impl BucketQueues {
+    /// The queues below a prefix of a bucket, which may be empty. `objects` must sends a
+    /// conditional PUT at most once, and decide it (docs/bucket.md).
+    pub fn new(objects: Arc<dyn ObjectStore>, prefix: Path, runtime: Runtime) -> Self {
+        BucketQueues::of(Store::new(objects, prefix, runtime))
+    }
+
+    /// The same without one of the guards: for mutants.
+    #[cfg(feature = "mutants")]
+    pub fn without(
+        guard: Guard,
+        objects: Arc<dyn ObjectStore>,
+        prefix: Path,
+        runtime: Runtime,
+    ) -> Self {
+        let mut store = Store::new(objects, prefix, runtime);
+        store.guards = super::guard::Guards::without(guard);
+        BucketQueues::of(store)
+    }
+
+    fn of(store: Store) -> Self {
+        BucketQueues(Arc::new(Catalog::new(store)))
+    }
+
+    /// Deletes, or only names, what is left of dead incarnations of all queues, and of processes
+    /// that died while they learned the store's time.
+    ///
+    /// # Errors
+    /// Those of the requests; `Malformed` names an object that is not this service's.
+    pub async fn sweep(&self, is_dry_run: bool) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        let clocks = self.0.store.list(&self.0.store.key(&["clock"]));
+        let clocks: Vec<Path> = clocks.map_ok(|meta| meta.location).try_collect().await?;
+        left.extend(clocks.iter().map(|key| key.as_ref().to_owned()));
+        if !is_dry_run {
+            self.0.store.delete_all(clocks).await?;
+        }
+        for name in self.0.markers.all(&self.0.store, "").await? {
+            let keys = self.0.leftovers(&name.0).await?;
+            left.extend(keys.iter().map(|key| key.as_ref().to_owned()));
+            if !is_dry_run {
+                self.0.store.delete_all(keys).await?;
+            }
+        }
+        Ok(left)
+    }
+
+    /// The queues, each with its depth, age and bytes.
+    ///
+    /// # Errors
+    /// Those of the requests; `Malformed` names an object that is not this service's.
+    pub async fn report(&self) -> Result<Vec<QueueReport>> {
+        let mut reports = Vec::new();
+        for name in self.list("").await? {
+            let known = self.0.queue(&name).await?;
+            let mut keys = self.0.store.list(&known.folder);
+            let (mut bytes, mut oldest) = (0, None::<Duration>);
+            while let Some(meta) = keys.next().await {
+                let meta = meta?;
+                bytes += meta.size;
+                let modified = super::store::modified(&meta);
+                oldest = Some(oldest.map_or(modified, |oldest| oldest.min(modified)));
+            }
+            let now = self.0.store.moment().store;
+            reports.push(QueueReport {
+                counts: self.counts(&name).await?,
+                age: oldest.map(|oldest| now.saturating_sub(oldest)),
+                bytes,
+                name,
+            });
+        }
+        Ok(reports)
+    }
+}
+
+impl Catalog {
+    /// A peek: all in its own call, and nothing written (Q9).
+    async fn peek(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
+        for shown in known.receiver.shown().await? {
+            let desk = known.receiver.desk(shown.name);
+            let reads_state = self.store.guards.has(Guard::PeekState);
+            let seen = match &shown.state {
+                Some(_) if reads_state => Some(desk.read_state().await?.seen),
+                _ => None,
+            };
+            desk.hint(shown.state.as_ref());
+            let at = self.store.moment();
+            let visible = match &seen {
+                Some(seen) => seen.visible(&at, &self.store.guards),
+                None => (0..shown.name.count).collect(),
+            };
+            if visible.is_empty() {
+                continue;
+            }
+            let Some(bodies) = desk.read_segment().await? else {
+                continue;
+            };
+            let had_state = seen.as_ref().is_some_and(|seen| seen.exists);
+            let messages = visible.into_iter().take(max).map(|index| {
+                let entry = seen.as_ref().map(|seen| &seen.state.entries[index]);
+                let receives = entry.map_or(0, |entry| entry.receives) + 1;
+                desk.message(index, &bodies, receives, Holding::Peek { had_state })
+            });
+            return Ok(messages.collect());
+        }
+        Ok(Vec::new())
+    }
+
+    /// Claims messages of a segment; none if another process was faster, or the claim is over
+    /// before they are here (Q5).
+    async fn claim(
+        &self,
+        known: &Known,
+        desk: &Arc<Desk>,
+        max: usize,
+        visibility: Duration,
+    ) -> Result<Vec<Received>> {
+        let mut claimed = desk.claim(max, visibility).await?;
+        if matches!(claimed, Claimed::Hidden) && self.store.learn_time().await {
+            claimed = desk.claim(max, visibility).await?;
+        }
+        match claimed {
+            Claimed::Messages(messages, end) => {
+                let is_in_time = self.store.now() < end || !self.store.guards.has(Guard::InTime);
+                Ok(if is_in_time { messages } else { Vec::new() })
+            }
+            Claimed::Nothing | Claimed::Hidden => {
+                known.receiver.give_up(desk);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// The desk and the wish of a receipt; `None` if the message's queue is gone.
+    fn of_receipt(&self, known: &Known, receipt: &Receipt) -> Result<Option<(Arc<Desk>, Held)>> {
+        let held = Held::parse(receipt)?;
+        let is_living = held.incarnation == known.receiver.incarnation();
+        Ok(is_living.then(|| (known.receiver.desk(held.segment), held)))
+    }
+}
+
+#[async_trait]
+impl Queues for BucketQueues {
+    async fn create(&self, queue: &str, settings: &QueueSettings) -> Result<()> {
+        self.0.create(queue, settings).await
+    }
+
+    async fn delete(&self, queue: &str) -> Result<()> {
+        self.0.delete(queue).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.0.markers.living(&self.0.store, prefix).await
+    }
+
+    async fn send(&self, queue: &str, bodies: &[String]) -> Result<Vec<Result<String>>> {
+        check_count(bodies.len())?;
+        check_texts(bodies)?;
+        let known = self.0.queue(queue).await?;
+        let (reply, answer) = oneshot::channel();
+        let send = Send {
+            bodies: bodies.to_vec(),
+            reply,
+        };
+        let sender = known.sender.clone();
+        if sender.push(send) {
+            let (inner, queue) = (self.0.clone(), queue.to_owned());
+            let work = sender.work(inner.store.clone(), move || {
+                let (inner, queue) = (inner.clone(), queue.clone());
+                async move { inner.queue(&queue).await }
+            });
+            drop(self.0.store.runtime.spawn(work));
+        }
+        let over = || Error::new(ErrorKind::Ambiguous, "the process ends");
+        let ids = answer.await.map_err(|_| over())??;
+        Ok(ids.into_iter().map(Ok).collect())
+    }
+
+    async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
+        check_count(how.max)?;
+        check_visibility(how.visibility.unwrap_or_default())?;
+        if WAIT_MAX < how.wait {
+            let context = format!("a receive waits at most {WAIT_MAX:?}");
+            return Err(Error::new(ErrorKind::Invalid, context));
+        }
+        let inner = &self.0;
+        let until = inner.store.now() + how.wait;
+        let mut pause = PAUSE;
+        let mut known = inner.queue(queue).await?;
+        let mut seen = known.receiver.begun();
+        loop {
+            let settings = known.settings.settings;
+            let visibility = how.visibility.unwrap_or(settings.visibility);
+            let is_empty = if visibility.is_zero() {
+                let found = inner.peek(&known, how.max).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+                true
+            } else if let Some(desk) = known.receiver.pick(how.max) {
+                let found = inner.claim(&known, &desk, how.max, visibility).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+                false
+            } else {
+                seen < known.receiver.ended()
+            };
+            if !is_empty {
+                if !visibility.is_zero() && !known.receiver.has_candidates() {
+                    known.receiver.list(seen).await?;
+                }
+                continue;
+            }
+            let now = inner.store.now();
+            if until <= now {
+                return Ok(Vec::new());
+            }
+            seen = known.receiver.begun();
+            known.receiver.sleep(pause.min(until - now)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+            known = inner.queue(queue).await?;
+        }
+    }
+
+    async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<Vec<Result<()>>> {
+        check_count(receipts.len())?;
+        let known = self.0.queue(queue).await?;
+        let removes = receipts.iter().map(|receipt| async {
+            let Some((desk, held)) = self.0.of_receipt(&known, receipt)? else {
+                return Ok(());
+            };
+            let wish = Wish::Remove {
+                index: held.index,
+                holding: held.holding,
+            };
+            desk.write(wish).await
+        });
+        Ok(futures_util::future::join_all(removes).await)
+    }
+
+    async fn hide(&self, queue: &str, receipt: &Receipt, time: Duration) -> Result<()> {
+        check_visibility(time)?;
+        let known = self.0.queue(queue).await?;
+        let strange = || {
+            let context = "the message is not in flight with this receipt";
+            Error::new(ErrorKind::Invalid, context)
+        };
+        let found = self.0.of_receipt(&known, receipt)?;
+        let (desk, held) = found.ok_or_else(strange)?;
+        let Holding::Claim(claim) = held.holding else {
+            return Err(strange());
+        };
+        let hidden = desk
+            .write(Wish::Hide {
+                index: held.index,
+                claim,
+                time,
+            })
+            .await;
+        if time.is_zero() && hidden.is_ok() {
+            known.receiver.wake();
+        }
+        hidden
+    }
+
+    async fn counts(&self, queue: &str) -> Result<QueueCounts> {
+        let known = self.0.queue(queue).await?;
+        let segments = known.receiver.all().await?;
+        let counted = stream::iter(segments).map(|shown| {
+            let desk = known.receiver.desk(shown.name);
+            async move {
+                if shown.state.is_none() {
+                    let visible = shown.name.count as u64;
+                    return Ok((visible, 0));
+                }
+                let seen = desk.read_state().await?.seen;
+                let at = self.0.store.moment();
+                let visible = seen.visible(&at, &self.0.store.guards).len() as u64;
+                let entries = seen.state.entries.iter();
+                let left = entries.filter(|entry| !entry.is_removed).count() as u64;
+                Ok::<_, Error>((visible, left - visible))
+            }
+        });
+        let counts = counted.buffer_unordered(READS_AT_ONCE);
+        let counts = counts.try_fold(
+            QueueCounts::default(),
+            |sum, (visible, in_flight)| async move {
+                Ok(QueueCounts {
+                    visible: sum.visible + visible,
+                    in_flight: sum.in_flight + in_flight,
+                })
+            },
+        );
+        counts.await
+    }
+}

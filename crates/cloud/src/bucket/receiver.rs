@@ -1,0 +1,377 @@
+//! Receives of one process from one queue: the lists that they share, and the segments that are
+//! left to try (rules Q4, Q9, Q10).
+//!
+//! Invariants:
+//! - RECEIVER-1 a receive says that there is nothing only after a list that began after it did.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use futures_util::stream::StreamExt;
+use object_store::path::Path;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::desk::{Desk, Listed, part_key};
+use super::guard::Guard;
+use super::markers::foreign;
+use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
+use super::store::{Store, modified};
+use crate::error::Result;
+
+/// Keys of a page of a list.
+const PAGE: usize = 1000;
+/// How long what a list showed is used.
+const LIST_KEPT: Duration = Duration::from_secs(1);
+/// Leftovers that one list deletes, at most.
+const LEFTOVERS_MAX: usize = 64;
+/// Segments whose states are kept, at most.
+const DESKS_MAX: usize = 2048;
+
+/// A segment to try.
+#[derive(Debug)]
+struct Candidate {
+    desk: Arc<Desk>,
+    listed: Option<Listed>,
+    /// Messages that may be visible still.
+    left: usize,
+}
+
+/// A segment as a list shows it.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) name: SegmentName,
+    /// Its state's, if it has one.
+    pub(super) state: Option<Listed>,
+}
+
+/// What a list shows of a queue.
+#[derive(Debug, Default)]
+struct Listing {
+    segments: Vec<Shown>,
+    /// Objects to delete, in this order.
+    leftovers: Vec<Path>,
+}
+
+/// What receives of one incarnation share.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    store: Store,
+    folder: Path,
+    incarnation: Incarnation,
+    retention: Duration,
+    /// Of this process, for the order of segments.
+    seed: u64,
+    inner: Mutex<Inner>,
+    /// Held while a list is under way.
+    listing: futures_util::lock::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    desks: BTreeMap<SegmentName, Arc<Desk>>,
+    pool: VecDeque<Candidate>,
+    /// When the list was sent that filled the pool.
+    pool_at: Duration,
+    begun: u64,
+    /// The number of the last list that ended.
+    ended: u64,
+    sleeping: Vec<oneshot::Sender<()>>,
+}
+
+impl Receiver {
+    pub(super) fn new(
+        store: &Store,
+        folder: Path,
+        incarnation: Incarnation,
+        retention: Duration,
+    ) -> Self {
+        Receiver {
+            store: store.clone(),
+            folder,
+            incarnation,
+            retention,
+            seed: store.runtime.random(),
+            inner: Mutex::default(),
+            listing: futures_util::lock::Mutex::new(()),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    /// A segment of the queue as this process works on it.
+    pub(super) fn desk(&self, name: SegmentName) -> Arc<Desk> {
+        let mut inner = self.inner();
+        if DESKS_MAX <= inner.desks.len() {
+            // What is idle can be read again.
+            inner.desks.retain(|_, desk| !desk.is_idle());
+        }
+        let made = || Arc::new(Desk::new(&self.store, &self.folder, self.incarnation, name));
+        inner.desks.entry(name).or_insert_with(made).clone()
+    }
+
+    /// The number of the last list that began.
+    pub(super) fn begun(&self) -> u64 {
+        self.inner().begun
+    }
+
+    /// The number of the last list that ended.
+    pub(super) fn ended(&self) -> u64 {
+        self.inner().ended
+    }
+
+    /// Lets receives look at once.
+    pub(super) fn wake(&self) {
+        let sleeping = std::mem::take(&mut self.inner().sleeping);
+        for sleeper in sleeping {
+            // The sleeper may have gone.
+            let _ = sleeper.send(());
+        }
+    }
+
+    /// Returns at the next [`Receiver::wake`], or after this time.
+    pub(super) async fn sleep(&self, time: Duration) {
+        let woken = self.woken();
+        self.store.runtime.timeout(time, woken).await;
+    }
+
+    /// The life of the queue that it is of.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn woken(&self) -> oneshot::Receiver<()> {
+        let (sender, woken) = oneshot::channel();
+        let mut inner = self.inner();
+        inner.sleeping.retain(|sleeper| !sleeper.is_canceled());
+        inner.sleeping.push(sender);
+        woken
+    }
+
+    /// Whether there is a segment to try.
+    pub(super) fn has_candidates(&self) -> bool {
+        let now = self.store.now();
+        let inner = self.inner();
+        !inner.pool.is_empty() && now <= inner.pool_at + LIST_KEPT
+    }
+
+    /// The next segment to try, for a receive of at most `max` messages.
+    pub(super) fn pick(&self, max: usize) -> Option<Arc<Desk>> {
+        let now = self.store.now();
+        let mut inner = self.inner();
+        if inner.pool_at + LIST_KEPT < now {
+            inner.pool.clear();
+        }
+        let first = inner.pool.front_mut()?;
+        let desk = first.desk.clone();
+        let listed = first.listed.clone();
+        first.left = first.left.saturating_sub(max);
+        if first.left == 0 {
+            inner.pool.pop_front();
+        }
+        drop(inner);
+        desk.hint(listed.as_ref());
+        Some(desk)
+    }
+
+    /// Gives up a segment: another process was faster, or nothing is visible there.
+    pub(super) fn give_up(&self, desk: &Arc<Desk>) {
+        let mut inner = self.inner();
+        inner
+            .pool
+            .retain(|candidate| !Arc::ptr_eq(&candidate.desk, desk));
+    }
+
+    /// Waits for a list that began after the one numbered `after`, and makes it if no other receive
+    /// does. Its segments are then there to pick.
+    pub(super) async fn list(&self, after: u64) -> Result<()> {
+        let turn = self.listing.lock().await;
+        let Some(number) = self.begin(after) else {
+            return Ok(());
+        };
+        let sent = self.store.now();
+        let listing = self.read_list(PAGE).await;
+        let found = listing.map(|listing| self.take_over(listing, sent));
+        self.inner().ended = number;
+        drop(turn);
+        self.wake();
+        found
+    }
+
+    /// The number of a list that begins now, unless one after `after` has ended.
+    fn begin(&self, after: u64) -> Option<u64> {
+        let mut inner = self.inner();
+        (inner.ended <= after).then(|| {
+            inner.begun += 1;
+            inner.begun
+        })
+    }
+
+    /// Makes a pool of what was listed, in an order of this process.
+    fn take_over(&self, listing: Listing, sent: Duration) {
+        let mut pool: Vec<Candidate> = Vec::new();
+        for shown in listing.segments {
+            let desk = self.desk(shown.name);
+            let left = desk.visible_of(shown.state.as_ref());
+            // A state that is known and not listed is newer than the list.
+            let left = left.unwrap_or(shown.name.count);
+            if 0 < left {
+                let listed = shown.state;
+                pool.push(Candidate { desk, listed, left });
+            }
+        }
+        let order = |candidate: &Candidate| {
+            let name = candidate.desk.name().to_string();
+            xxh3_64_with_seed(name.as_bytes(), self.seed)
+        };
+        pool.sort_by_cached_key(order);
+        let mut inner = self.inner();
+        inner.pool = pool.into();
+        inner.pool_at = sent;
+        drop(inner);
+        self.delete(listing.leftovers);
+    }
+
+    /// Deletes leftovers beside the caller.
+    fn delete(&self, leftovers: Vec<Path>) {
+        if leftovers.is_empty() {
+            return;
+        }
+        let store = self.store.clone();
+        let deletes = async move {
+            for key in leftovers {
+                // The next list deletes it otherwise.
+                if store.delete_surely(&key).await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(self.store.runtime.spawn(deletes));
+    }
+
+    /// The segments in the order of their names; for a peek.
+    pub(super) async fn shown(&self) -> Result<Vec<Shown>> {
+        self.segments(PAGE).await
+    }
+
+    /// All segments.
+    pub(super) async fn all(&self) -> Result<Vec<Shown>> {
+        self.segments(usize::MAX).await
+    }
+
+    async fn segments(&self, page: usize) -> Result<Vec<Shown>> {
+        let listing = self.read_list(page).await?;
+        self.delete(listing.leftovers);
+        Ok(listing.segments)
+    }
+
+    /// Lists the queue: pages until there is a segment to try, or the end.
+    async fn read_list(&self, page: usize) -> Result<Listing> {
+        let mut keys = self.store.list(&self.folder);
+        let mut listing = Listing::default();
+        let mut states: BTreeMap<SegmentName, Listed> = BTreeMap::new();
+        let mut count = 0_usize;
+        while let Some(meta) = keys.next().await {
+            let meta = meta?;
+            count += 1;
+            let parts = parts_below(&self.folder, &meta.location);
+            let parsed = match parts.as_slice() {
+                [last] => parse_part(last, self.store.guards.has(Guard::StatesFirst)),
+                _ => None,
+            };
+            let Some((name, part)) = parsed else {
+                return Err(foreign(&meta.location));
+            };
+            let modified = modified(&meta);
+            match part {
+                Part::State => {
+                    // States sort before their segments: an earlier one has none.
+                    self.orphans(&mut states, &mut listing, |known| *known < name);
+                    let e_tag = meta.e_tag;
+                    let listed = Listed { e_tag, modified };
+                    if self.store.guards.has(Guard::StatesFirst) {
+                        states.insert(name, listed);
+                    } else {
+                        self.late_state(&mut listing, name, listed);
+                    }
+                }
+                Part::Segment if self.is_over(modified) => {
+                    let state = states.remove(&name);
+                    self.retire(&mut listing, name, state.is_some());
+                }
+                Part::Segment => {
+                    let state = states.remove(&name);
+                    listing.segments.push(Shown { name, state });
+                }
+            }
+            if page <= count && count.is_multiple_of(page) && !listing.segments.is_empty() {
+                return Ok(listing);
+            }
+        }
+        self.orphans(&mut states, &mut listing, |_| true);
+        Ok(listing)
+    }
+
+    fn orphans(
+        &self,
+        states: &mut BTreeMap<SegmentName, Listed>,
+        listing: &mut Listing,
+        is_over: impl Fn(&SegmentName) -> bool,
+    ) {
+        if !self.store.guards.has(Guard::Orphans) {
+            return;
+        }
+        let over: Vec<SegmentName> = states
+            .keys()
+            .copied()
+            .filter(|name| is_over(name))
+            .collect();
+        for name in over {
+            states.remove(&name);
+            if listing.leftovers.len() < LEFTOVERS_MAX {
+                listing.leftovers.push(self.key(name, Part::State));
+            }
+        }
+    }
+
+    /// A state that is listed after all segments; for a mutant.
+    fn late_state(&self, listing: &mut Listing, name: SegmentName, listed: Listed) {
+        let mut segments = listing.segments.iter_mut();
+        match segments.find(|shown| shown.name == name) {
+            Some(shown) => shown.state = Some(listed),
+            None => listing.leftovers.push(self.key(name, Part::State)),
+        }
+    }
+
+    /// Whether a segment of this Last-Modified is past the queue's retention.
+    fn is_over(&self, modified: Duration) -> bool {
+        let now = self.store.clock.lower(self.store.now());
+        modified.saturating_add(self.retention) < now
+    }
+
+    fn retire(&self, listing: &mut Listing, name: SegmentName, has_state: bool) {
+        if LEFTOVERS_MAX <= listing.leftovers.len() {
+            return;
+        }
+        let segment = self.key(name, Part::Segment);
+        let state = has_state.then(|| self.key(name, Part::State));
+        match self.store.guards.has(Guard::SegmentBeforeStateRetention) {
+            true => listing
+                .leftovers
+                .extend([Some(segment), state].into_iter().flatten()),
+            false => listing
+                .leftovers
+                .extend([state, Some(segment)].into_iter().flatten()),
+        }
+    }
+
+    fn key(&self, name: SegmentName, part: Part) -> Path {
+        let last = part_key(&self.store, name, part);
+        self.folder.clone().join(last)
+    }
+}

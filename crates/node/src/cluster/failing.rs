@@ -1,0 +1,189 @@
+//! What becomes of a member that failed: its thread panicked, or its disk did not take a write.
+//!
+//! The member ends alone, and its session with it; the process and its other chains go on. It
+//! begins again after 1 s, then 2 s, and so on up to 64 s. After three failures its folder is set
+//! aside as a damaged one is (`damage.rs`), once: what fails on an empty folder, too, is not the
+//! folder's fault.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use fader_services::Reason;
+
+use super::{Cluster, Event, Slot};
+use crate::coordinator::Fault;
+use crate::member::Member;
+use crate::status::{Health, OpenError};
+
+/// How long a member rests after its first failure, and how often that doubles.
+const REST: Duration = Duration::from_secs(1);
+const DOUBLINGS: u32 = 6;
+/// After so many failures in a row the folder is set aside.
+const FOLDER: u32 = 3;
+/// A failure that is so much later than the one before is the first of a new row.
+const CALM: Duration = Duration::from_secs(600);
+
+/// The failures of one member.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    /// Since the process began.
+    total: u64,
+    in_a_row: u32,
+    /// The last one, and why.
+    last: Option<(Instant, String)>,
+    /// When the member begins again, while it rests.
+    again_at: Option<Instant>,
+    /// Whether the folder was set aside in this row.
+    has_new_folder: bool,
+}
+
+impl Failures {
+    /// The member failed: how long it rests.
+    fn on_failure(&mut self, now: Instant, reason: String) -> Duration {
+        let is_calm = |(last, _): &(Instant, String)| CALM <= now.duration_since(*last);
+        if self.last.as_ref().is_none_or(is_calm) {
+            (self.in_a_row, self.has_new_folder) = (0, false);
+        }
+        let rest = REST * 2_u32.pow(self.in_a_row.min(DOUBLINGS));
+        self.in_a_row += 1;
+        self.total += 1;
+        self.last = Some((now, reason));
+        self.again_at = Some(now + rest);
+        rest
+    }
+
+    /// The member could not begin, through no fault of its own.
+    fn postpone(&mut self, now: Instant) {
+        self.again_at = Some(now + REST);
+    }
+
+    /// The member runs again.
+    pub(super) fn on_started(&mut self) {
+        self.again_at = None;
+    }
+
+    /// Whether the member has failed and does not run again yet.
+    pub(super) fn rests(&self) -> bool {
+        self.again_at.is_some()
+    }
+
+    /// Since the process began.
+    fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// In words, while it rests: how often in a row, and why.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let (_, reason) = self.last.as_ref().filter(|_| self.rests())?;
+        Some(match self.in_a_row {
+            1 => format!("failed: {reason}"),
+            times => format!("failed {times} times: {reason}"),
+        })
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.again_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether its folder is to be set aside; asked once in a row.
+    fn takes_new_folder(&mut self) -> bool {
+        let takes = FOLDER <= self.in_a_row && !self.has_new_folder;
+        self.has_new_folder |= takes;
+        takes
+    }
+}
+
+impl Cluster {
+    /// Ends a member that failed, and begins it again when its rest is over.
+    pub(super) fn revive(&self, name: &str, slot: &Slot) {
+        let failure = |slot: &Slot| slot.running.read().as_ref()?.member.shared().failure();
+        if let Some(reason) = failure(slot) {
+            if let Some(life) = self.stop(slot, Member::kill) {
+                self.coordinator.close(life);
+            }
+            return self.on_failure(name, slot, reason);
+        }
+        if !slot.failures.lock().is_due(Instant::now()) {
+            return;
+        }
+        let is_expendable = !self.counts_on_the_damaged();
+        if is_expendable && slot.failures.lock().takes_new_folder() {
+            return self.replace(name, slot);
+        }
+        match self.start(slot) {
+            Ok(()) => (self.tell)(Event::Started(name.to_owned())),
+            // It was noted as another failure.
+            Err(OpenError::Broken(_)) => {}
+            // Who looks at it still has it, or the coordinator cannot be asked.
+            Err(error) => {
+                tracing::warn!(name, %error, "a member that failed does not begin yet");
+                slot.failures.lock().postpone(Instant::now());
+            }
+        }
+    }
+
+    /// The member runs: what was wrong with it is over.
+    pub(super) fn on_started(&self, slot: &Slot) {
+        slot.failures.lock().on_started();
+        self.say(None);
+    }
+
+    /// Notes a failure of a member that does not run any more.
+    pub(super) fn on_failure(&self, name: &str, slot: &Slot, reason: String) {
+        let (rest, times) = {
+            let mut failures = slot.failures.lock();
+            let rest = failures.on_failure(Instant::now(), reason.clone());
+            (rest, failures.in_a_row)
+        };
+        let seconds = rest.as_secs();
+        tracing::error!(name, reason, seconds, "a member failed: it begins again");
+        self.say(Some(Fault::Failed(times)));
+        (self.tell)(Event::Failed(name.to_owned(), reason, rest));
+    }
+
+    /// What `begin` comes to. A panic in it is a failure of the member, and of nothing else.
+    pub(super) fn guarded<T>(
+        &self,
+        slot: &Slot,
+        begin: impl FnOnce() -> Result<T, OpenError>,
+    ) -> Result<T, OpenError> {
+        catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+            let why = format!("{}; see the log", Reason::Broken.sentence());
+            self.on_failure(&self.name_of(slot), slot, why.clone());
+            Err(OpenError::Broken(why))
+        })
+    }
+
+    /// Says to whoever looks at the cluster how the member here fares.
+    pub(super) fn say(&self, fault: Option<Fault>) {
+        if let Some(process) = &self.process {
+            process.say(fault);
+        }
+    }
+
+    /// How often members here have failed since the process began, and how many rest.
+    pub(crate) fn failures(&self) -> (u64, u64) {
+        let slots = self.slots.iter().map(|slot| slot.failures.lock());
+        slots.fold((0, 0), |(total, resting), it| {
+            (total + it.total(), resting + u64::from(it.rests()))
+        })
+    }
+
+    /// The members here that have failed, in words, with the names of their nodes.
+    pub(crate) fn failed(&self) -> Vec<(String, String)> {
+        let failed = self.slots.iter().filter_map(|slot| {
+            let words = slot.failures.lock().in_words()?;
+            Some((self.name_of(slot), words))
+        });
+        failed.collect()
+    }
+
+    /// What is said of a chain whose members here all have failed: the process goes on.
+    pub(super) fn failed_health(&self) -> Option<Health> {
+        let (_, words) = self.failed().into_iter().next()?;
+        Some(Health::ReadOnly(format!("its member here {words}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

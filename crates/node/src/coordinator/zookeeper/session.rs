@@ -1,0 +1,206 @@
+//! Carries the requests of this process's session ([`Keeper`]) to a server, on a connection of
+//! their own.
+//!
+//! Invariants:
+//! - Z11 nothing is locked that another thread waits for while a request is under way; a ping waits
+//!   for requests of its own session alone.
+
+use fader_chain::membership::{Answer, Change, Keeper, Ping, Request};
+use fader_chain::{ChainId, Identity, Progress, Report};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::connection::{Asker, Changed, Failure};
+use super::record::Content;
+use super::watcher::Shared;
+use super::{TRIES, incarnation};
+use crate::clock::monotonic_ms;
+use crate::coordinator::{CoordinatorError, Pinged};
+
+/// The session of this process.
+#[derive(Default)]
+pub(super) struct OwnSession {
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// None before the process has entered.
+    keeper: Option<Keeper>,
+    /// How many requests were not answered, and why the last was not.
+    lost: u64,
+    why: String,
+}
+
+impl OwnSession {
+    /// The process begins, without a life.
+    pub(super) fn enter(&self, keeper: Keeper) {
+        self.state.lock().keeper = Some(keeper);
+    }
+
+    /// The process, if it has entered.
+    pub(super) fn process(&self) -> Option<Identity> {
+        let state = self.state.lock();
+        state.keeper.as_ref().map(|it| it.record().identity)
+    }
+
+    /// The disks whose znodes lag behind what was adopted on them.
+    pub(super) fn unnoted(&self) -> Vec<(Identity, Progress)> {
+        let state = self.state.lock();
+        state
+            .keeper
+            .as_ref()
+            .map(Keeper::unnoted)
+            .unwrap_or_default()
+    }
+
+    /// The znode of this life's disk says that.
+    pub(super) fn on_noted(&self, member: Identity, progress: Progress) {
+        if let Some(keeper) = &mut self.state.lock().keeper {
+            keeper.on_noted(member, progress);
+        }
+    }
+
+    /// A life answers nobody any more: how far its disk came is to be noted before it is left out.
+    /// Nothing if it is over.
+    pub(super) fn close(&self, member: Identity) -> Option<Progress> {
+        self.state.lock().keeper.as_mut()?.close(member)
+    }
+}
+
+/// How requests of the session are carried.
+pub(super) struct Carrier<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) asker: &'a Mutex<Asker>,
+}
+
+impl Carrier<'_> {
+    /// Begins a life, on a disk whose znode says this.
+    pub(super) fn open(
+        &self,
+        chain: ChainId,
+        member: Identity,
+        noted: Progress,
+    ) -> Result<(), CoordinatorError> {
+        let open = || {
+            self.keep(|keeper| keeper.open(chain, member, noted))?;
+            self.ping(member).map(drop)
+        };
+        let opened = match open() {
+            // It was that of others that ended: this life is in no write of it.
+            Err(CoordinatorError::SessionOver) => open(),
+            opened => opened,
+        };
+        if opened.is_err() {
+            self.keep(|keeper| keeper.leave_out(member))?;
+        }
+        opened
+    }
+
+    /// Pings for a life.
+    pub(super) fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
+        let asked_ms = monotonic_ms();
+        self.drive(|keeper| match keeper.ping(member, asked_ms) {
+            Ping::Over => Some(Err(CoordinatorError::SessionOver)),
+            Ping::At(sent) => Some(Ok(Pinged(sent))),
+            Ping::Due => None,
+        })
+    }
+
+    /// Says what a life reports.
+    pub(super) fn report(&self, member: Identity, report: Report) -> Result<(), CoordinatorError> {
+        match self.keep(|keeper| keeper.report(member, report))? {
+            Some(change) => self.say(change),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves a life that was closed out of the session; with the last one it ends.
+    pub(super) fn leave_out(&self, member: Identity) -> Result<(), CoordinatorError> {
+        let change = self.keep(|keeper| keeper.leave_out(member))?;
+        self.say(change)
+    }
+
+    fn say(&self, change: Change) -> Result<(), CoordinatorError> {
+        self.drive(|keeper| keeper.is_acknowledged(change).then_some(Ok(())))
+    }
+
+    fn keep<T>(&self, act: impl FnOnce(&mut Keeper) -> T) -> Result<T, CoordinatorError> {
+        let mut state = self.shared.session.state.lock();
+        let keeper = state.keeper.as_mut();
+        keeper.map(act).ok_or(CoordinatorError::SessionOver)
+    }
+
+    /// Carries requests until `is_done`, or until one is not answered. One thread carries at a
+    /// time, and the others wait for what comes of it.
+    fn drive<T>(
+        &self,
+        mut is_done: impl FnMut(&mut Keeper) -> Option<Result<T, CoordinatorError>>,
+    ) -> Result<T, CoordinatorError> {
+        let own = &self.shared.session;
+        let mut state = own.state.lock();
+        let (lost, mut tries) = (state.lost, 0);
+        while tries < TRIES {
+            let now = &mut *state;
+            let keeper = now.keeper.as_mut().ok_or(CoordinatorError::SessionOver)?;
+            if let Some(done) = is_done(keeper) {
+                return done;
+            }
+            if now.lost != lost {
+                return Err(CoordinatorError::Unavailable(now.why.clone()));
+            }
+            let Some(request) = keeper.next(monotonic_ms(), incarnation()?) else {
+                own.answered.wait(&mut state);
+                continue;
+            };
+            tries += 1;
+            let asked = MutexGuard::unlocked(&mut state, || self.ask(&request));
+            let answer = *asked.as_ref().unwrap_or(&Answer::Lost);
+            if let Some(keeper) = state.keeper.as_mut() {
+                keeper.on_answer(answer);
+            }
+            if let Err(failure) = &asked {
+                state.lost += 1;
+                state.why = failure.to_string();
+            }
+            own.answered.notify_all();
+            asked?;
+        }
+        Err(CoordinatorError::Unavailable(
+            "the session's znode changes too often".to_owned(),
+        ))
+    }
+
+    fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+        // One request is under way at a time: nobody waits here.
+        let mut asker = self.asker.lock();
+        let path = |session| self.shared.session_path(session);
+        let changed = |changed| match changed {
+            Changed::Done => Answer::Done,
+            Changed::Stale => Answer::Stale,
+            Changed::Missing => Answer::Missing,
+        };
+        match request {
+            Request::Create(record) => {
+                let is_made = asker.create(&path(record.identity), &record.encode())?;
+                Ok(match is_made {
+                    true => Answer::Done,
+                    false => Answer::Exists,
+                })
+            }
+            Request::Write { record, version } => {
+                let path = path(record.identity);
+                asker.set(&path, &record.encode(), *version).map(changed)
+            }
+            Request::Delete { session, version } => {
+                asker.delete(&path(*session), *version).map(changed)
+            }
+            Request::Find { session } => {
+                let path = path(*session);
+                asker.sync(&path)?;
+                let znode = asker.get(&path, false)?;
+                Ok(Answer::Found(znode.map(|znode| znode.version)))
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why a request was refused with 503: a closed list, each with a code for programs and a sentence
+//! for people (docs/refusals.md).
+//!
+//! The sentence stands in the refusal's message, and the code is found by it. So a refusal keeps
+//! its reason on its way between nodes, whatever version they speak.
+
+/// Why a request was refused with 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The node ends.
+    Stopping,
+    /// The queue of the chain's thread is full.
+    QueueFull,
+    /// The head has as many uncommitted entries as it may have.
+    Overloaded,
+    /// The limit that the server was given (`--limit`).
+    Limit,
+    /// No member that may answer has been found in the time of a request.
+    NoMember,
+    /// The member that may answer is another node's now.
+    Moved,
+    /// A member took the request, and no answer came.
+    Lost,
+    /// The life of the member ended while the request was under way.
+    LifeOver,
+    /// Fewer members than `w` confirmed an eventual write in time.
+    Unconfirmed,
+    /// The chain has fewer members now than `r` or `w`.
+    TooFewMembers,
+    /// No member can prove the freshness that is asked.
+    NotFresh,
+    /// The request's name is below the window of its client.
+    NameTooOld,
+    /// A collection of marks must pass before the item takes more deletions.
+    TooManyMarks,
+    /// The domain of this name is being deleted.
+    DomainDeleting,
+    /// This process knows no such chain.
+    NoChain,
+    /// The domain was created and deleted while the request looked for it.
+    DomainMoves,
+    /// A lone node takes no writes.
+    NoWrites,
+    /// The thread of the member panicked.
+    Broken,
+    /// The store says why: a full disk, or an error of it.
+    Store,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 19] = [
+        Reason::Stopping,
+        Reason::QueueFull,
+        Reason::Overloaded,
+        Reason::Limit,
+        Reason::NoMember,
+        Reason::Moved,
+        Reason::Lost,
+        Reason::LifeOver,
+        Reason::Unconfirmed,
+        Reason::TooFewMembers,
+        Reason::NotFresh,
+        Reason::NameTooOld,
+        Reason::TooManyMarks,
+        Reason::DomainDeleting,
+        Reason::NoChain,
+        Reason::DomainMoves,
+        Reason::NoWrites,
+        Reason::Broken,
+        Reason::Store,
+    ];
+
+    /// For programs: the value of `x-fader-reason`, and a label of `fader_refusals_total`.
+    pub fn code(self) -> &'static str {
+        match self {
+            Reason::Stopping => "stopping",
+            Reason::QueueFull => "queue-full",
+            Reason::Overloaded => "overloaded",
+            Reason::Limit => "limit",
+            Reason::NoMember => "no-member",
+            Reason::Moved => "moved",
+            Reason::Lost => "lost",
+            Reason::LifeOver => "life-over",
+            Reason::Unconfirmed => "unconfirmed",
+            Reason::TooFewMembers => "too-few-members",
+            Reason::NotFresh => "not-fresh",
+            Reason::NameTooOld => "name-too-old",
+            Reason::TooManyMarks => "too-many-marks",
+            Reason::DomainDeleting => "domain-deleting",
+            Reason::NoChain => "no-chain",
+            Reason::DomainMoves => "domain-moves",
+            Reason::NoWrites => "no-writes",
+            Reason::Broken => "broken",
+            Reason::Store => "store",
+        }
+    }
+
+    /// For people: what stands in the message. Of the store, whose own words stand there, nothing.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Reason::Stopping => "the node is stopping",
+            Reason::QueueFull => "too many writes are waiting",
+            Reason::Overloaded => "too many writes are under way",
+            Reason::Limit => "the limit of this server is reached",
+            Reason::NoMember => "no member can take it now",
+            Reason::Moved => "its member is elsewhere",
+            Reason::Lost => {
+                "the member ended or did not answer; it is not known whether the write took effect"
+            }
+            Reason::LifeOver => "the member left its chain",
+            Reason::Unconfirmed => "too few members confirmed it in time",
+            Reason::TooFewMembers => "the chain has fewer members now than r or w asks",
+            Reason::NotFresh => "no member can prove now that what it has is so fresh",
+            Reason::NameTooOld => "the request's name is too old to be told from a retry",
+            Reason::TooManyMarks => "Too many deletions of this item are still to be forgotten",
+            Reason::DomainDeleting => "The domain is being deleted",
+            Reason::NoChain => "there is no such chain",
+            Reason::DomainMoves => "the domain comes and goes",
+            Reason::NoWrites => "the node takes no writes now",
+            Reason::Broken => "an invariant of the chain was broken",
+            Reason::Store => "",
+        }
+    }
+
+    /// The reason whose sentence stands in a message: the first of the list, and last the store.
+    pub fn of(message: &str) -> Reason {
+        let mut all = Reason::ALL.into_iter();
+        let found = all.find(|reason| message.contains(reason.sentence()));
+        found.unwrap_or(Reason::Store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sentence_names_its_reason_and_no_other() {
+        for reason in Reason::ALL {
+            assert_eq!(
+                Reason::of(&format!("later ({})", reason.sentence())),
+                reason
+            );
+        }
+        assert_eq!(Reason::of("no space left on device"), Reason::Store);
+    }
+
+    /// The table of docs/refusals.md: `| code | …` in the order of the list.
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let page = include_str!("../../../docs/refusals.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let codes: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(codes, Reason::ALL.map(Reason::code));
+    }
+}

@@ -1,0 +1,28 @@
+//! Simulated clouds: processes that send, receive, count and batch on the real asynchronous code of
+//! crate `cloud`, with every fault from a seed, and a check for every promise.
+//!
+//! ```text
+//!  plan ──▶ processes: producer, consumer, counter, batcher ──▶ history ──▶ checks
+//!    │            │ queues, domains, objects
+//!    └── faults ──┴──▶ model: latency, loss, crashes, pauses, skewed clocks
+//! ```
+//!
+//! A run has two phases. Until `Plan::faults_end` all faults happen; then the cloud behaves, all
+//! processes live, and a last process drains the queues.
+
+mod actors;
+mod checks;
+mod history;
+mod plan;
+mod run;
+mod scopes;
+mod search;
+
+pub use history::{Failure, History};
+pub use plan::{Backend, Plan};
+pub use run::{Run, run};
+pub use scopes::{Explored, Scope, explore, scopes};
+pub use search::Budget;
+
+#[cfg(test)]
+mod tests;

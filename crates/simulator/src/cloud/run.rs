@@ -1,0 +1,263 @@
+//! One run of a simulated cloud.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_cloud::bucket::{BucketDomains, BucketQueues};
+use fader_cloud::model::{Model, Process, Skew};
+use fader_cloud::{Clock, Cloud, Domains, QueueSettings, Queues, Receive};
+use futures_util::future::join_all;
+use object_store::path::Path;
+
+use super::actors::{Actor, DOMAIN, QUEUE};
+use super::checks::{self, Claims, Promise};
+use super::history::{Failure, History, Record};
+use super::plan::{Backend, Fault, Plan, ProcessPlan};
+
+/// Steps after which a run counts as stuck.
+const STEPS_MAX: u64 = 5_000_000;
+/// How long a queue must be empty to count as drained.
+const QUIET: Duration = Duration::from_secs(60);
+/// Where queues are in the bucket.
+const PREFIX: &str = "bucket";
+/// How long after its deletion a name has no leftovers but its marker, once it is swept.
+const REST: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// When a run counts as stuck: all faults end after a minute and a half.
+const STUCK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Run {
+    /// The first broken promise.
+    pub failure: Option<Failure>,
+    /// How often each promise was put to the test.
+    pub claims: Claims,
+    /// Tasks polled, timers and events.
+    pub steps: u64,
+    /// What was asked and answered.
+    pub history: History,
+    /// The digest of all steps: the same for the same plan.
+    pub digest: u64,
+    /// What happened, if it was recorded.
+    pub trace: Vec<String>,
+}
+
+impl History {
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+}
+
+pub(super) fn bucket_queues(cloud: &Cloud) -> BucketQueues {
+    let prefix = Path::from(PREFIX);
+    BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
+}
+
+pub(super) fn bucket_domains(cloud: &Cloud) -> BucketDomains {
+    let prefix = Path::from(PREFIX);
+    BucketDomains::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    model: Model,
+    record: Record,
+}
+
+/// Runs a plan.
+pub fn run(plan: &Plan, is_traced: bool) -> Run {
+    let model = Model::new(plan.profile.clone());
+    let executor = model.executor.clone();
+    executor.limit_steps(STEPS_MAX);
+    if is_traced {
+        executor.record();
+    }
+    let world = World {
+        plan,
+        model,
+        record: Record::default(),
+    };
+    let ended = executor.search(world.live());
+    let trace = executor.take_trace();
+    let (digest, steps) = (executor.digest(), executor.steps());
+    executor.shut_down();
+    let history = std::mem::take(&mut *world.record.open());
+    let stuck = || Failure {
+        guarantee: "live",
+        text: format!("the run did not end: {steps} steps, {:?}", executor.now()),
+    };
+    let promise = match plan.backend {
+        Backend::Models => Promise::Contract,
+        Backend::Bucket => Promise::Bucket {
+            answers_puts: plan.answers_puts(),
+        },
+    };
+    let judged = match ended {
+        Some(Ok(())) => checks::all(&history, plan.domain_staleness, promise),
+        Some(Err(failure)) => Err(failure),
+        None => Err(stuck()),
+    };
+    let (claims, failure) = match judged {
+        Ok(claims) => (claims, None),
+        Err(failure) => (Claims::new(), Some(failure)),
+    };
+    Run {
+        failure,
+        claims,
+        steps,
+        history,
+        digest,
+        trace,
+    }
+}
+
+impl World<'_> {
+    fn services(&self, cloud: &Cloud) -> (Arc<dyn Queues>, Arc<dyn Domains>) {
+        match self.plan.backend {
+            Backend::Models => (cloud.queues.clone(), cloud.domains.clone()),
+            Backend::Bucket => (Arc::new(bucket_queues(cloud)), cloud.domains.clone()),
+        }
+    }
+
+    fn actor(&self, process: &Process) -> Actor {
+        let cloud = self.model.cloud(process);
+        let (queues, domains) = self.services(&cloud);
+        Actor {
+            process: process.id(),
+            queues,
+            domains,
+            cloud,
+            record: self.record.clone(),
+            executor: self.model.executor.clone(),
+            truth: self.model.clock.clone(),
+            until: self.plan.faults_end,
+            visibilities: self.plan.visibilities.clone(),
+        }
+    }
+
+    async fn live(&self) -> Result<(), Failure> {
+        let harness = self.model.executor.harness();
+        let lived = harness.runtime().timeout(STUCK, self.phases()).await;
+        lived.unwrap_or_else(|| {
+            Err(Failure {
+                guarantee: "live",
+                text: format!("the queue was not drained within {STUCK:?}"),
+            })
+        })
+    }
+
+    async fn phases(&self) -> Result<(), Failure> {
+        let executor = &self.model.executor;
+        self.set_up().await?;
+        let begun = self.plan.processes.iter().enumerate().map(|(at, planned)| {
+            let process = executor.process(&format!("p{at}"), planned.skew);
+            self.live_one(process, planned)
+        });
+        join_all(begun).await;
+        self.model.set_profile(self.plan.calm());
+        self.model.clock.sleep(self.plan.settled_after()).await;
+        let process = self.model.executor.process("drain", Skew::default());
+        drain(&self.actor(&process), &*self.model.clock).await;
+        match self.plan.backend {
+            Backend::Models => Ok(()),
+            Backend::Bucket => leave_nothing(&self.model).await,
+        }
+    }
+
+    /// Creates queue and domain, before any fault.
+    async fn set_up(&self) -> Result<(), Failure> {
+        self.model.set_profile(self.plan.calm());
+        let process = self.model.executor.process("setup", Skew::default());
+        let actor = self.actor(&process);
+        let created = async {
+            actor
+                .queues
+                .create(QUEUE, &QueueSettings::default())
+                .await?;
+            actor.domains.create(DOMAIN).await
+        };
+        created.await.map_err(|error: fader_cloud::Error| Failure {
+            guarantee: "live",
+            text: format!("nothing was created: {error}"),
+        })?;
+        self.model.set_profile(self.plan.profile.clone());
+        Ok(())
+    }
+
+    /// The life of one process until faults end, with its faults.
+    async fn live_one(&self, process: Process, planned: &ProcessPlan) {
+        let clock = &self.model.clock;
+        self.actor(&process).start();
+        for strike in &planned.strikes {
+            clock.sleep(strike.after).await;
+            if self.plan.faults_end <= clock.monotonic() {
+                break;
+            }
+            match strike.fault {
+                Fault::Pause(time) => process.pause(time),
+                Fault::Jump(offset_ms) => process.set_skew(Skew {
+                    offset_ms,
+                    ..planned.skew
+                }),
+                Fault::Crash(awaits, down) => {
+                    process.crash_after(awaits);
+                    let harness = self.model.executor.harness().runtime();
+                    let left = self.plan.faults_end.saturating_sub(clock.monotonic());
+                    if harness.timeout(left, process.crashed()).await.is_none() {
+                        process.crash();
+                    }
+                    clock.sleep(down).await;
+                    process.restart();
+                    self.actor(&process).start();
+                }
+            }
+        }
+        let left = self.plan.faults_end.saturating_sub(clock.monotonic());
+        clock.sleep(left).await;
+    }
+}
+
+/// Receives and removes until the queue has been empty for a while.
+pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) {
+    let mut quiet_since = clock.monotonic();
+    while clock.monotonic() < quiet_since + QUIET {
+        let how = Receive {
+            max: 10,
+            visibility: Some(Duration::from_secs(30)),
+            wait: Duration::from_secs(5),
+        };
+        let (found, _) = actor.receive(&how).await;
+        for message in &found {
+            actor.remove(message).await;
+            quiet_since = clock.monotonic();
+        }
+    }
+}
+
+/// Deletes queue and domain and sweeps; a marker of each is all that may be left.
+pub(super) async fn leave_nothing(model: &Model) -> Result<(), Failure> {
+    let broken = |text| Failure {
+        guarantee: "leftovers",
+        text,
+    };
+    let process = model.executor.process("sweep", Skew::default());
+    let cloud = model.cloud(&process);
+    let (queues, domains) = (bucket_queues(&cloud), bucket_domains(&cloud));
+    let cleared = async {
+        queues.delete(QUEUE).await?;
+        domains.delete(DOMAIN).await?;
+        model.clock.sleep(REST).await;
+        queues.sweep(false).await?;
+        domains.sweep(false).await
+    };
+    let swept = cleared.await;
+    swept.map_err(|error| broken(format!("nothing was deleted: {error}")))?;
+    let prefix = format!("{PREFIX}/");
+    let mut left = model.object_keys();
+    left.retain(|key| key.starts_with(&prefix));
+    match left.len() {
+        0..=2 => Ok(()),
+        _ => Err(broken(format!("{left:?}"))),
+    }
+}

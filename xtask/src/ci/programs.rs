@@ -1,0 +1,143 @@
+//! The test programs of the workspace: built once, then run, side by side where that is safe.
+//!
+//! Invariants:
+//! - PROGRAM-1 a program that waits for real time runs alone: its neighbours cannot make it late.
+//! - PROGRAM-2 the output of a program is printed whole, when it has ended.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::score::Score;
+use crate::command;
+
+/// Programs that run beside each other: one for each core of the smallest machine that runs CI.
+const LANES: usize = 2;
+
+/// Programs whose tests wait for leases, sockets or other processes in real time.
+const ALONE: [&str; 9] = [
+    "client",
+    "coordinator",
+    "eventual",
+    "faults",
+    "generator",
+    "it",
+    "layer",
+    "restore",
+    "sessions",
+];
+
+/// A program that cargo built.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// The package with the target, such as `fader-node sessions`.
+    name: String,
+    executable: PathBuf,
+    /// The folder of the package: where its tests expect to be.
+    folder: PathBuf,
+    runs_alone: bool,
+}
+
+/// Builds and runs all test programs; whether all succeeded.
+pub(super) fn run(score: &mut Score) -> Result<bool> {
+    let programs = build()?;
+    let (alone, together): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| program.runs_alone);
+    let is_good = run_in_lanes(together, LANES, score)?;
+    Ok(run_in_lanes(alone, 1, score)? && is_good)
+}
+
+fn build() -> Result<Vec<Program>> {
+    let mut build = command::cargo();
+    build
+        .args(["test", "--workspace", "--no-run"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut child = build.spawn().context("cannot start cargo")?;
+    let mut programs = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let message = serde_json::from_str(&line?).context("cargo prints JSON")?;
+            programs.extend(program(&message));
+        }
+    }
+    if !child.wait()?.success() {
+        bail!("the tests do not compile");
+    }
+    Ok(programs)
+}
+
+/// The test program that a message of cargo names, if it names one.
+fn program(message: &Value) -> Option<Program> {
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+    let executable = message["executable"].as_str().filter(|_| is_test)?;
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let package = folder.file_name()?.to_string_lossy();
+    let target = message["target"]["name"].as_str()?;
+    let is_integration = message["target"]["kind"][0] == "test";
+    Some(Program {
+        name: format!("{package} {target}"),
+        executable: executable.into(),
+        folder: folder.into(),
+        runs_alone: is_integration && ALONE.contains(&target),
+    })
+}
+
+/// Runs programs, at most `lanes` at a time; whether all succeeded.
+fn run_in_lanes(programs: Vec<Program>, lanes: usize, score: &mut Score) -> Result<bool> {
+    let waiting = Mutex::new(VecDeque::from(programs));
+    let total = Mutex::new((score, true));
+    let next = || waiting.lock().ok()?.pop_front();
+    let run_lane = || -> Result<()> {
+        while let Some(program) = next() {
+            let (said, is_good) = output(&program)?;
+            let mut total = total
+                .lock()
+                .map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+            println!("\n{}\n{said}", program.name);
+            for line in said.lines() {
+                total.0.add_libtest(&program.name, line);
+            }
+            total.1 &= is_good;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(run_lane)).collect();
+        let ended = lanes.into_iter().map(|lane| lane.join());
+        ended.into_iter().try_for_each(|lane| match lane {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    let (_, is_good) = total
+        .into_inner()
+        .map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+    Ok(is_good)
+}
+
+/// Runs a program to its end: its output, and whether it succeeded.
+fn output(program: &Program) -> Result<(String, bool)> {
+    let ended = Command::new(&program.executable)
+        // The time of each test is an unstable option of the test harness, which this admits.
+        .args(["-Zunstable-options", "--report-time"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .current_dir(&program.folder)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", program.executable.display()))?;
+    let mut said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    said.push_str(&String::from_utf8_lossy(&ended.stderr));
+    Ok((said, ended.status.success()))
+}
+
+#[cfg(test)]
+mod tests;
