@@ -80,9 +80,8 @@ def random_histories(fader, count, folder):
     verdicts = {0: 0, 1: 0}
     for begin in range(0, count, 500):
         run = [JUDGE, "operations", *logs[begin:begin + 500]]
-        for line in subprocess.run(run, check=True, capture_output=True, text=True).stdout.split("\n"):
-            if not line:
-                continue
+        judged = subprocess.run(run, check=True, capture_output=True, text=True)
+        for line in judged.stdout.splitlines():
             path, verdict = line.rsplit(" ", 1)
             ours = check(fader, pathlib.Path(path).with_suffix(".jsonl"))
             if ours != CODES[verdict]:
@@ -93,8 +92,9 @@ def random_histories(fader, count, folder):
 
 def etcd_logs(fader):
     """How many logs of etcd were judged."""
-    module = subprocess.run(["go", "list", "-m", "-f", "{{.Dir}}", "github.com/anishathalye/porcupine"],
-                            cwd=SOURCES, check=True, capture_output=True, text=True)
+    name = "github.com/anishathalye/porcupine"
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", name]
+    module = subprocess.run(command, cwd=SOURCES, check=True, capture_output=True, text=True)
     folder = pathlib.Path(module.stdout.strip())
     tests = (folder / "porcupine_test.go").read_text()
     expected = dict(re.findall(r"checkJepsen\(t, (\d+), (true|false)\)", tests))

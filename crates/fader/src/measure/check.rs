@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
     fader measure check one.jsonl two.jsonl --of registers --levels strong,barrier\n  \
     fader measure check etcd.log --of search\n\n\
     Exit codes: 0 good, 1 violation, 2 not measured.")]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Logs; those of several processes are merged.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub(super) struct Options {
 /// From which log to which.
 #[derive(Args)]
 #[command(after_help = "Example:  fader measure convert run.jsonl run.edn")]
-pub(super) struct Convert {
+pub(crate) struct Convert {
     /// The log.
     from: PathBuf,
     /// The log to write; its name tells the format.
