@@ -59,6 +59,7 @@ pub(crate) fn ci() -> Result<bool> {
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &clouds)?;
+    are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 

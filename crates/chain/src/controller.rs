@@ -86,6 +86,8 @@ struct Reported {
     slow: Option<NodeId>,
     /// Whether it holds nothing that others lack (LV-2).
     has_handed_on: bool,
+    /// How many entries it knows committed that its greeter has not: it has stopped (LD-2).
+    ahead: Option<u64>,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
     /// Whether a gap is open.
@@ -114,6 +116,10 @@ impl Reports {
             Report::Heard { node, .. } => reported.heard = Some(node),
             Report::Slow { node, .. } => reported.slow = Some(node),
             Report::HandedOn { .. } => reported.has_handed_on = true,
+            Report::Ahead { entries, .. } => {
+                reported.is_adopted = true;
+                reported.ahead = Some(entries);
+            }
             Report::Floor { applied, gap, .. } => {
                 reported.is_adopted = true;
                 reported.applied = (!gap).then_some(applied);
@@ -131,6 +137,12 @@ impl Reports {
     /// For whom the chain of `current` waits, as its head says.
     pub fn slow(&self, current: &Configuration) -> Option<NodeId> {
         self.of(current.head(), current.epoch)?.slow
+    }
+
+    /// By how many committed entries `node` is ahead of its chain, if it has stopped for that
+    /// (LD-2).
+    pub fn ahead(&self, node: NodeId) -> Option<u64> {
+        self.0.get(&node).and_then(|reported| reported.ahead)
     }
 
     /// Whether `node` said last that a gap is open: its state stands for no entry.
@@ -198,6 +210,7 @@ pub fn next_guarded(
     serve(&mut draft, current.epoch, facts);
     remove(&mut draft, facts);
     restart(&mut draft, current, facts);
+    give_up_ahead(&mut draft, current, facts);
     let differs = facts.reports.differs(current.epoch);
     if let Some(node) = differs {
         demote(&mut draft, node, current, facts, guards);
@@ -263,11 +276,13 @@ pub fn restore(
 ) -> Result<Configuration, NotRestored> {
     let lives = |seat: &&Seat| sessions.iter().any(|member| is_of(seat, member));
     let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
-    if let Some(seat) = serving.find(lives) {
+    let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
+    // LD-2: who serves has less than this one, whatever the others think.
+    let knows_more = reports.ahead(node).is_some();
+    if let Some(seat) = serving.find(lives).filter(|_| !knows_more) {
         return Err(NotRestored::Serves(seat.node));
     }
-    let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
-    if let Some(member) = sessions.iter().find(has_all) {
+    if let Some(member) = sessions.iter().find(has_all).filter(|_| !knows_more) {
         return Err(NotRestored::Returns(member.node));
     }
     let chosen = sessions.iter().find(|member| member.node == node);
@@ -329,6 +344,23 @@ fn remove(draft: &mut Configuration, facts: &Facts) {
     let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
     if draft.seats.iter().any(serves) {
         draft.seats.retain(|seat| is_live(seat, facts));
+    }
+}
+
+/// LD-2: a member that knows more than its chain has stopped, and confirms nothing: it gives up its
+/// seat, if another one serves alive. Its life stays, for an operator to choose it.
+fn give_up_ahead(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
+    let is_ahead = |seat: &Seat| {
+        let reported = facts.reports.of(seat.node, current.epoch);
+        reported.is_some_and(|it| it.ahead.is_some())
+    };
+    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    if draft
+        .seats
+        .iter()
+        .any(|seat| serves(seat) && !is_ahead(seat))
+    {
+        draft.seats.retain(|seat| !is_ahead(seat));
     }
 }
 

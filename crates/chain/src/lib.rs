@@ -49,7 +49,7 @@ pub use record::{Durable, Lsn, Record};
 pub use register::{Group, Member, Register};
 pub use replica::{
     Ahead, Behind, Effect, EventualCounts, Fate, Fill, Forgotten, Identity, Input, Level, Now,
-    Receipt, Replica, Reply, Report, Session, Shown, Tally, Tuning, Written, compute,
+    Receipt, Replica, Reply, Report, Session, Shown, Stop, Tally, Tuning, Written, compute,
 };
 pub use results::Swept;
 pub use runs::Runs;

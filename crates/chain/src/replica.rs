@@ -5,6 +5,7 @@
 //!   Waiting ──────────────▶ Adopting ─────▶ Greeting ─────────────▶ Ready
 //!      ▲      (persisted)                      (the head skips it)      │
 //!      └────────────── a newer Configuration: Adopting again ───────────┘
+//!   Ahead:  the greeter lacks what is committed here (LD-2)
 //!   Halted: a persist failed, or a configuration without this incarnation
 //! ```
 //!
@@ -53,7 +54,9 @@ pub use eventual::{EventualCounts, Fate, Forgotten, Receipt, Shown, Written};
 use foreign::Told;
 pub use future::Ahead;
 use idle::Idle;
-pub use interface::{Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Tuning};
+pub use interface::{
+    Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Stop, Tuning,
+};
 use joining::Joining;
 use read::Reads;
 use slow::Slowness;
@@ -72,6 +75,8 @@ enum Phase {
     Greeting,
     /// Taking part.
     Ready,
+    /// Knows so many entries committed that its chain has not, and waits for an operator (LD-2).
+    Ahead(u64),
     /// Takes nothing any more.
     Halted,
 }
@@ -200,6 +205,14 @@ impl Replica {
     /// Whether it takes part in its epoch.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
+    }
+
+    /// How many entries it knows committed that its chain has not, if it has stopped for that.
+    pub fn ahead(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Ahead(entries) => Some(entries),
+            _ => None,
+        }
     }
 
     /// Whether it is the head of its configuration.

@@ -47,6 +47,9 @@ pub enum Wait {
     Fill(NodeId, Filling),
     /// This member is to confirm so many entries, and takes so many milliseconds.
     Confirmation(NodeId, u64, u64),
+    /// This member knows so many entries committed that its chain has not: an operator chooses
+    /// between the two (LD-2).
+    Operator(NodeId, u64),
     /// This member has stopped for good: its disk failed, or its process ends.
     Failure(NodeId),
 }

@@ -418,6 +418,7 @@ impl ChainThread {
             Effect::Fill(fill) => self.fills.push_back(fill),
             Effect::Reply { token, reply } => self.reply(token, &reply),
             Effect::Coordinator(report) => self.notify(Notice::Report(report)),
+            Effect::Stop(stop) => self.on_stop(stop),
             Effect::Foreign { from, epoch } => {
                 let node = from.0;
                 tracing::warn!(

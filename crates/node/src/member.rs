@@ -20,7 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::chain_thread::{ChainThread, Company, Job};
 use crate::closing::Waitings;
 use crate::desk::{domain_of, in_context};
-use crate::disk::{Disk, RealDisk, SyncSite};
+use crate::disk::{Disk, RealDisk};
 use crate::engine::{Engine, LsmEngine, Snapshot};
 use crate::eventual::Quorum;
 use crate::gate::Gate;
@@ -28,7 +28,7 @@ use crate::keys::KeyCache;
 use crate::lock::FolderLock;
 use crate::log::{Log, LogStats};
 use crate::quorum::{Members, check_level, check_quorum};
-use crate::recovery::{self, Recovered};
+use crate::recovery::{self, Recovered, creating, open_log};
 use crate::seal::{self, SealError};
 use crate::settings::{Durability, Settings};
 use crate::showing::Showing;
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     members_whole: AtomicUsize,
     /// How many operations of its overlay are not settled.
     unsettled: AtomicUsize,
+    /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
+    ahead: AtomicU64,
     counters: Mutex<Counters>,
     /// How far the others are behind, if it is the head.
     behind: Mutex<Vec<Behind>>,
@@ -130,6 +132,8 @@ impl Shared {
     pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
         let eventual = replica.eventual_counts();
         self.on_unsettled(eventual.held);
+        let ahead = replica.ahead().unwrap_or_default();
+        self.ahead.store(ahead, Ordering::Relaxed);
         let mut counters = self.counters.lock();
         counters.epoch = replica.epoch();
         counters.commit_index = replica.commit().index;
@@ -140,6 +144,11 @@ impl Shared {
         counters.log_syncs = log.syncs;
         counters.log_sync_us = log.sync_us;
         counters.log_disk_bytes = log_disk_bytes;
+    }
+
+    /// By how many committed entries it is ahead of its chain, if it has stopped for that.
+    pub(crate) fn ahead(&self) -> Option<u64> {
+        Some(self.ahead.load(Ordering::Relaxed)).filter(|entries| *entries != 0)
     }
 
     /// So far the others are behind.
@@ -292,6 +301,7 @@ impl Folder {
             members: AtomicUsize::new(Members::ONE.now),
             members_whole: AtomicUsize::new(Members::ONE.whole),
             unsettled: AtomicUsize::new(0),
+            ahead: AtomicU64::new(0),
             counters: Mutex::default(),
             behind: Mutex::default(),
             waits: Mutex::default(),
@@ -556,42 +566,5 @@ struct Deadline {
 impl Pace for Deadline {
     fn is_over(&self) -> bool {
         self.end <= Instant::now()
-    }
-}
-
-fn open_log(settings: &Settings, disk: &Arc<dyn Disk>) -> Result<(Log, Option<String>), OpenError> {
-    let folder = settings.data.join("log");
-    let failed = |source| creating(&folder, source);
-    disk.create_folder(&folder).map_err(failed)?;
-    let chain = seal::random_number().map_err(|error| failed(io::Error::other(error)))?;
-    let Settings {
-        durability,
-        segment_bytes,
-        ..
-    } = *settings;
-    let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
-    if log.is_new() {
-        // An earlier first start may have been cut short before this.
-        sync_names(&**disk, &settings.data).map_err(failed)?;
-    }
-    Ok((log, unfinished))
-}
-
-/// Makes durable that the data folder is there, and the log's folder in it.
-fn sync_names(disk: &dyn Disk, data: &Path) -> io::Result<()> {
-    disk.sync_folder(data, SyncSite::DataFolder)?;
-    match data.parent() {
-        Some(parent) if parent == Path::new("") => {
-            disk.sync_folder(Path::new("."), SyncSite::DataFolder)
-        }
-        Some(parent) => disk.sync_folder(parent, SyncSite::DataFolder),
-        None => Ok(()),
-    }
-}
-
-fn creating(folder: &Path, source: io::Error) -> OpenError {
-    OpenError::Io {
-        context: format!("creating {}", folder.display()),
-        source,
     }
 }

@@ -7,13 +7,19 @@
 //! of memory.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use fader_chain::{
     Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept, compute,
 };
 
+use crate::disk::{Disk, SyncSite};
 use crate::engine::{Engine, EngineError, Snapshot, Tree, pairs};
 use crate::log::{Log, Replayed};
+use crate::seal;
+use crate::settings::Settings;
 use crate::status::OpenError;
 
 /// Entries applied to the engine in one step.
@@ -104,6 +110,49 @@ pub(crate) fn recover(
         entries_replayed: replay.count,
         replayed,
     })
+}
+
+/// Opens the log in the data folder, and creates both if absent; says so if a segment was never
+/// finished.
+pub(crate) fn open_log(
+    settings: &Settings,
+    disk: &Arc<dyn Disk>,
+) -> Result<(Log, Option<String>), OpenError> {
+    let folder = settings.data.join("log");
+    let failed = |source| creating(&folder, source);
+    disk.create_folder(&folder).map_err(failed)?;
+    let chain = seal::random_number().map_err(|error| failed(io::Error::other(error)))?;
+    let Settings {
+        durability,
+        segment_bytes,
+        ..
+    } = *settings;
+    let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
+    if log.is_new() {
+        // An earlier first start may have been cut short before this.
+        sync_names(&**disk, &settings.data).map_err(failed)?;
+    }
+    Ok((log, unfinished))
+}
+
+/// Makes durable that the data folder is there, and the log's folder in it.
+fn sync_names(disk: &dyn Disk, data: &Path) -> io::Result<()> {
+    disk.sync_folder(data, SyncSite::DataFolder)?;
+    match data.parent() {
+        Some(parent) if parent == Path::new("") => {
+            disk.sync_folder(Path::new("."), SyncSite::DataFolder)
+        }
+        Some(parent) => disk.sync_folder(parent, SyncSite::DataFolder),
+        None => Ok(()),
+    }
+}
+
+/// The folder could not be made.
+pub(crate) fn creating(folder: &Path, source: io::Error) -> OpenError {
+    OpenError::Io {
+        context: format!("creating {}", folder.display()),
+        source,
+    }
 }
 
 struct Replay<'a> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Wiring};
+use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Wiring};
 
 use crate::chain_thread::{ChainThread, Notice};
 use crate::engine::EngineError;
@@ -85,6 +85,25 @@ impl ChainThread {
                 true => Notice::LeftOut,
                 false => Notice::LifeOver,
             });
+        }
+    }
+
+    /// LD-2: some disk of the chain is an old copy that passed for the disk.
+    pub(super) fn on_stop(&mut self, stop: Stop) {
+        match stop {
+            Stop::Ahead(entries) => tracing::error!(
+                entries,
+                "this member knows entries committed that its chain has not: the chain began again \
+                 with an old copy of a disk. The member has stopped, and its folder stays as it is"
+            ),
+            Stop::Behind(entries) => {
+                tracing::error!(
+                    entries,
+                    "this member served, and lacks entries that are committed: its folder is an \
+                     old copy. It joins again, and is sent what it lacks"
+                );
+                self.notify(Notice::LeftOut);
+            }
         }
     }
 

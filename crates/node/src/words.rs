@@ -76,11 +76,22 @@ pub(crate) fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> Stri
             "for {} to confirm {entries} entries; it takes {millis} ms",
             name(*node)
         ),
+        Wait::Operator(node, entries) => ahead(&name(*node), *entries),
         Wait::Failure(node) => format!(
             "for {}, which has stopped, to be started again: its log says why",
             name(*node)
         ),
     }
+}
+
+/// What is said of a member that is ahead of its chain by so many committed entries (LD-2).
+pub(crate) fn ahead(name: &str, entries: u64) -> String {
+    format!(
+        "for an operator: {name} knows {entries} committed entries that the chain has not, which \
+         began again with an old copy of a disk. `fader cluster restore CHAIN --member {name} \
+         --yes` goes on with what {name} has, and gives up what came since; or, with its folder \
+         removed, {name} joins as new, and the {entries} entries are given up"
+    )
 }
 
 /// What a chain waits for whose member at this node is damaged.

@@ -87,6 +87,10 @@ fn floors(file: &File, complaints: &mut Vec<Complaint>) {
         let Some(name) = entry.name.strip_prefix("fader-") else {
             continue;
         };
+        if name == "simulator" && file.krate() != Some("measure") {
+            let text = "only `measure` depends on the simulator".to_owned();
+            complaints.push(file.complain(entry.line, text));
+        }
         if height(name).is_none_or(|height| height >= own) {
             let text = format!("`{}` does not stand above this crate", entry.name);
             complaints.push(file.complain(entry.line, text));

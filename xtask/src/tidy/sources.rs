@@ -29,6 +29,25 @@ const BANNED_IN_CORES: [&str; 9] = [
     "std::fs",
 ];
 
+/// Crates and folders of systems: they take time, tasks and randomness from a `Cloud`, so that the
+/// simulator can run them.
+const SYSTEMS: [&str; 3] = [
+    "crates/cloud/src/bucket/",
+    "crates/database/",
+    "crates/mapreduce/",
+];
+
+const BANNED_IN_SYSTEMS: [&str; 8] = [
+    "Instant",
+    "SystemTime",
+    "tokio",
+    "rand",
+    "rand_chacha",
+    "thread::spawn",
+    "thread::sleep",
+    "getrandom",
+];
+
 /// Names that say nothing about what is inside.
 const BANNED_NAMES: [&str; 10] = [
     "util", "utils", "common", "helper", "helpers", "misc", "shared", "manager", "core", "base",
@@ -78,6 +97,7 @@ fn columns(file: &File, complaints: &mut Vec<Complaint>) {
 }
 
 fn words(file: &File, complaints: &mut Vec<Complaint>) {
+    let is_system = SYSTEMS.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test();
     let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate)) && !file.is_test();
     for (index, line) in file.text.lines().enumerate() {
         let code = code_of(line);
@@ -89,6 +109,12 @@ fn words(file: &File, complaints: &mut Vec<Complaint>) {
         for banned in BANNED_IN_CORES.iter().filter(|_| is_core) {
             if has_word(&code, banned) {
                 let text = format!("a core may not name `{banned}`");
+                complaints.push(file.complain(index + 1, text));
+            }
+        }
+        for banned in BANNED_IN_SYSTEMS.iter().filter(|_| is_system) {
+            if has_word(&code, banned) {
+                let text = format!("a system may not name `{banned}`: it has its `Runtime`");
                 complaints.push(file.complain(index + 1, text));
             }
         }

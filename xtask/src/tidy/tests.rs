@@ -43,6 +43,28 @@ fn lengths_are_bounded_but_tests_may_be_long() {
 }
 
 #[test]
+fn systems_take_time_tasks_and_randomness_from_their_runtime() {
+    let text = "//! No tokio.\n\
+                use std::time::{Duration, Instant};\n\
+                tokio::spawn(run);\n\
+                let random = runtime.random();\n";
+    for path in [
+        "crates/mapreduce/src/lib.rs",
+        "crates/cloud/src/bucket/mod.rs",
+    ] {
+        assert_eq!(
+            complaints(&[(path, text)]),
+            [
+                format!("{path}:2: a system may not name `Instant`: it has its `Runtime`"),
+                format!("{path}:3: a system may not name `tokio`: it has its `Runtime`"),
+            ]
+        );
+    }
+    assert!(complaints(&[("crates/cloud/src/bucket/tests.rs", text)]).is_empty());
+    assert!(complaints(&[("crates/cloud/src/lib.rs", text)]).is_empty());
+}
+
+#[test]
 fn cores_do_not_say_what_only_shells_may() {
     let text = "//! No tokio, no Instant.\n\
                 use std::time::Instant;\n\

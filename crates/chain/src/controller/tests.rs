@@ -374,6 +374,34 @@ fn who_is_slow_goes_behind_the_others_and_then_out() {
 }
 
 #[test]
+fn a_member_that_is_ahead_gives_up_its_seat_and_may_be_chosen_while_another_serves() {
+    let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+    let ahead = |epoch| Report::Ahead { epoch, entries: 2 };
+    // Of an older epoch it says nothing of this one.
+    facts.reports.note(NodeId(2), ahead(6));
+    assert_eq!(after(&chain(7, "1 2 3"), &facts), "-");
+    facts.reports.note(NodeId(2), ahead(7));
+    let left = next(&chain(7, "1 2 3"), &facts).unwrap();
+    assert_eq!(&*seats_of(&left), "1 3");
+    // Its life had a seat, and gets no other.
+    assert_eq!(after(&left, &facts), "-");
+    // Where it alone would serve, it stays: nobody else can.
+    facts.reports.note(NodeId(3), ahead(7));
+    facts.reports.note(NodeId(1), ahead(7));
+    assert_eq!(after(&chain(7, "1 2 3"), &facts), "-");
+
+    let mut reports = Reports::default();
+    let sessions = &facts.sessions;
+    let refused = restore(&left, NodeId(2), sessions, &reports);
+    assert_eq!(refused, Err(NotRestored::Serves(NodeId(1))));
+    reports.note(NodeId(2), ahead(7));
+    let next = restore(&left, NodeId(2), sessions, &reports).unwrap();
+    assert_eq!((next.epoch, &*seats_of(&next)), (left.epoch + 1, "2"));
+    assert_eq!(next.lossy.epoch, next.epoch);
+    assert!(next.must_fill(DiskId(1)) && next.must_fill(DiskId(3)));
+}
+
+#[test]
 fn an_operator_has_a_chain_go_on_with_less() {
     // The last servers were 1 and 2; 3 was joining.
     let current = chain(7, "1 2 3s");

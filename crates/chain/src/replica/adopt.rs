@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Effect, Phase, Replica, Reply, Report, Step};
+use super::{Effect, Phase, Replica, Reply, Report, Step, Stop};
 use crate::config::{Configuration, NodeId, Role};
 use crate::guard::Guard;
 use crate::host::Refusal;
@@ -74,6 +74,10 @@ impl Replica {
     /// another incarnation. Before the first seat it waits, unless it had one and never heard of
     /// it. Whoever carries the replica begins another life then.
     pub fn ends_with(&self, next: &Configuration) -> bool {
+        if matches!(self.phase, Phase::Ahead(_)) {
+            // Its life goes on, for an operator to choose it.
+            return false;
+        }
         let has_left = next.has_left(self.me.node, self.me.incarnation);
         let was_seated = self.phase != Phase::Waiting;
         let is_out = !self.has_seat(next) && (was_seated || has_left);
@@ -104,6 +108,10 @@ impl Replica {
             return;
         }
         if !self.has_seat(&next) {
+            return;
+        }
+        if matches!(self.phase, Phase::Ahead(_)) && next.lossy.epoch <= self.epoch() {
+            // Only an operator's choice begins it again (AL-4).
             return;
         }
         let lsn = self.persist(Record::Epoch(next.clone()), step);
@@ -223,31 +231,52 @@ impl Replica {
         if may_forget && self.commit.epoch < adopted.lossy.epoch {
             self.forget(commit, &runs, step);
         } else if self.guards.has(Guard::AdoptReconciles) {
+            if let Some(entries) = self.ahead_of(&runs) {
+                self.stop_ahead(entries, step);
+                return Ok(());
+            }
             self.reconcile(&runs, step);
         }
         if self.is_syncing() {
             self.begin_joining(&runs, base, (commit, last), step)?;
         } else {
-            assert!(
-                commit <= self.log.last() || !self.guards.has(Guard::AdoptReconciles),
-                "I6: {commit} is committed, this serving member ends at {}",
-                self.log.last()
-            );
+            let last = self.log.last();
+            if last < commit && self.guards.has(Guard::AdoptReconciles) {
+                let entries = commit.index.saturating_sub(last.index);
+                step.effects.push(Effect::Stop(Stop::Behind(entries)));
+                self.halt(step);
+                return Ok(());
+            }
         }
         self.writes.ask_again();
         self.become_ready(step)
     }
 
+    /// How many entries are committed here of which the greeter has none, or another one in their
+    /// place: nobody may drop those (I3).
+    fn ahead_of(&self, theirs: &Runs) -> Option<u64> {
+        let first = theirs.first_index();
+        let reaches = first.is_some_and(|first| first <= self.commit.index);
+        if !reaches || theirs.contains(self.commit) || self.commit == EntryId::ZERO {
+            return None;
+        }
+        let common = self.log.runs().common(theirs);
+        let shared = common.map_or(0, |common| common.index);
+        Some(self.commit.index.saturating_sub(shared).max(1))
+    }
+
+    /// LD-2: the chain went on with an old copy of a disk. This member, which knows more, stops.
+    fn stop_ahead(&mut self, entries: u64, step: &mut Step<'_>) {
+        let epoch = self.epoch();
+        self.halt(step);
+        self.phase = Phase::Ahead(entries);
+        step.effects.push(Effect::Stop(Stop::Ahead(entries)));
+        let report = Report::Ahead { epoch, entries };
+        step.effects.push(Effect::Coordinator(report));
+    }
+
     fn reconcile(&mut self, theirs: &Runs, step: &mut Step<'_>) {
         let ours = self.log.runs();
-        let knows = theirs
-            .first_index()
-            .is_some_and(|first| first <= self.commit.index);
-        assert!(
-            !knows || theirs.contains(self.commit) || self.commit == EntryId::ZERO,
-            "I3: {} is committed here, and the greeter has another entry in its place",
-            self.commit
-        );
         let common = match self.guards.has(Guard::HelloIds) {
             true => ours.common(theirs),
             false => ours.common_length(theirs),

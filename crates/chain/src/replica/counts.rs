@@ -95,6 +95,7 @@ impl Replica {
         let me = self.me.node;
         let adopted = match (self.phase, &self.configuration) {
             (Phase::Halted, _) => return vec![Wait::Failure(me)],
+            (Phase::Ahead(entries), _) => return vec![Wait::Operator(me, entries)],
             (Phase::New | Phase::Adopting(_), _) => return vec![Wait::Disk(me)],
             (Phase::Greeting | Phase::Ready, Some(adopted)) => adopted,
             _ => return vec![Wait::Seat(me)],

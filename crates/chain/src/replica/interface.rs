@@ -229,6 +229,17 @@ pub struct Session {
     pub tentative: Vec<(Bytes, Stamp, RequestId)>,
 }
 
+/// Why a member stops without a fault of its own disk (LD-2): some disk of the chain is an old copy
+/// that passed for what it was copied from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// It knows so many entries committed that its greeter has not: its chain went on without them.
+    Ahead(u64),
+    /// It served, and lacks so many entries that its greeter knows committed: its own disk is the
+    /// copy. It joins again, and is sent what it lacks.
+    Behind(u64),
+}
+
 /// What is to be done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -264,6 +275,9 @@ pub enum Effect {
     },
     /// Tell the coordinator.
     Coordinator(Report),
+    /// This member does not belong to what its chain is now (LD-2): it takes part in nothing more,
+    /// and its disk stays as it is.
+    Stop(Stop),
     /// Tell the log: a message of another life, or of an epoch before the last one, was dropped
     /// (I1). Once for each.
     Foreign {
@@ -334,6 +348,14 @@ pub enum Report {
         /// For a compare-and-set on this epoch.
         epoch: u64,
     },
+    /// This member knows entries committed that its greeter has not (LD-2), and has stopped: it
+    /// serves nothing, and gives up its seat.
+    Ahead {
+        /// In this epoch.
+        epoch: u64,
+        /// How many.
+        entries: u64,
+    },
     /// For the floor (GC-1).
     Floor {
         /// In this epoch.
@@ -355,6 +377,7 @@ impl Report {
             | Report::Heard { epoch, .. }
             | Report::Slow { epoch, .. }
             | Report::HandedOn { epoch }
+            | Report::Ahead { epoch, .. }
             | Report::Floor { epoch, .. } => epoch,
         }
     }

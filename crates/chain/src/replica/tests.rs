@@ -23,6 +23,8 @@ macro_rules! scripts {
 
 scripts! {
     a_collection_opens_by_one_entry
+    who_knows_more_than_an_old_copy_stops
+    a_copy_that_serves_behind_its_greeter_stops
     what_a_leaving_member_holds_is_handed_on
     a_leaving_member_holds_nothing_new
     a_closing_collection_is_drained

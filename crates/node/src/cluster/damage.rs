@@ -77,6 +77,9 @@ impl Cluster {
             return Health::ReadOnly("its member here is damaged".to_owned());
         }
         let failed = self.failed_health();
+        if let (Some(failed), true) = (&failed, self.process.is_some()) {
+            return failed.clone();
+        }
         let healths = self.slots.iter().filter_map(|slot| {
             let running = slot.running.read();
             running.as_ref().map(|running| running.member.health())

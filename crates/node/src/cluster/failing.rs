@@ -35,6 +35,8 @@ pub(super) struct Failures {
     again_at: Option<Instant>,
     /// Whether the folder was set aside in this row.
     has_new_folder: bool,
+    /// What was told last of a member that runs and is ahead of its chain (LD-2).
+    ahead: Option<u64>,
 }
 
 impl Failures {
@@ -96,6 +98,7 @@ impl Failures {
 impl Cluster {
     /// Ends a member that failed, and begins it again when its rest is over.
     pub(super) fn revive(&self, name: &str, slot: &Slot) {
+        self.tell_ahead(slot);
         let failure = |slot: &Slot| slot.running.read().as_ref()?.member.shared().failure();
         if let Some(reason) = failure(slot) {
             if let Some(life) = self.stop(slot, Member::kill) {
@@ -119,6 +122,19 @@ impl Cluster {
                 tracing::warn!(name, %error, "a member that failed does not begin yet");
                 slot.failures.lock().postpone(Instant::now());
             }
+        }
+    }
+
+    /// Says when the member here has stopped because it is ahead, and when that is over (LD-2).
+    fn tell_ahead(&self, slot: &Slot) {
+        let running = slot.running.read();
+        let running = running.as_ref().map(|it| it.member.shared().clone());
+        let Some(ahead) = running.map(|shared| shared.ahead()) else {
+            return;
+        };
+        let is_news = std::mem::replace(&mut slot.failures.lock().ahead, ahead) != ahead;
+        if is_news {
+            self.say(ahead.map(Fault::Ahead));
         }
     }
 
@@ -178,8 +194,13 @@ impl Cluster {
         failed.collect()
     }
 
-    /// What is said of a chain whose members here all have failed: the process goes on.
+    /// What is said of a chain whose members here have failed, or stopped (LD-2).
     pub(super) fn failed_health(&self) -> Option<Health> {
+        let members = self.members().find_map(|member| member.shared().ahead());
+        if let Some(entries) = members {
+            let why = format!("its member here is ahead by {entries} entries, and has stopped");
+            return Some(Health::ReadOnly(why));
+        }
         let (_, words) = self.failed().into_iter().next()?;
         Some(Health::ReadOnly(format!("its member here {words}")))
     }

@@ -28,6 +28,7 @@ pub(crate) mod process;
 mod restore;
 mod route;
 mod session;
+mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fader_chain::controller::Facts;
-use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Role, Version, Wiring};
+use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Version, Wiring};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -57,9 +58,11 @@ use failing::Failures;
 use links::Links;
 pub use process::{Plan, ProcessSettings, new_cluster};
 pub(crate) use route::{AGAIN, carry_out_at};
+pub use status::MemberStatus;
 
 use process::Process;
 use session::Session;
+use status::role;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
@@ -77,23 +80,6 @@ pub struct ClusterSettings {
     pub delay: Duration,
     /// Those of each member; its data is in a folder `n1`, `n2`, … of this one.
     pub member: Settings,
-}
-
-/// What a member is, for whoever looks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberStatus {
-    /// Its name: `n1`, `n2`, …
-    pub name: String,
-    /// Whether it runs, is paused, or was killed.
-    pub state: &'static str,
-    /// Its place: `head`, `serving`, `joining`, or none.
-    pub role: Option<&'static str>,
-    /// The side of a partition it is on.
-    pub side: usize,
-    /// The epoch it is in.
-    pub epoch: u64,
-    /// The last entry it knows committed.
-    pub commit_index: u64,
 }
 
 /// What was asked of a cluster cannot be done; the text says why.
@@ -338,37 +324,6 @@ impl Cluster {
         (self.tell)(Event::Healed);
     }
 
-    /// The configuration in force, with who has which role.
-    pub fn status(&self) -> (Option<Arc<Configuration>>, Vec<MemberStatus>) {
-        let newest = self.configuration();
-        let members = self.slots.iter().enumerate().map(|(at, slot)| {
-            let node = *slot.node.lock();
-            let running = slot.running.read();
-            let counters = running.as_ref().map(|running| running.member.counters());
-            let is_paused = |running: &Running| running.member.shared().gate.is_closed();
-            MemberStatus {
-                name: format!("n{}", at + 1),
-                state: match &*running {
-                    None if slot.is_unreadable.load(Ordering::Relaxed) => "damaged",
-                    None if slot.failures.lock().rests() => "failed",
-                    None => "killed",
-                    Some(running) if running.member.shared().is_damaged() => "damaged",
-                    Some(running) if is_paused(running) => "paused",
-                    Some(_) => "running",
-                },
-                role: newest
-                    .as_ref()
-                    .zip(node)
-                    .and_then(|(newest, node)| role(newest, node)),
-                side: node.map_or(0, |node| self.links.side(node)),
-                epoch: counters.map_or(0, |counters| counters.epoch),
-                commit_index: counters.map_or(0, |counters| counters.commit_index),
-            }
-        });
-        let members = members.collect();
-        (newest, members)
-    }
-
     /// The newest configuration, if there is one.
     pub(crate) fn configuration(&self) -> Option<Arc<Configuration>> {
         self.coordinator.configuration().ok().flatten()
@@ -587,15 +542,4 @@ impl Cluster {
         }
         ended.ok()
     }
-}
-
-/// What a node is in a configuration.
-fn role(configuration: &Configuration, node: NodeId) -> Option<&'static str> {
-    let seat = configuration.seat(node)?;
-    Some(match seat.role {
-        _ if configuration.head() == node => "head",
-        Role::Serving => "serving",
-        Role::Syncing => "joining",
-        Role::Leaving => "leaving",
-    })
 }

@@ -169,7 +169,7 @@ fn search_clouds(options: &Cloud) -> usize {
 }
 
 fn search_cloud(scope: &cloud::Scope, runs_max: u64) -> bool {
-    let found = cloud::explore(scope, runs_max);
+    let found = cloud::explore(scope, runs_max, None);
     let outcome = match (&found.failure, found.is_exhausted) {
         (Some((failure, trace)), _) => format!("VIOLATED: {failure}\n{}", trace.join("\n")),
         (None, true) => "exhausted".to_owned(),

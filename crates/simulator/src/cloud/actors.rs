@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fader_cloud::bucket::Guard;
 use fader_cloud::model::Executor;
 use fader_cloud::{
     Attribute, AttributePut, Clock, Cloud, Domains, ErrorKind, Expected, ItemPut, Queues, Reading,
@@ -26,6 +27,8 @@ pub(super) struct Actor {
     pub(super) cloud: Cloud,
     pub(super) queues: Arc<dyn Queues>,
     pub(super) domains: Arc<dyn Domains>,
+    /// A guard that is missing, in builds for mutants.
+    pub(super) removed: Option<Guard>,
     pub(super) record: Record,
     pub(super) executor: Executor,
     /// True time, for the history alone.
@@ -47,8 +50,9 @@ impl Actor {
         drop(runtime.spawn(self.clone().batch()));
     }
 
+    /// True time, and a nanosecond for each step: no two moments of a history are the same.
     fn now(&self) -> Duration {
-        self.truth.monotonic()
+        self.truth.monotonic() + Duration::from_nanos(self.executor.steps())
     }
 
     fn is_over(&self) -> bool {

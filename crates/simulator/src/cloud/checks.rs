@@ -23,18 +23,14 @@ const EFFORT: usize = 200_000;
 /// How often each promise was put to the test.
 pub(super) type Claims = BTreeMap<&'static str, usize>;
 
-/// How much queues promise.
+/// What may be asked of the queues of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
-    /// A receive that begins after an acknowledged remove does not give the message, under any
-    /// id.
-    Contract,
-    /// Nor does one that is answered after it: queues in a bucket. They repeat an unanswered put
-    /// under new ids and answer for both, so `answers_puts` says whether there was none.
-    Bucket {
-        /// Whether every put was answered.
-        answers_puts: bool,
-    },
+pub(super) struct Promise {
+    /// Answers take no time: a receive has happened when it is answered, not when it was invoked.
+    pub(super) answers_at_once: bool,
+    /// No send was repeated under other ids, unless its outcome says that it may have been:
+    /// queues in a bucket repeat a put without an answer.
+    pub(super) ids_are_final: bool,
 }
 
 /// All checks.
@@ -103,12 +99,7 @@ fn removed(history: &History, promise: Promise) -> Result<usize, Failure> {
         Some(Ok(each)) => each.iter().all(Result::is_ok),
         _ => false,
     };
-    let is_clear = |outcome| match promise {
-        Promise::Bucket {
-            answers_puts: false,
-        } => false,
-        _ => is_clear(outcome),
-    };
+    let is_clear = |outcome| promise.ids_are_final && is_clear(outcome);
     let ambiguous = history.sends.iter().filter(|send| !is_clear(&send.outcome));
     for body in ambiguous.flat_map(|send| &send.bodies) {
         gone.remove(body.as_str());
@@ -116,9 +107,9 @@ fn removed(history: &History, promise: Promise) -> Result<usize, Failure> {
     for delivery in &history.deliveries {
         let names = [&delivery.id, &delivery.body];
         let removed = names.into_iter().filter_map(|name| gone.get(name.as_str()));
-        let received = match promise {
-            Promise::Contract => delivery.invoked,
-            Promise::Bucket { .. } => delivery.answered,
+        let received = match promise.answers_at_once {
+            true => delivery.answered,
+            false => delivery.invoked,
         };
         let Some(removed) = removed.min().filter(|removed| **removed < received) else {
             continue;

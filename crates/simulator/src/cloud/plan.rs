@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fader_cloud::bucket::Guard;
 use fader_cloud::model::{
     Call, DomainProfile, ETags, FaultRates, Latency, ObjectProfile, Profile, QueueProfile,
     RateLimit, Skew, Staleness,
@@ -35,6 +36,8 @@ pub struct Plan {
     pub backend: Backend,
     /// How the cloud behaves at first.
     pub profile: Profile,
+    /// A guard that is missing, in builds for mutants.
+    pub removed: Option<Guard>,
     /// When it begins to behave.
     pub faults_end: Duration,
     /// The processes.
@@ -84,6 +87,7 @@ impl Plan {
         Plan {
             seed,
             backend,
+            removed: None,
             domain_staleness: match backend {
                 Backend::Models => profile.domains.staleness.max(),
                 Backend::Bucket => VIEW_AGE,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::bucket::{BucketDomains, BucketQueues};
+use fader_cloud::bucket::{BucketDomains, BucketQueues, Guard};
 use fader_cloud::model::{Model, Process, Skew};
 use fader_cloud::{Clock, Cloud, Domains, QueueSettings, Queues, Receive};
 use futures_util::future::join_all;
@@ -49,14 +49,28 @@ impl History {
     }
 }
 
-pub(super) fn bucket_queues(cloud: &Cloud) -> BucketQueues {
-    let prefix = Path::from(PREFIX);
-    BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
+/// Queues in the bucket, perhaps without a guard.
+pub(super) fn bucket_queues(cloud: &Cloud, removed: Option<Guard>) -> BucketQueues {
+    let (objects, prefix) = (cloud.objects.clone(), Path::from(PREFIX));
+    let runtime = cloud.runtime.clone();
+    #[cfg(feature = "mutants")]
+    if let Some(guard) = removed {
+        return BucketQueues::without(guard, objects, prefix, runtime);
+    }
+    assert_eq!(removed, None, "this build has all guards");
+    BucketQueues::new(objects, prefix, runtime)
 }
 
-pub(super) fn bucket_domains(cloud: &Cloud) -> BucketDomains {
-    let prefix = Path::from(PREFIX);
-    BucketDomains::new(cloud.objects.clone(), prefix, cloud.runtime.clone())
+/// Domains in the bucket, perhaps without a guard.
+pub(super) fn bucket_domains(cloud: &Cloud, removed: Option<Guard>) -> BucketDomains {
+    let (objects, prefix) = (cloud.objects.clone(), Path::from(PREFIX));
+    let runtime = cloud.runtime.clone();
+    #[cfg(feature = "mutants")]
+    if let Some(guard) = removed {
+        return BucketDomains::without(guard, objects, prefix, runtime);
+    }
+    assert_eq!(removed, None, "this build has all guards");
+    BucketDomains::new(objects, prefix, runtime)
 }
 
 struct World<'a> {
@@ -87,11 +101,9 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
         guarantee: "live",
         text: format!("the run did not end: {steps} steps, {:?}", executor.now()),
     };
-    let promise = match plan.backend {
-        Backend::Models => Promise::Contract,
-        Backend::Bucket => Promise::Bucket {
-            answers_puts: plan.answers_puts(),
-        },
+    let promise = Promise {
+        answers_at_once: false,
+        ids_are_final: plan.backend == Backend::Models || plan.answers_puts(),
     };
     let judged = match ended {
         Some(Ok(())) => checks::all(&history, plan.domain_staleness, promise),
@@ -116,7 +128,11 @@ impl World<'_> {
     fn services(&self, cloud: &Cloud) -> (Arc<dyn Queues>, Arc<dyn Domains>) {
         match self.plan.backend {
             Backend::Models => (cloud.queues.clone(), cloud.domains.clone()),
-            Backend::Bucket => (Arc::new(bucket_queues(cloud)), cloud.domains.clone()),
+            Backend::Bucket => {
+                let removed = self.plan.removed;
+                let queues = Arc::new(bucket_queues(cloud, removed));
+                (queues, Arc::new(bucket_domains(cloud, removed)))
+            }
         }
     }
 
@@ -128,6 +144,7 @@ impl World<'_> {
             queues,
             domains,
             cloud,
+            removed: self.plan.removed,
             record: self.record.clone(),
             executor: self.model.executor.clone(),
             truth: self.model.clock.clone(),
@@ -161,7 +178,7 @@ impl World<'_> {
         drain(&self.actor(&process), &*self.model.clock).await;
         match self.plan.backend {
             Backend::Models => Ok(()),
-            Backend::Bucket => leave_nothing(&self.model).await,
+            Backend::Bucket => leave_nothing(&self.model, self.plan.removed).await,
         }
     }
 
@@ -236,14 +253,15 @@ pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) {
 }
 
 /// Deletes queue and domain and sweeps; a marker of each is all that may be left.
-pub(super) async fn leave_nothing(model: &Model) -> Result<(), Failure> {
+pub(super) async fn leave_nothing(model: &Model, removed: Option<Guard>) -> Result<(), Failure> {
     let broken = |text| Failure {
         guarantee: "leftovers",
         text,
     };
     let process = model.executor.process("sweep", Skew::default());
     let cloud = model.cloud(&process);
-    let (queues, domains) = (bucket_queues(&cloud), bucket_domains(&cloud));
+    let queues = bucket_queues(&cloud, removed);
+    let domains = bucket_domains(&cloud, removed);
     let cleared = async {
         queues.delete(QUEUE).await?;
         domains.delete(DOMAIN).await?;

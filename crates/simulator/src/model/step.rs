@@ -260,6 +260,8 @@ impl Node {
             }
             Effect::Reply { token, reply } => self.replied(scene, token, reply, out),
             Effect::Coordinator(report) => out.reports.push(report),
+            // No copy of a disk is put back that could pass for it: this is a violation.
+            Effect::Stop(stop) => panic!("I3, I6: a member stops, {stop:?}"),
             Effect::Foreign { .. } => {}
         }
         Ok(None)

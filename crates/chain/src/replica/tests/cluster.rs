@@ -85,6 +85,8 @@ pub(super) struct Cluster {
     pub(super) reports: controller::Reports,
     /// What happened that a script wants to see.
     pub(super) events: Vec<String>,
+    /// Copies of disks.
+    pub(super) copies: BTreeMap<u32, (Vec<Record>, Store)>,
     /// Every record that a member wrote.
     pub(super) written: Vec<(u32, Record)>,
     /// Every answer that was given.
@@ -221,6 +223,7 @@ impl Cluster {
                     self.events.push(format!("n{node} reports {report:?}"));
                 }
             }
+            Effect::Stop(stop) => self.events.push(format!("n{node} stops: {stop:?}")),
             Effect::Foreign { from, epoch } => {
                 let dropped = format!("n{node} drops what {from} said in epoch {epoch}");
                 self.events.push(dropped);
@@ -344,6 +347,21 @@ impl Cluster {
         member.losses += 1;
         member.durable.clear();
         member.host.store = Store::default();
+    }
+
+    /// Somebody copies the member's disk.
+    pub(super) fn copy(&mut self, node: u32) {
+        let member = &self.members[&node];
+        let copy = (member.durable.clone(), member.host.store.clone());
+        self.copies.insert(node, copy);
+    }
+
+    /// The copy is put back in the disk's place; the member is down.
+    pub(super) fn paste(&mut self, node: u32) {
+        self.crash(node);
+        let copy = self.copies[&node].clone();
+        let member = self.members.get_mut(&node).unwrap();
+        (member.durable, member.host.store) = copy;
     }
 
     /// The member's engine loses a row, and nobody notices.

@@ -153,6 +153,8 @@ impl Script {
             "hold" => each(words, |node| cluster.hold(node))?,
             "take" => each(words, |node| cluster.take(node))?,
             "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
+            "copy" => each(words, |node| cluster.copy(node))?,
+            "paste" => each(words, |node| cluster.paste(node))?,
             "lose" => each(words, |node| cluster.lose(node))?,
             "idle" => cluster.tuning.idle_ms = number(0)?.into(),
             "names" => self.names(number(0)?),

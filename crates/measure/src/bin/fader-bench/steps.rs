@@ -186,7 +186,10 @@ impl World {
                         applied = Some(id);
                     }
                     Effect::Reply { .. } => self.replies += 1,
-                    Effect::Fill(_) | Effect::Coordinator(_) | Effect::Foreign { .. } => {}
+                    Effect::Fill(_)
+                    | Effect::Coordinator(_)
+                    | Effect::Stop(_)
+                    | Effect::Foreign { .. } => {}
                 }
             }
             self.effects = effects;

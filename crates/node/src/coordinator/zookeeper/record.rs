@@ -459,6 +459,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::Slow { epoch, .. } => (4, epoch, None),
         Report::Heard { epoch, .. } => (5, epoch, None),
         Report::HandedOn { epoch } => (6, epoch, None),
+        Report::Ahead { epoch, .. } => (7, epoch, None),
     };
     out.push(kind);
     put_varint(out, epoch);
@@ -468,6 +469,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
     }
     match report {
         Report::Floor { gap, .. } => out.push(u8::from(*gap)),
+        Report::Ahead { entries, .. } => put_varint(out, *entries),
         Report::Differs { node, .. } | Report::Slow { node, .. } | Report::Heard { node, .. } => {
             put_varint(out, u64::from(node.0))
         }
@@ -508,6 +510,10 @@ fn read_report(reader: &mut Reader) -> Result<Report, DecodeError> {
             node: NodeId(reader.varint_u32()?),
         },
         6 => Report::HandedOn { epoch },
+        7 => Report::Ahead {
+            epoch,
+            entries: reader.varint()?,
+        },
         _ => return Err(DecodeError::new("the kind of a report")),
     })
 }
