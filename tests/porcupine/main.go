@@ -1,6 +1,7 @@
 // Judges a history of the nemesis: is every item, as strong operations saw it, linearizable?
 //
 //	porcupine HISTORY
+//	porcupine operations LOG.porcupine...
 //
 // A line of the history is what one client asked and was told (tests/nemesis/load.py). Exit codes:
 // 0 linearizable, 1 not, 2 no verdict. What clients were not told acts at any time after it was
@@ -50,8 +51,12 @@ type item struct {
 }
 
 func main() {
+	if 2 < len(os.Args) && os.Args[1] == "operations" {
+		judgeOperations(os.Args[2:])
+		return
+	}
 	if len(os.Args) != 2 {
-		fail("usage: porcupine HISTORY")
+		fail("usage: porcupine HISTORY, or porcupine operations LOG.porcupine...")
 	}
 	items := read(os.Args[1])
 	names := make([]string, 0, len(items))

@@ -62,6 +62,8 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
+    /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
+    Checker,
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
     Cloud,

@@ -77,6 +77,10 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
     let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
     command::check(command::cargo().args(folder).args(filter))?;
+    // The histories that each show one rule of a check at work.
+    let histories = ["test", "--quiet", "--package", "fader-history"];
+    let filter = ["--lib", "check::tests::named", "--", "--nocapture"];
+    command::check(command::cargo().args(histories).args(target).args(filter))?;
     // The searches that take the rules of pages away.
     let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
     command::check(command::cargo().args(searches).args(target).arg("_caught"))?;

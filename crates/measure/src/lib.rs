@@ -9,6 +9,7 @@
 
 mod connection;
 mod floor;
+pub mod formats;
 mod generator;
 mod items;
 mod ledger;

@@ -1,7 +1,8 @@
 //! G1 as clients see it: is there any order of the strong operations that explains every answer?
 //!
-//! The search is that of `history`; here is its model. It looks at calls alone, knows neither entries nor stamps, and so catches what the checks
-//! of the log would miss by being wrong as the log is.
+//! The search is that of `history`; here is its model. It looks at calls alone, knows neither
+//! entries nor stamps, and so catches what the checks of the log would miss by being wrong as the
+//! log is.
 //!
 //! *The model* (semantics.md, sections 4 and 6) of a register is the set of its pairs.
 //! - A strong operation acts at one place between invocation and end, on all its registers. Where

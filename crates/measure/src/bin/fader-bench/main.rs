@@ -7,6 +7,7 @@
 //! Exit codes: 0 all targets met, or `--quick`; 1 a target was missed; 2 it could not measure.
 
 mod callgrind;
+mod checker;
 mod client;
 mod cloud;
 mod crash;
@@ -55,6 +56,8 @@ enum Command {
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client(Options),
+    /// The checks of logs: ten million operations on registers.
+    Checker(Options),
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
     Cloud(Options),
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::OneNode(options) => one_node::run(&options),
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
+        Command::Checker(options) => checker::run(&options),
         Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),

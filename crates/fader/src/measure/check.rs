@@ -1,0 +1,294 @@
+//! `fader measure check` judges logs of operations, `convert` writes them in other formats.
+//!
+//! Exit codes: 0 good, 1 a violation, 2 not measured: a log that cannot be read, a check that
+//! cannot take it, or one that came to no verdict.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use fader_history::check::{Fault, Staleness, kept, registers, search, sessions, staleness};
+use fader_history::object::{Log, Text};
+use fader_history::{Rules, Unfit, Violation, timeline};
+use fader_measure::formats::{self, Format, Found};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Which logs, and which promises.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    fader measure check run.jsonl --of registers,sessions,staleness\n  \
+    fader measure check one.jsonl two.jsonl --of registers --levels strong,barrier\n  \
+    fader measure check etcd.log --of search\n\n\
+    Exit codes: 0 good, 1 violation, 2 not measured.")]
+pub(crate) struct Options {
+    /// Logs; those of several processes are merged.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What to check.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "registers,sessions,staleness"
+    )]
+    of: Vec<Check>,
+    /// The levels that promise linearizability; all unless told. Writes at other levels may act
+    /// late, their reads promise nothing.
+    #[arg(long, value_delimiter = ',')]
+    levels: Vec<String>,
+    /// The logs' format, if their names do not tell it.
+    #[arg(long, value_parser = format_of)]
+    format: Option<Format>,
+    /// States that `search` may try for each key.
+    #[arg(long, default_value_t = 1_000_000)]
+    effort: usize,
+}
+
+/// From which log to which.
+#[derive(Args)]
+#[command(after_help = "Example:  fader measure convert run.jsonl run.edn")]
+pub(crate) struct Convert {
+    /// The log.
+    from: PathBuf,
+    /// The log to write; its name tells the format.
+    to: PathBuf,
+    /// The first log's format, if its name does not tell it.
+    #[arg(long, value_parser = format_of)]
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Check {
+    /// Linearizability of registers whose writes have distinct values; any length.
+    Registers,
+    /// Linearizability of registers with compare-and-set, sets, counters and queues, by search.
+    Search,
+    /// Read your writes, monotonic reads, monotonic writes, writes follow reads.
+    Sessions,
+    /// How old what reads showed was.
+    Staleness,
+    /// Acknowledged writes are in a final read.
+    Kept,
+}
+
+fn format_of(name: &str) -> Result<Format, String> {
+    let known = Format::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, format)| *format).ok_or_else(|| {
+        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// Judges logs.
+pub(super) fn run(options: &Options) -> ExitCode {
+    match judge(options) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A sign of life on a terminal.
+fn spinner(what: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(what);
+    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+fn judge(options: &Options) -> Result<u8> {
+    let bar = spinner("reading");
+    let found = formats::read_all(&options.files, options.format)?;
+    bar.finish_and_clear();
+    for warning in &found.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if found.log.operations.is_empty() {
+        bail!("there is no operation in {}", options.files[0].display());
+    }
+    let mut code = 0;
+    for check in &options.of {
+        let bar = spinner("checking");
+        let judged = one(*check, &found, options);
+        bar.finish_and_clear();
+        let (of_check, text) = judged?;
+        println!("{text}");
+        // A violation is worth more than a missing verdict.
+        code = match (code, of_check) {
+            (1, _) | (_, 1) => 1,
+            (known, new) => known.max(new),
+        };
+    }
+    Ok(code)
+}
+
+/// The exit code of one check, and what it says.
+fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
+    let (log, rules) = (&found.log, &Rules::default());
+    let levels = |level: &Text| {
+        options.levels.is_empty() || options.levels.iter().any(|known| **known == **level)
+    };
+    let unfit = |unfit: Unfit| {
+        let (file, line) = found.lines[unfit.operation];
+        anyhow::anyhow!("{}:{line}: {}", options.files[file].display(), unfit.reason)
+    };
+    let broken = |fault: Fault| match fault {
+        Fault::Violated(violation) => Ok((1, drawn(&violation, found, options))),
+        Fault::Unfit(fault) => Err(unfit(fault)),
+    };
+    match check {
+        Check::Registers => match registers(log, &levels, rules) {
+            Ok(judged) => Ok((
+                0,
+                format!(
+                    "registers: linearizable: {} keys, {} reads, {} writes",
+                    judged.keys, judged.reads, judged.writes
+                ),
+            )),
+            Err(fault) => broken(fault),
+        },
+        Check::Search => match search(log, &levels, options.effort, rules) {
+            Ok(searched) if 0 < searched.given_up => Ok((
+                2,
+                format!(
+                    "search: no verdict on {} of {} operations: --effort gives more states",
+                    searched.given_up,
+                    searched.given_up + searched.ordered
+                ),
+            )),
+            Ok(searched) => Ok((
+                0,
+                format!(
+                    "search: linearizable: {} keys, {} operations",
+                    searched.keys, searched.ordered
+                ),
+            )),
+            Err(fault) => broken(fault),
+        },
+        Check::Sessions => {
+            let sessions = sessions(log, rules).map_err(unfit)?;
+            let mut text = format!("sessions: {} sessions", sessions.sessions);
+            for (name, guarantee) in sessions.all() {
+                let (violated, checked) = (guarantee.violated, guarantee.checked);
+                text += &format!("\n  {name}: {violated} violations in {checked} operations");
+                if let Some(first) = &guarantee.first {
+                    text += &format!("\n{}", drawn(first, found, options));
+                }
+            }
+            Ok((u8::from(sessions.violation().is_some()), text))
+        }
+        Check::Staleness => Ok((0, stale(&staleness(log, rules).map_err(unfit)?))),
+        Check::Kept => match kept(log, rules) {
+            Ok(kept) if kept.objects == 0 => Ok((2, "kept: no object has a final read".to_owned())),
+            Ok(kept) => Ok((
+                0,
+                format!(
+                    "kept: {} objects, {} acknowledged changes, {} of unknown outcome; {} objects \
+                     without a final read",
+                    kept.objects, kept.acknowledged, kept.doubtful, kept.unread
+                ),
+            )),
+            Err(fault) => broken(fault),
+        },
+    }
+}
+
+/// A violation with its timeline, and where its operations stand.
+fn drawn(violation: &Violation, found: &Found, options: &Options) -> String {
+    let log: &Log = &found.log;
+    let operations: Vec<_> = violation
+        .operations
+        .iter()
+        .map(|at| &log.operations[*at])
+        .collect();
+    let lines = violation.operations.iter().map(|at| {
+        let (file, line) = found.lines[*at];
+        format!("{}:{line}", options.files[file].display())
+    });
+    let lines = lines.collect::<Vec<_>>().join(", ");
+    let (guarantee, explanation) = (violation.guarantee, &violation.explanation);
+    let drawing = timeline(&operations);
+    format!("violation: {guarantee}: {explanation}\n{drawing}(at {lines})")
+}
+
+fn stale(staleness: &Staleness) -> String {
+    let readings = &staleness.readings;
+    let latest = readings
+        .iter()
+        .filter(|reading| reading.is_latest())
+        .count();
+    let newer = readings
+        .iter()
+        .map(|reading| reading.newer)
+        .max()
+        .unwrap_or(0);
+    let age = readings
+        .iter()
+        .map(|reading| reading.age)
+        .max()
+        .unwrap_or(0);
+    let millis = |nanos: u64| format!("{}.{:03} ms", nanos / 1_000_000, nanos / 1_000 % 1_000);
+    let mut text = format!(
+        "staleness: {} reads, {latest} of the latest version; at most {newer} versions and {} old",
+        readings.len(),
+        millis(age)
+    );
+    for visibility in staleness.visibility(&[0.5, 0.9, 0.99, 0.999]) {
+        let time = visibility
+            .nanos
+            .map_or_else(|| "not reached".to_owned(), millis);
+        text += &format!(
+            "\n  visible to {} % of reads: {time}",
+            visibility.share * 100.0
+        );
+    }
+    text
+}
+
+/// Writes a log in another format.
+pub(super) fn convert(options: &Convert) -> ExitCode {
+    match converted(options) {
+        Ok(count) => {
+            println!("{count} operations in {}", options.to.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn converted(options: &Convert) -> Result<usize> {
+    let path = &options.from;
+    let from = options.format.or_else(|| Format::of_path(path));
+    let from = from.ok_or_else(|| formats::FormatError::Unknown(path.clone()))?;
+    let to = Format::of_path(&options.to);
+    let to = to.ok_or_else(|| formats::FormatError::Unknown(options.to.clone()))?;
+    let header = formats::header(path, from)?;
+    let out = File::create(&options.to).with_context(|| options.to.display().to_string())?;
+    let out = formats::write(to, &header, BufWriter::new(out))?;
+    let mut out = out.context("Jepsen's text logs are only read: write .edn")?;
+    let (mut count, mut result) = (0, Ok(()));
+    let bar = spinner("converting");
+    let (_, warnings) = formats::read(path, from, &mut |_, operation| {
+        if result.is_ok() {
+            result = out.operation(&operation);
+            count += 1;
+        }
+    })?;
+    result.and_then(|()| out.finish())?;
+    bar.finish_and_clear();
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(count)
+}
