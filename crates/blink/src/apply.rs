@@ -79,6 +79,9 @@ pub struct Posted {
 /// Applies records to a page, in the order of their stamps; their order and repetition in `records`
 /// mean nothing. Dead slots whose stamps are all older than `prune_before` are removed, and raise
 /// the horizon.
+///
+/// # Panics
+/// When a record is not within its bounds: see [`Record::check`]. Decoded records are.
 pub fn apply(
     page: &Page,
     records: &[Record],

@@ -30,7 +30,9 @@ impl Sizes {
     /// The greatest limit, bytes.
     pub const BYTES_MAX: usize = PAGE_BYTES_MAX / 2;
 
-    /// Limits for leaves and inner pages, envelope included. A page with one record may be larger.
+    /// Limits for leaves and inner pages, envelope included. A page may be larger by the keys at
+    /// which it begins and ends; a leaf with one record and an inner page with three children may
+    /// be larger by these.
     ///
     /// # Errors
     /// [`SizesError`] outside of [`Sizes::BYTES_MIN`] and [`Sizes::BYTES_MAX`].

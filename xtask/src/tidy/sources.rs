@@ -98,7 +98,9 @@ fn columns(file: &File, complaints: &mut Vec<Complaint>) {
 
 fn words(file: &File, complaints: &mut Vec<Complaint>) {
     let is_system = SYSTEMS.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test();
-    let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate)) && !file.is_test();
+    let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate))
+        && !file.is_test()
+        && !file.path.contains("/examples/");
     for (index, line) in file.text.lines().enumerate() {
         let code = code_of(line);
         for banned in BANNED_MACROS {

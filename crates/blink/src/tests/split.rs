@@ -7,7 +7,8 @@
 //! land at any later time, or never. Pages, routing, splits and forwards are the crate's functions.
 //! `Protocol` has the decisions of the database.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 use super::checker::{Model, Outcome, Versions, assert_caught, is_full, search};
 use super::{ROOT, inline, stamp};
@@ -97,6 +98,9 @@ struct State {
     timeouts: u8,
 }
 
+/// The leaf of each key, and the newest stamp that it has there.
+type Leaves = [Option<(u8, Stamp)>; 4];
+
 type Label = (&'static str, u8, u8);
 
 /// What `apply` gave, in numbers.
@@ -114,6 +118,7 @@ struct Split {
     sizes: Sizes,
     versions: Versions,
     applied: BTreeMap<(u16, u8, u8), Result>,
+    found: RefCell<HashMap<Vec<u16>, Leaves>>,
     initial: Vec<u16>,
 }
 
@@ -184,6 +189,7 @@ impl Split {
             sizes,
             versions,
             applied: BTreeMap::new(),
+            found: RefCell::default(),
             initial,
         }
     }
@@ -193,7 +199,18 @@ impl Split {
         (version != NONE).then(|| self.versions.page(version))
     }
 
-    fn find(&self, state: &State, key: &str) -> Option<(u8, Stamp)> {
+    /// The leaf of each key and the stamp that it has there, remembered by the versions of the
+    /// pages.
+    fn find(&self, state: &State, key: usize) -> Option<(u8, Stamp)> {
+        if let Some(known) = self.found.borrow().get(&state.pages) {
+            return known[key];
+        }
+        let found = KEYS.map(|key| self.search(state, key));
+        self.found.borrow_mut().insert(state.pages.clone(), found);
+        found[key]
+    }
+
+    fn search(&self, state: &State, key: &str) -> Option<(u8, Stamp)> {
         let found = crate::search(ROOT, key.as_bytes(), |id| self.page(state, number(id))).ok()?;
         let stamp = found
             .page
@@ -261,14 +278,13 @@ impl Split {
     }
 
     fn write(&self, state: &State, out: &mut Vec<(Label, State)>) {
-        for index in 0..self.protocol.records {
+        for (index, (key, _)) in RECORDS.iter().enumerate().take(self.protocol.records) {
             let bit = 1 << index;
             let mut next = state.clone();
             match state.routes[index] {
                 _ if state.entered & bit != 0 => continue,
                 None => {
-                    let key = KEYS[RECORDS[index].0];
-                    let Some((page, _)) = self.find(state, key) else {
+                    let Some((page, _)) = self.find(state, *key) else {
                         continue;
                     };
                     next.routes[index] = Some(page);
@@ -536,8 +552,8 @@ impl Model for Split {
     }
 
     fn violation(&self, state: &State) -> Option<&'static str> {
-        for (at, key) in KEYS.iter().enumerate() {
-            let Some((_, found)) = self.find(state, key) else {
+        for at in 0..KEYS.len() {
+            let Some((_, found)) = self.find(state, at) else {
                 return Some("a key cannot be reached");
             };
             if at < 2 && found < stamp(1) {
