@@ -184,12 +184,15 @@ fn a_log_cut_in_its_last_line_is_read_to_there() {
     }
 }
 
+/// Reading `text` fails with this error; its parts stand on lines of their own.
+#[track_caller]
+fn refused(format: Format, text: &str, expected: &Expect) {
+    let error = parse(format, text).expect_err("it is no log");
+    expected.assert_eq(&error.to_string().replace([':', ';'], "\n"));
+}
+
 #[test]
-fn bad_lines_are_named() {
-    let refused = |format: Format, text: &str, expected: &Expect| {
-        let error = parse(format, text).expect_err("it is no log");
-        expected.assert_eq(&error.to_string().replace([':', ';'], "\n"));
-    };
+fn bad_lines_of_json_are_named() {
     let header = "{\"fader_log\":1,\"clock\":\"virtual\",\"order\":\"told\"}\n";
     let line = |more: &str| {
         format!("{header}{{\"process\":0,\"called\":5,\"key\":\"x\",\"action\":\"read\",{more}}}\n")
@@ -240,6 +243,10 @@ fn bad_lines_are_named() {
              outcome fine
              expected done, unmet, refused or unknown"#]],
     );
+}
+
+#[test]
+fn bad_lines_of_edn_are_named() {
     refused(
         Format::Edn,
         "{:process 0, :type :ok, :f :read, :value 1}\n\n",

@@ -168,15 +168,13 @@ fn process(random: &mut Random, has_faults: bool) -> ProcessPlan {
     }
 }
 
-fn profile(seed: u64, random: &mut Random, has_faults: bool) -> Profile {
-    let rate = |random: &mut Random, max| {
-        if has_faults {
-            random.skewed(0, max) as u16
-        } else {
-            0
-        }
+/// A kind of call with this median, and its faults if there are any.
+fn call(random: &mut Random, has_faults: bool, median_ms: u64) -> Call {
+    let rate = |random: &mut Random, max| match has_faults {
+        true => random.skewed(0, max) as u16,
+        false => 0,
     };
-    let call = |random: &mut Random, median_ms| Call {
+    Call {
         latency: match random.below(3) {
             0 => Latency::Constant(Duration::from_millis(median_ms)),
             _ => Latency::LogNormal {
@@ -195,7 +193,11 @@ fn profile(seed: u64, random: &mut Random, has_faults: bool) -> Profile {
         },
         timeout: Duration::from_millis(random.between(200, 5_000)),
         late_max: Duration::from_millis(random.skewed(100, 60_000)),
-    };
+    }
+}
+
+fn profile(seed: u64, random: &mut Random, has_faults: bool) -> Profile {
+    let call = |random: &mut Random, median_ms| call(random, has_faults, median_ms);
     let objects = ObjectProfile {
         get: call(random, 25),
         put: call(random, 30),

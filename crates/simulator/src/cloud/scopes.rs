@@ -126,11 +126,12 @@ fn scope(
 
 /// All scopes.
 pub fn scopes() -> Vec<Scope> {
-    use Deed::{
-        Count, CreateDomain, CreateQueue, DeleteDomain, DeleteQueue, First, GiveBack, Peek, Read,
-        ReadEventual, Receive, RemoveFirst, Send, Sweep,
-    };
-    let jumping = |scope: Scope, jumps| Scope { jumps, ..scope };
+    [queues(), queues_besides(), domains()].concat()
+}
+
+/// Sends, receives and removes.
+fn queues() -> Vec<Scope> {
+    use Deed::{GiveBack, Receive, RemoveFirst, Send};
     vec![
         scope("receive", NONE, &[2], &[&[Receive(30)], &[Receive(30)]]),
         scope(
@@ -176,6 +177,14 @@ pub fn scopes() -> Vec<Scope> {
             &[&[RemoveFirst(30)], &[Receive(30)]],
         ),
         scope("give-back", NONE, &[2], &[&[GiveBack], &[Receive(30)]]),
+    ]
+}
+
+/// Peeks, sweeps, time that passes, queues that are deleted.
+fn queues_besides() -> Vec<Scope> {
+    use Deed::{CreateQueue, DeleteQueue, Peek, Receive, Send, Sweep};
+    let jumping = |scope: Scope, jumps| Scope { jumps, ..scope };
+    vec![
         scope("peek", NONE, &[2], &[&[Peek], &[Receive(30)]]),
         scope(
             "peek-ambiguous",
@@ -205,6 +214,13 @@ pub fn scopes() -> Vec<Scope> {
             &[],
             &[&[DeleteQueue, CreateQueue], &[Send(1)]],
         ),
+    ]
+}
+
+/// Writes, reads and deletions of domains.
+fn domains() -> Vec<Scope> {
+    use Deed::{Count, CreateDomain, DeleteDomain, First, Read, ReadEventual};
+    vec![
         scope("write", NONE, &[], &[&[Count], &[Count], &[Read]]),
         scope("write-ambiguous", AMBIGUOUS, &[], &[&[Count], &[First]]),
         scope(

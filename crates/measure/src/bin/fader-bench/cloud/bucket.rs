@@ -337,43 +337,44 @@ fn interval(samples: &[f64], seed: u64) -> Interval {
     ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
 }
 
+/// What is measured on each seed, with its unit and its target.
+const FIGURES: [(&str, &str, Target); 11] = [
+    ("batch of ten, requests", "", Target::AtMost(6.0)),
+    ("as a peek, requests", "", Target::AtMost(4.0)),
+    (
+        "100 messages, ten receives, requests",
+        "",
+        Target::AtMost(8.0),
+    ),
+    ("idle day, requests", "", Target::AtMost(0.0)),
+    ("empty wait of 20 s, requests", "", Target::AtMost(24.0)),
+    (
+        "send of 64 processes to one's, median",
+        " x",
+        Target::AtMost(1.1),
+    ),
+    ("64 processes to one object", " x", Target::AtLeast(20.0)),
+    ("messages received twice", "", Target::AtMost(0.0)),
+    ("32 consumers to 32 times one", " x", Target::AtLeast(0.8)),
+    (
+        "64 writers to one PUT per write",
+        " x",
+        Target::AtLeast(20.0),
+    ),
+    (
+        "longest wait of 16 processes to the median",
+        " x",
+        Target::AtMost(20.0),
+    ),
+];
+
 /// Runs everything on each seed.
 pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
     println!(
         "{} seeds in virtual time: GET 25, PUT 30, LIST 25 ms",
         options.runs()
     );
-    let mut samples: Vec<(&'static str, &'static str, Target, Vec<f64>)> = [
-        ("batch of ten, requests", "", Target::AtMost(6.0)),
-        ("as a peek, requests", "", Target::AtMost(4.0)),
-        (
-            "100 messages, ten receives, requests",
-            "",
-            Target::AtMost(8.0),
-        ),
-        ("idle day, requests", "", Target::AtMost(0.0)),
-        ("empty wait of 20 s, requests", "", Target::AtMost(24.0)),
-        (
-            "send of 64 processes to one's, median",
-            " x",
-            Target::AtMost(1.1),
-        ),
-        ("64 processes to one object", " x", Target::AtLeast(20.0)),
-        ("messages received twice", "", Target::AtMost(0.0)),
-        ("32 consumers to 32 times one", " x", Target::AtLeast(0.8)),
-        (
-            "64 writers to one PUT per write",
-            " x",
-            Target::AtLeast(20.0),
-        ),
-        (
-            "longest wait of 16 processes to the median",
-            " x",
-            Target::AtMost(20.0),
-        ),
-    ]
-    .map(|(name, unit, target)| (name, unit, target, Vec::new()))
-    .into();
+    let mut samples = FIGURES.map(|(name, unit, target)| (name, unit, target, Vec::new()));
     for run in 0..options.runs() as u64 {
         let seed = options.seed + run;
         let (day, wait) = idle(seed)?;
