@@ -59,40 +59,58 @@ pub(crate) fn ci() -> Result<bool> {
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &clouds)?;
+    are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
-/// Runs without each guard, in a build of their own: the feature must not reach any other.
-pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
-    let target = ["--target-dir", "target/mutants", "--features", "mutants"];
-    // The scripts that each show one guard at work.
-    let scripts = ["test", "--quiet", "--package", "fader-chain"];
-    let filter = ["--lib", "replica::tests::mutants"];
-    command::check(command::cargo().args(scripts).args(target).args(filter))?;
-    // The guards of queues and domains in a bucket, each with its scenario.
-    let bucket = ["test", "--quiet", "--package", "fader-cloud"];
-    let shown = ["--test", "bucket_mutants", "--", "--nocapture"];
-    command::check(command::cargo().args(bucket).args(target).args(shown))?;
-    // The folder store's syncs and locks, each left out on a disk that loses what was not synced.
-    let folder = ["test", "--quiet", "--package", "fader-client", "--lib"];
-    let filter = ["folder::tests::power::mutants", "--", "--nocapture"];
-    command::check(command::cargo().args(folder).args(filter))?;
+/// Tests that each take one guard or rule away: package, filter, whether they need the feature.
+const MUTANTS: [(&str, &str, bool); 5] = [
+    // The scripts that each show one guard of the protocol at work.
+    ("fader-chain", "replica::tests::mutants", true),
+    // The rules of queues and domains in a bucket, each with its scenario.
+    ("fader-cloud", "every_mutant_is_caught", true),
+    // The folder store's syncs and locks, on a disk that loses what was not synced.
+    ("fader-client", "folder::tests::power::mutants", false),
     // The histories that each show one rule of a check at work.
-    let histories = ["test", "--quiet", "--package", "fader-history"];
-    let filter = ["--lib", "check::tests::named", "--", "--nocapture"];
-    command::check(command::cargo().args(histories).args(target).args(filter))?;
-    // The searches that take the rules of pages away.
-    let searches = ["test", "--quiet", "--package", "fader-blink", "--lib"];
-    command::check(command::cargo().args(searches).args(target).arg("_caught"))?;
+    ("fader-history", "check::tests::named", true),
+    // The searches for states that the rules of pages forbid.
+    ("fader-blink", "_caught", true),
+];
+
+/// Runs without each guard, in a build of their own: the feature must not reach any other. The last
+/// line counts the lines `caught: …`, one for each mutant.
+pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
+    let mut caught = 0;
+    let mut count = |line: &str| {
+        // The harness of tests may print dots or a test's name before.
+        let is_one = line.contains("caught: ") && !line.contains("not caught: ");
+        caught += u64::from(is_one);
+    };
+    let mut are_good = true;
+    for (package, filter, needs_feature) in MUTANTS {
+        let mut test = command::cargo();
+        test.args(["test", "--quiet", "--tests", "--package", package]);
+        if needs_feature {
+            test.args(IN_MUTANTS);
+        }
+        test.args([filter, "--", "--nocapture"]);
+        are_good &= command::watch(&mut test, &mut count)?;
+    }
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
-    command::check(command::cargo().args(build).args(package).args(target))?;
-    command::succeeds(
-        Command::new("target/mutants/checked/fader-simulate")
-            .args(["--mutants", "--seeds"])
-            .arg(options.seeds.to_string()),
-    )
+    command::check(command::cargo().args(build).args(package).args(IN_MUTANTS))?;
+    let mut simulate = Command::new("target/mutants/checked/fader-simulate");
+    simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
+    are_good &= command::watch(&mut simulate, &mut count)?;
+    println!(
+        "{caught} mutants caught{}",
+        if are_good { "" } else { "; some were not" }
+    );
+    Ok(are_good)
 }
+
+/// A build of its own, with the feature.
+const IN_MUTANTS: [&str; 4] = ["--target-dir", "target/mutants", "--features", "mutants"];
 
 fn start(program: &str, arguments: &[OsString]) -> Result<bool> {
     let program = Profile::Checked.program(program);

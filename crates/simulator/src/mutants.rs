@@ -153,9 +153,9 @@ pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
         match finding {
             Some(finding) => {
                 caught += 1;
-                println!("{names:<28} caught {finding}");
+                println!("caught: {names:<28} {finding}");
             }
-            None => println!("{names:<28} SURVIVES"),
+            None => println!("not caught: {names}"),
         }
     }
     println!("{caught}/{} mutants caught", MUTANTS.len());

@@ -399,4 +399,5 @@ fn a_horizon_that_is_not_inherited_is_caught() {
         arrives_late_at_the_right_half,
     );
     assert_eq!(late, None, "the deleted record is on the page");
+    println!("caught: HorizonInherited: the deleted record is on the page");
 }

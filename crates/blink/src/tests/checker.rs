@@ -90,8 +90,8 @@ pub(crate) fn assert_caught<M: Model>(name: &str, mut model: M) {
     let outcome = catch_unwind(AssertUnwindSafe(|| search(&mut model)));
     match outcome {
         Ok(Outcome::Passed(states)) => panic!("{name} is not caught in {states} states"),
-        Ok(Outcome::Violated(what, trace)) => println!("{name}: {what}: {trace}"),
-        Err(_) => println!("{name}: an assertion"),
+        Ok(Outcome::Violated(what, trace)) => println!("caught: {name}: {what}: {trace}"),
+        Err(_) => println!("caught: {name}: an assertion"),
     }
 }
 

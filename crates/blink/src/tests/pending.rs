@@ -376,6 +376,7 @@ fn every_removed_decision_is_caught() {
         )
     });
     assert!(is_caught, "a window without the skew is not caught");
+    println!("caught: a window without the skew");
 }
 
 #[cfg(feature = "mutants")]

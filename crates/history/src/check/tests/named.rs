@@ -262,11 +262,9 @@ fn every_rule_has_a_history_that_is_judged_right() {
 #[cfg(feature = "mutants")]
 #[test]
 fn without_a_rule_its_history_is_misjudged() {
-    let mut caught = 0;
     for (rule, expected, judge) in NAMED {
         let told = judge(&Rules::without(*rule));
         assert_ne!(told, *expected, "without {rule:?} nothing changes");
-        caught += 1;
+        println!("caught: {rule:?}: its history is misjudged");
     }
-    println!("history: {caught} histories, each misjudged without its rule");
 }
