@@ -1,6 +1,6 @@
 //! The marks of a session: below which LSN a page is too old to be read, by key range.
 //!
-//! A session that read a page at some LSN accepts no older version of the same keys, on whatever
+//! A session that read a page at some LSN accepts no older version of the same keys, on any
 //! page they are now. A split gives the right page the LSN of the left page's new version, so LSNs
 //! of a key only rise, across pages.
 

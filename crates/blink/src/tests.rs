@@ -136,7 +136,7 @@ impl Tree {
         self.pages.insert(id, change.page.clone());
     }
 
-    /// Applies records wherever they belong, following forwards; returns the separators that nobody
+    /// Applies records to their pages, following forwards; returns the separators that no step
     /// posted.
     pub(crate) fn write_all(&mut self, at: PageId, records: &[Record]) -> Vec<Separator> {
         let mut todo = vec![(at, records.to_vec())];

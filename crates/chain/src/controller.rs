@@ -277,7 +277,7 @@ pub fn restore(
     let lives = |seat: &&Seat| sessions.iter().any(|member| is_of(seat, member));
     let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
     let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
-    // LD-2: who serves has less than this one, whatever the others think.
+    // LD-2: the serving member has less than this one.
     let knows_more = reports.ahead(node).is_some();
     if let Some(seat) = serving.find(lives).filter(|_| !knows_more) {
         return Err(NotRestored::Serves(seat.node));

@@ -177,11 +177,11 @@ impl Bucket {
             }
             GcsAccess::Unsigned => {
                 // Puts carry a token even where nothing else is signed.
-                let nobody = StaticCredentialProvider::new(GcpCredential {
+                let unsigned = StaticCredentialProvider::new(GcpCredential {
                     bearer: "none".to_owned(),
                 });
                 builder
-                    .with_credentials(Arc::new(nobody))
+                    .with_credentials(Arc::new(unsigned))
                     .with_skip_signature(true)
             }
         };
@@ -332,7 +332,7 @@ impl Bucket {
                 head: true,
                 ..GetOptions::default()
             };
-            // Whatever stands in the way of looking, the doubt remains.
+            // A look that fails leaves the doubt.
             let Ok(found) = self.store.get_opts(location, head).await else {
                 continue;
             };

@@ -26,7 +26,7 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Only these variables, whatever the process has.
+    /// Only these variables, not those of the process.
     pub fn of<const N: usize>(variables: [(&str, &str); N]) -> Environment {
         let owned = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Environment(Some(owned.into()))

@@ -79,7 +79,7 @@ pub(crate) struct Plan {
     /// answer too.
     pub(crate) is_repeatable: bool,
     pub(crate) limits: Limits,
-    /// For whom its attempts count; `None` for nobody.
+    /// The tally that its attempts count for, if any.
     pub(crate) tally: Option<Tally>,
 }
 

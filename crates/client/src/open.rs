@@ -195,7 +195,7 @@ pub async fn open_domains(url: &str, options: &Options) -> fader_cloud::Result<A
     Ok(opened.cloud.domains)
 }
 
-/// Probes the objects that a URL names, whatever they remember.
+/// Probes the objects that a URL names, without the remembered result.
 ///
 /// # Errors
 /// As [`open`].

@@ -18,7 +18,7 @@ struct SystemEntropy;
 
 impl Tasks for TokioTasks {
     fn start(&self, task: BoxFuture<'static, ()>) {
-        // Not awaited: whoever wants the output has another way to it.
+        // Not awaited: the output goes through the channel.
         drop(self.0.spawn(task));
     }
 }

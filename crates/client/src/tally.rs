@@ -25,7 +25,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt with a body of this size; without a tally it counts for nobody.
+    /// An attempt with a body of this size; without a tally it does not count.
     pub(crate) fn new(tally: Option<&Tally>, sent_bytes: u64) -> Self {
         let kind = tally.map_or(RequestKind::ObjectGet, |tally| tally.kind);
         Attempt {

@@ -174,7 +174,7 @@ impl Server {
             RequestKind::ObjectDelete => self.delete(&String::from_utf8_lossy(request.body())),
             _ => self.get(&key, request),
         };
-        // It happened, and nobody hears of it.
+        // It happened, and its answer is lost.
         match self.total % 101 {
             68 => Err("closed"),
             _ => reply,

@@ -52,7 +52,7 @@ pub async fn remembered_or_probed(
     }
 }
 
-/// What a probe finds, whatever the store remembers; it then remembers this, if nothing is broken.
+/// The result of a new probe; the store remembers it, if nothing is broken.
 ///
 /// # Errors
 /// As [`remembered_or_probed`].

@@ -2,7 +2,7 @@
 //! for people (docs/refusals.md).
 //!
 //! The sentence stands in the refusal's message, and the code is found by it. So a refusal keeps
-//! its reason on its way between nodes, whatever version they speak.
+//! its reason on its way between nodes of any version.
 
 /// Why a request was refused with 503.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -267,7 +267,7 @@ impl World {
         self.queue.plan(at, Event::AtServer(call));
     }
 
-    /// How long a message takes: now and then longer than anybody waits.
+    /// The delay of a message: now and then longer than any wait.
     fn travel(&mut self) -> u64 {
         match self.now < CALM && self.random.chance(15) {
             true => self.random.between(PATIENCE / 2, 4 * PATIENCE),

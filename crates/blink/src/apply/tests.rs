@@ -149,7 +149,7 @@ proptest! {
     }
 
     /// Two checkpointers read the same version of a leaf that will split. One PUT wins by If-Match,
-    /// the other drops its work and starts again; whoever wins, nothing is lost, and the loser's
+    /// the other drops its work and starts again; neither loses anything, and the loser's
     /// new pages stay unreachable.
     #[test]
     fn concurrent_splits_of_one_page_lose_nothing(

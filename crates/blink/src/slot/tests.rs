@@ -1,4 +1,4 @@
-//! Two registers equal the operations in the order of their stamps, whatever order they come in.
+//! Two registers equal the operations in the order of their stamps, in any order of arrival.
 
 use super::*;
 use crate::tests::{delete, expected, insert, update};

@@ -95,7 +95,7 @@ pub(crate) fn assert_caught<M: Model>(name: &str, mut model: M) {
     }
 }
 
-/// Numbers for versions of pages, so that states are small. Equal bodies are one version, whatever
+/// Numbers for versions of pages, so that states are small. Equal bodies are one version, with any
 /// their nonce.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {

@@ -385,7 +385,7 @@ fn a_member_that_is_ahead_gives_up_its_seat_and_may_be_chosen_while_another_serv
     assert_eq!(&*seats_of(&left), "1 3");
     // Its life had a seat, and gets no other.
     assert_eq!(after(&left, &facts), "-");
-    // Where it alone would serve, it stays: nobody else can.
+    // Where it alone would serve, it stays: no other member can.
     facts.reports.note(NodeId(3), ahead(7));
     facts.reports.note(NodeId(1), ahead(7));
     assert_eq!(after(&chain(7, "1 2 3"), &facts), "-");

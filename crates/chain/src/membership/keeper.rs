@@ -180,7 +180,7 @@ impl Keeper {
         self.known.insert(identity, known);
     }
 
-    /// A life answers nobody any more: how far its disk came is to be noted before it is left out.
+    /// A life answers no request any more: its disk's progress is noted before the life is removed.
     /// Nothing if it is over.
     pub fn close(&mut self, identity: Identity) -> Option<Progress> {
         let known = self.known.get_mut(&identity).filter(|it| !it.is_closing)?;
@@ -275,11 +275,11 @@ impl Keeper {
                 self.on_acknowledged(&it);
                 Znode::At(version.wrapping_add(1))
             }
-            // Somebody else's: another name is tried.
+            // Another process has the name: another one is tried.
             (Kind::Create, Answer::Exists) => Znode::None,
             (Kind::Create, _) => Znode::Unknown { is_new: true },
             (Kind::Find { .. }, Answer::Found(Some(version))) => Znode::At(version),
-            // It may still come. Nobody pings it, and its name is not used again.
+            // It may still come. No process pings it, and its name is not used again.
             (Kind::Find { is_new: true }, Answer::Found(None)) => Znode::None,
             (Kind::Find { is_new: false }, Answer::Found(None))
             | (Kind::Write(_), Answer::Missing) => {
@@ -295,7 +295,7 @@ impl Keeper {
     }
 
     /// The disks whose znodes lag behind what was adopted on them. Within an epoch the session says
-    /// how far they came, and whoever ends it or a life in it notes that.
+    /// how far they came, and the process that ends it or a life in it notes that.
     pub fn unnoted(&self) -> Vec<(Identity, Progress)> {
         let lives = self.record.lives.iter();
         let reported = lives.map(|life| (life.identity, life.progress()));

@@ -251,7 +251,7 @@ impl Watch {
         }
         let version = seen.version;
         self.asks.push_front(Ask::End { name, version });
-        // C5: afterwards nobody knows.
+        // C5: afterwards the progress is unknown.
         for life in session.iter().flat_map(|it| &it.record.lives) {
             let (disk, progress) = (life.identity.disk, life.progress());
             self.asks.push_front(Ask::Note { disk, progress });

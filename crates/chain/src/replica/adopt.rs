@@ -253,7 +253,7 @@ impl Replica {
     }
 
     /// How many entries are committed here of which the greeter has none, or another one in their
-    /// place: nobody may drop those (I3).
+    /// place: no member may drop those (I3).
     fn ahead_of(&self, theirs: &Runs) -> Option<u64> {
         let first = theirs.first_index();
         let reaches = first.is_some_and(|first| first <= self.commit.index);

@@ -306,7 +306,7 @@ impl Disk for Linux {
         loop {
             let file = openat(at, name, how, mode(0o666))?;
             rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
-            // A lock on a file that somebody has deleted meanwhile keeps nobody out.
+            // A lock on a file that was deleted meanwhile excludes no process.
             if fstat(&file)?.st_nlink != 0 {
                 return Ok(Lock { _file: file });
             }

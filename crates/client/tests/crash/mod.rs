@@ -49,7 +49,7 @@ impl Order {
         })
     }
 
-    /// One more process, which nobody kills.
+    /// One more process, which is never killed.
     pub(crate) fn of(journals: &Path, worker: u64) -> Order {
         Order {
             worker,

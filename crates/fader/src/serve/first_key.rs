@@ -20,7 +20,7 @@ pub(super) async fn ensure(
     address: &SocketAddr,
     has_tls: bool,
 ) -> Result<()> {
-    // Whoever needs no key is told none: `fader keys create` makes one.
+    // A client that needs no key gets none: `fader keys create` makes one.
     if config.anonymous.value && config.root.value.is_none() {
         return Ok(());
     }

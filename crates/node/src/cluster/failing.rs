@@ -170,7 +170,7 @@ impl Cluster {
         })
     }
 
-    /// Says to whoever looks at the cluster how the member here fares.
+    /// Reports the state of the member here to readers of the cluster's status.
     pub(super) fn say(&self, fault: Option<Fault>) {
         if let Some(process) = &self.process {
             process.say(fault);

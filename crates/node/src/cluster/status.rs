@@ -7,7 +7,7 @@ use fader_chain::{Configuration, NodeId, Role};
 
 use super::{Cluster, Running};
 
-/// What a member is, for whoever looks.
+/// The state of a member, as `cluster status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
     /// Its name: `n1`, `n2`, …

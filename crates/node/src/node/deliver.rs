@@ -1,7 +1,7 @@
 //! The way of a request on a chain to a member that can take it: here, or in another process.
 //!
 //! Invariants:
-//! - X5 a request of which nobody took anything goes on to where the member is now, until its time
+//! - X5 a request that no member has taken goes on to where the member is now, until its time
 //!   is over: that the head moves refuses nothing.
 
 use std::time::Instant;
@@ -73,8 +73,8 @@ impl Node {
         self.inner.refusals.count(chain, reason);
     }
 
-    /// The same, uncounted: again while the member that can take it comes and goes, for nobody took
-    /// it then.
+    /// The same, uncounted: again while the member that can take it comes and goes, since no member
+    /// took it.
     async fn at_taker(
         &self,
         chain: ChainId,

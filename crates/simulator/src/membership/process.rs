@@ -104,7 +104,7 @@ pub(super) enum Wish {
 pub(super) struct Now {
     /// The real time, in microseconds.
     pub(super) at: u64,
-    /// A name that nobody has.
+    /// A name that no process has.
     pub(super) fresh: u128,
 }
 

@@ -119,7 +119,10 @@ impl World {
         self.history.calls.push(call);
         self.callers.push(client);
         if self.machines[machine].process.is_none() {
-            self.end(at, Outcome::Refused(history::Refusal::Said("nobody there")));
+            self.end(
+                at,
+                Outcome::Refused(history::Refusal::Said("no member there")),
+            );
             return;
         }
         self.plan_for(machine, 0, What::Request { call: at });

@@ -73,7 +73,7 @@ fn z7_a_ping_of_one_life_is_that_of_all_once_and_not_for_long() {
     let mut keeper = keeper();
     open(&mut keeper, 2);
     open(&mut keeper, 3);
-    assert_eq!(keeper.ping(life(2), 50), Ping::Due, "nobody pinged");
+    assert_eq!(keeper.ping(life(2), 50), Ping::Due, "no ping was sent");
     script(&mut keeper, &[(1000, "create 1000 of 2,3", Answer::Done)]);
     assert_eq!(keeper.ping(life(2), 1000), Ping::At(1000));
     assert_eq!(keeper.ping(life(2), 1010), Ping::Due, "it was told");
@@ -145,7 +145,7 @@ fn z8_a_name_is_used_once() {
         &[
             (10, "create 10 of 2", Answer::Lost),
             (20, "find", Answer::Found(None)),
-            // The first may still come: nobody pings it.
+            // The first may still come: no process pings it.
             (30, "create 30 of 2", Answer::Exists),
             (40, "create 40 of 2", Answer::Lost),
             (50, "find", Answer::Found(Some(0))),

@@ -349,7 +349,7 @@ impl Cluster {
         member.host.store = Store::default();
     }
 
-    /// Somebody copies the member's disk.
+    /// The member's disk is copied.
     pub(super) fn copy(&mut self, node: u32) {
         let member = &self.members[&node];
         let copy = (member.durable.clone(), member.host.store.clone());

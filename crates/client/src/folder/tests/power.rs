@@ -270,7 +270,7 @@ impl Told {
             if let Some((body, _)) = found
                 && !self.creations_tried.contains(&body)
             {
-                return Err(format!("nobody put {body:?}"));
+                return Err(format!("no put wrote {body:?}"));
             }
         }
         for (at, states) in &self.own {

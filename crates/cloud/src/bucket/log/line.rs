@@ -92,7 +92,7 @@ enum Committed {
     /// Another slot is there.
     No,
     Reopen,
-    /// Nobody knows.
+    /// Unknown.
     Unknown(Error),
 }
 

@@ -54,7 +54,7 @@ fn the_lower_bound_never_goes_back() {
 }
 
 proptest! {
-    /// TIME-1: a claim is over for nobody before its holder's end, by whatever way its end is
+    /// TIME-1: no process sees a claim end before its holder does, in any way that its end is
     /// known, through any number of rewrites; clocks run at rates 0.1 % apart.
     #[test]
     fn nobody_takes_while_a_holder_holds(

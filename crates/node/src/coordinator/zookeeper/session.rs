@@ -61,7 +61,7 @@ impl OwnSession {
         }
     }
 
-    /// A life answers nobody any more: how far its disk came is to be noted before it is left out.
+    /// A life answers no request any more: its disk's progress is noted before the life is removed.
     /// Nothing if it is over.
     pub(super) fn close(&self, member: Identity) -> Option<Progress> {
         self.state.lock().keeper.as_mut()?.close(member)
@@ -172,7 +172,7 @@ impl Carrier<'_> {
     }
 
     fn ask(&self, request: &Request) -> Result<Answer, Failure> {
-        // One request is under way at a time: nobody waits here.
+        // One request is under way at a time: no thread waits here.
         let mut asker = self.asker.lock();
         let path = |session| self.shared.session_path(session);
         let changed = |changed| match changed {

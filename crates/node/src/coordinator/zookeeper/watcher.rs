@@ -318,7 +318,7 @@ impl Watcher {
         }))
     }
 
-    /// Notes how far a disk came before a session that says so is ended: afterwards nobody knows
+    /// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown
     /// (C5). That a disk's znode is not what it should be is no reason to keep the session.
     fn note_end(&mut self, disk: DiskId, progress: Progress) -> Result<(), Failure> {
         let noted = self.shared.note_progress(&mut self.asker, disk, progress);
