@@ -182,7 +182,14 @@ fn simulated(score: &mut Score) -> Result<bool> {
 /// then the tests that run alone.
 fn sdk(score: &mut Score) -> Result<bool> {
     python::prepare()?;
-    let lanes = ["-n", "2", "--dist", "loadfile", "-m", "not alone"];
+    let lanes = [
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "-m",
+        "not alone and not clouds",
+    ];
     let together = pytest(&lanes, score)?;
     Ok(pytest(&["-m", "alone"], score)? && together)
 }
