@@ -42,6 +42,7 @@ const MORE_MAX: f64 = 5.0;
 
 /// What is compared with what.
 #[derive(Args)]
+#[group(skip)]
 pub(crate) struct Options {
     #[command(flatten)]
     all: crate::Options,
