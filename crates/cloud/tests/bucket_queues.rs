@@ -170,6 +170,36 @@ fn an_idle_day_makes_no_request() {
     });
 }
 
+/// After a claim of a segment that is gone, the rest of an old list is not tried.
+#[test]
+fn a_receive_lists_again_after_a_lost_race() {
+    for seed in 0..10 {
+        let stage = Stage::new(seed);
+        stage.run(async {
+            let first = start(&stage).await;
+            let (one, two) = (stage.process("one"), stage.process("two"));
+            let (one, two) = (of(&stage, &one), of(&stage, &two));
+            for _ in 0..4 {
+                send(&first, 10).await;
+            }
+            one.counts("q").await.unwrap();
+            assert_eq!(one.receive("q", &now(10, 30)).await.unwrap().len(), 10);
+            for _ in 0..3 {
+                let found = two.receive("q", &now(10, 30)).await.unwrap();
+                assert_eq!(found.len(), 10, "seed {seed}");
+                remove(&two, &found).await;
+            }
+            let sent = send(&first, 1).await;
+            let before = stage.count();
+            let found = one.receive("q", &now(10, 30)).await.unwrap();
+            assert_eq!(found[0].id, sent[0], "seed {seed}");
+            let kinds = stage.kinds(before);
+            let puts = kinds.iter().filter(|kind| **kind == "PUT").count();
+            assert!(puts <= 2, "seed {seed}: {kinds:?}");
+        });
+    }
+}
+
 #[test]
 fn an_empty_wait_lists_at_most_24_times() {
     let mut stage = Stage::new(1);

@@ -128,7 +128,7 @@ impl Catalog {
                     &self.store,
                     folder,
                     incarnation,
-                    settings.settings.retention,
+                    settings.settings,
                 )),
                 sender: Arc::default(),
             },

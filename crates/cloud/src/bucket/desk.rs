@@ -324,7 +324,7 @@ impl Desk {
         };
         let (landed, rest): (Vec<_>, Vec<_>) = pending.into_iter().partition(has_landed);
         self.granted(landed, sent);
-        let waiting = again(rest, |_, reply| reply.done());
+        let waiting = again(rest, Reply::give_up);
         if waiting.is_empty() {
             return Round::Over(Some(found));
         }

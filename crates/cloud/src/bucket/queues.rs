@@ -172,17 +172,25 @@ impl Catalog {
         max: usize,
         visibility: Duration,
     ) -> Result<Vec<Received>> {
-        let mut claimed = desk.claim(max, visibility).await?;
-        if matches!(claimed, Claimed::Hidden) && self.store.learn_time().await {
-            claimed = desk.claim(max, visibility).await?;
-        }
+        let claimed = desk.claim(max, visibility).await?;
         match claimed {
             Claimed::Messages(messages, end) => {
                 let is_in_time = self.store.now() < end || !self.store.guards.has(Guard::InTime);
                 Ok(if is_in_time { messages } else { Vec::new() })
             }
-            Claimed::Nothing | Claimed::Hidden => {
+            Claimed::Nothing => {
+                known.receiver.forget();
+                Ok(Vec::new())
+            }
+            Claimed::GivenUp => {
                 known.receiver.give_up(desk);
+                Ok(Vec::new())
+            }
+            Claimed::Hidden => {
+                known.receiver.give_up(desk);
+                if !known.receiver.has_candidates() && self.store.learn_time().await {
+                    known.receiver.forget();
+                }
                 Ok(Vec::new())
             }
         }
@@ -293,6 +301,7 @@ impl Queues for BucketQueues {
             };
             desk.write(wish).await
         });
+        known.receiver.refresh();
         Ok(futures_util::future::join_all(removes).await)
     }
 

@@ -18,12 +18,16 @@ use super::guard::Guard;
 use super::markers::foreign;
 use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
 use super::store::{Store, modified};
+use super::time::GRAIN;
 use crate::error::Result;
+use crate::queues::QueueSettings;
 
 /// Keys of a page of a list.
 const PAGE: usize = 1000;
 /// How long what a list showed is used.
 const LIST_KEPT: Duration = Duration::from_secs(1);
+/// Lists in a row without a segment of another process, after which a process receives alone.
+const ALONE_LISTS: u32 = 2;
 /// Leftovers that one list deletes, at most.
 const LEFTOVERS_MAX: usize = 64;
 /// Segments whose states are kept, at most.
@@ -61,6 +65,7 @@ pub(super) struct Receiver {
     folder: Path,
     incarnation: Incarnation,
     retention: Duration,
+    visibility: Duration,
     /// Of this process, for the order of segments.
     seed: u64,
     inner: Mutex<Inner>,
@@ -74,6 +79,10 @@ struct Inner {
     pool: VecDeque<Candidate>,
     /// When the list was sent that filled the pool.
     pool_at: Duration,
+    /// The segment that was tried last, unless another process was faster.
+    last: Option<SegmentName>,
+    /// Lists in a row that showed segments, and none that another process holds.
+    alone: u32,
     begun: u64,
     /// The number of the last list that ended.
     ended: u64,
@@ -85,13 +94,14 @@ impl Receiver {
         store: &Store,
         folder: Path,
         incarnation: Incarnation,
-        retention: Duration,
+        settings: QueueSettings,
     ) -> Self {
         Receiver {
             store: store.clone(),
             folder,
             incarnation,
-            retention,
+            retention: settings.retention,
+            visibility: settings.visibility,
             seed: store.runtime.random(),
             inner: Mutex::default(),
             listing: futures_util::lock::Mutex::new(()),
@@ -174,12 +184,41 @@ impl Receiver {
         if first.left == 0 {
             inner.pool.pop_front();
         }
+        inner.last = Some(desk.name());
         drop(inner);
         desk.hint(listed.as_ref());
         Some(desk)
     }
 
-    /// Gives up a segment: another process was faster, or nothing is visible there.
+    /// Drops what was listed: another process was faster, so more of it is out of date. No receive
+    /// says that there is nothing before the next list.
+    pub(super) fn forget(&self) {
+        let mut inner = self.inner();
+        inner.pool.clear();
+        inner.last = None;
+        inner.alone = 0;
+        inner.ended = 0;
+    }
+
+    /// Lists beside the caller if there are segments to try and other processes may receive, so
+    /// that the next receive knows which segments they have claimed.
+    pub(super) fn refresh(self: &Arc<Self>) {
+        let (is_alone, after) = {
+            let inner = self.inner();
+            (ALONE_LISTS <= inner.alone, inner.begun)
+        };
+        if is_alone || !self.has_candidates() {
+            return;
+        }
+        let receiver = self.clone();
+        let list = async move {
+            // A receive that lists reports the failure.
+            let _ = receiver.list(after).await;
+        };
+        drop(self.store.runtime.spawn(list));
+    }
+
+    /// Gives up a segment: nothing is visible there.
     pub(super) fn give_up(&self, desk: &Arc<Desk>) {
         let mut inner = self.inner();
         inner
@@ -225,16 +264,67 @@ impl Receiver {
                 pool.push(Candidate { desk, listed, left });
             }
         }
-        let order = |candidate: &Candidate| {
-            let name = candidate.desk.name().to_string();
-            xxh3_64_with_seed(name.as_bytes(), self.seed)
-        };
-        pool.sort_by_cached_key(order);
+        let last = self.inner().last;
+        let is_alone = self.sort(&mut pool, last);
         let mut inner = self.inner();
+        inner.alone = match is_alone {
+            _ if pool.is_empty() => inner.alone,
+            true => inner.alone.saturating_add(1),
+            false => 0,
+        };
         inner.pool = pool.into();
         inner.pool_at = sent;
         drop(inner);
         self.delete(listing.leftovers);
+    }
+
+    /// Puts segments, which come in the order of their names, in the order of this process:
+    /// those that follow the segment of its last claim up to another process's, then the others by
+    /// hash, then those that are held. Whether no other process holds one.
+    ///
+    /// So processes that claim at once keep apart. Without a last claim, or after a lost race, the
+    /// hash says where to begin: not next to another process's segment, if possible.
+    fn sort(&self, pool: &mut Vec<Candidate>, last: Option<SegmentName>) -> bool {
+        let held: Vec<bool> = pool.iter().map(|one| self.is_held(one)).collect();
+        let hashes: Vec<u64> = pool.iter().map(|one| self.hash(one.desk.name())).collect();
+        let next = last.and_then(|last| pool.iter().position(|one| last < one.desk.name()));
+        let next = next.filter(|index| !held[*index]);
+        let free = (0..pool.len()).filter(|index| !held[*index]);
+        let mut others = pool.iter().zip(&held);
+        let is_alone = !others.any(|(one, is_held)| *is_held && one.desk.is_idle());
+        let is_beside = |index: usize| 0 < index && held[index - 1];
+        let begin = next.or_else(|| free.min_by_key(|index| (is_beside(*index), hashes[*index])));
+        let begin = begin.unwrap_or(pool.len());
+        let mut is_in_run = false;
+        let ranked = pool.drain(..).enumerate().map(|(index, candidate)| {
+            is_in_run = (is_in_run || index == begin) && !held[index];
+            let rank = match is_in_run {
+                true => (false, 0),
+                false => (held[index], hashes[index].max(1)),
+            };
+            (rank, candidate)
+        });
+        let mut ranked: Vec<_> = ranked.collect();
+        // Stable: a run stays in the order of names.
+        ranked.sort_by_key(|(rank, _)| *rank);
+        pool.extend(ranked.into_iter().map(|(_, candidate)| candidate));
+        is_alone
+    }
+
+    fn hash(&self, name: SegmentName) -> u64 {
+        xxh3_64_with_seed(name.to_string().as_bytes(), self.seed)
+    }
+
+    /// Whether another process probably holds a segment: its state is unknown and younger than the
+    /// queue's visibility.
+    fn is_held(&self, candidate: &Candidate) -> bool {
+        let now = self.store.clock.lower(self.store.now());
+        let is_known = candidate
+            .desk
+            .visible_of(candidate.listed.as_ref())
+            .is_some();
+        let modified = candidate.listed.as_ref().map(|listed| listed.modified);
+        !is_known && modified.is_some_and(|modified| now < modified + self.visibility + GRAIN)
     }
 
     /// Deletes leftovers beside the caller.

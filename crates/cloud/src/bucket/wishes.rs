@@ -14,8 +14,10 @@ use crate::queues::Received;
 pub(super) enum Claimed {
     /// Messages, and until when they are held by the process's monotonic clock.
     Messages(Vec<Received>, Duration),
-    /// No message is visible, or another process was faster.
+    /// Another process was faster, or has removed the messages.
     Nothing,
+    /// The write's answer was lost, and the state does not show the claim (Q6).
+    GivenUp,
     /// No message is visible by what is known of the store's time.
     Hidden,
 }
@@ -109,6 +111,15 @@ pub(super) fn again(pending: Vec<Pending>, give_up: impl Fn(&Wish, Reply)) -> Ve
 }
 
 impl Reply {
+    /// The end of a claim whose write got no answer, and is not seen to have landed.
+    pub(super) fn give_up(_: &Wish, reply: Reply) {
+        match reply {
+            // The caller may have gone.
+            Reply::Claim(reply) => drop(reply.send(Ok(Claimed::GivenUp))),
+            reply => reply.done(),
+        }
+    }
+
     /// The end of a claim whose write failed: messages may be hidden for a while.
     pub(super) fn fail_unknown(_: &Wish, reply: Reply) {
         let context = "the claim may have hidden messages, which come again";
