@@ -156,6 +156,35 @@ fn ten_waiting_receives_share_their_requests() {
 }
 
 #[test]
+fn a_list_of_many_seconds_serves_its_receive() {
+    let mut stage = Stage::new(1);
+    stage.page = 2;
+    stage.list = Duration::from_millis(500);
+    // A claim may take longer than a list is kept, too.
+    stage.get = Duration::from_millis(700);
+    stage.run(async {
+        let queues = start(&stage).await;
+        for _ in 0..8 {
+            send(&queues, 1).await;
+        }
+        // The first process hides all but one of the segments, in an order of its own.
+        let holder = of(&stage, &stage.process("holder"));
+        for _ in 0..7 {
+            let found = holder.receive("q", &now(1, 3600)).await.unwrap();
+            assert_eq!(found.len(), 1);
+        }
+        // A fresh process does not know which they are: it looks at each that its list showed.
+        let fresh = of(&stage, &stage.process("fresh"));
+        let before = stage.count();
+        let found = fresh.receive("q", &now(10, 30)).await.unwrap();
+        assert_eq!(found.len(), 1);
+        let kinds = stage.kinds(before);
+        let lists = kinds.iter().filter(|kind| **kind == "LIST").count();
+        assert_eq!(lists, 8, "one list of 15 keys: {kinds:?}");
+    });
+}
+
+#[test]
 fn an_idle_day_makes_no_request() {
     let stage = Stage::new(1);
     stage.run(async {

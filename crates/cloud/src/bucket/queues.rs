@@ -254,7 +254,7 @@ impl Queues for BucketQueues {
                     return Ok(found);
                 }
                 true
-            } else if let Some(desk) = known.receiver.pick(how.max) {
+            } else if let Some(desk) = known.receiver.pick(how.max, seen) {
                 let found = inner.claim(&known, &desk, how.max, visibility).await?;
                 if !found.is_empty() {
                     return Ok(found);
@@ -264,7 +264,7 @@ impl Queues for BucketQueues {
                 seen < known.receiver.ended()
             };
             if !is_empty {
-                if !visibility.is_zero() && !known.receiver.has_candidates() {
+                if !visibility.is_zero() && !known.receiver.has_candidates(seen) {
                     known.receiver.list(seen).await?;
                 }
                 continue;

@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - RECEIVER-1 a receive says that there is nothing only after a list that began after it did.
+//! - RECEIVER-2 a receive tries the segments of such a list, however long list and claims take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,7 +23,7 @@ use crate::error::Result;
 
 /// Keys of a page of a list.
 const PAGE: usize = 1000;
-/// How long what a list showed is used.
+/// How long what a list showed is used by receives that began after it.
 const LIST_KEPT: Duration = Duration::from_secs(1);
 /// Leftovers that one list deletes, at most.
 const LEFTOVERS_MAX: usize = 64;
@@ -72,12 +73,22 @@ pub(super) struct Receiver {
 struct Inner {
     desks: BTreeMap<SegmentName, Arc<Desk>>,
     pool: VecDeque<Candidate>,
-    /// When the list was sent that filled the pool.
+    /// The number of the list that filled the pool.
+    pool_of: u64,
+    /// When that list was sent.
     pool_at: Duration,
     begun: u64,
     /// The number of the last list that ended.
     ended: u64,
     sleeping: Vec<oneshot::Sender<()>>,
+}
+
+impl Inner {
+    /// Whether a receive uses the pool: its list is young, or numbered above `after`, so that it
+    /// began after the receive did.
+    fn serves(&self, after: u64, now: Duration) -> bool {
+        after < self.pool_of || now <= self.pool_at + LIST_KEPT
+    }
 }
 
 impl Receiver {
@@ -153,19 +164,22 @@ impl Receiver {
         woken
     }
 
-    /// Whether there is a segment to try.
-    pub(super) fn has_candidates(&self) -> bool {
+    /// Whether there is a segment to try, for a receive that may use any list numbered above
+    /// `after`.
+    pub(super) fn has_candidates(&self, after: u64) -> bool {
         let now = self.store.now();
         let inner = self.inner();
-        !inner.pool.is_empty() && now <= inner.pool_at + LIST_KEPT
+        !inner.pool.is_empty() && inner.serves(after, now)
     }
 
-    /// The next segment to try, for a receive of at most `max` messages.
-    pub(super) fn pick(&self, max: usize) -> Option<Arc<Desk>> {
+    /// The next segment to try, for a receive of at most `max` messages that may use any list
+    /// numbered above `after`.
+    pub(super) fn pick(&self, max: usize, after: u64) -> Option<Arc<Desk>> {
         let now = self.store.now();
         let mut inner = self.inner();
-        if inner.pool_at + LIST_KEPT < now {
-            inner.pool.clear();
+        if !inner.serves(after, now) {
+            // A receive that began before that list uses it still.
+            return None;
         }
         let first = inner.pool.front_mut()?;
         let desk = first.desk.clone();
@@ -196,7 +210,7 @@ impl Receiver {
         };
         let sent = self.store.now();
         let listing = self.read_list(PAGE).await;
-        let found = listing.map(|listing| self.take_over(listing, sent));
+        let found = listing.map(|listing| self.take_over(listing, number, sent));
         self.inner().ended = number;
         drop(turn);
         self.wake();
@@ -213,7 +227,7 @@ impl Receiver {
     }
 
     /// Makes a pool of what was listed, in an order of this process.
-    fn take_over(&self, listing: Listing, sent: Duration) {
+    fn take_over(&self, listing: Listing, number: u64, sent: Duration) {
         let mut pool: Vec<Candidate> = Vec::new();
         for shown in listing.segments {
             let desk = self.desk(shown.name);
@@ -232,6 +246,7 @@ impl Receiver {
         pool.sort_by_cached_key(order);
         let mut inner = self.inner();
         inner.pool = pool.into();
+        inner.pool_of = number;
         inner.pool_at = sent;
         drop(inner);
         self.delete(listing.leftovers);
