@@ -185,6 +185,33 @@ fn a_list_of_many_seconds_serves_its_receive() {
 }
 
 #[test]
+fn receives_that_share_a_list_share_its_failure() {
+    let mut stage = Stage::new(1);
+    stage.list = Duration::from_millis(100);
+    stage.run(async {
+        let queues = start(&stage).await;
+        let mut lists = 0;
+        stage.rule(move |call| {
+            lists += usize::from(call.kind == "LIST");
+            (call.kind == "LIST" && lists == 2).then_some(Fault::LoseAnswer)
+        });
+        let how = now(10, 30);
+        let receive = || queues.receive("q", &how);
+        // The first list began before the later receives did, so these share the second.
+        let later = async {
+            stage.sleep(Duration::from_millis(1)).await;
+            join(receive(), receive()).await
+        };
+        let (first, (one, other)) = join(receive(), later).await;
+        assert_eq!(first.unwrap(), []);
+        // Neither knows that the queue is empty.
+        assert!(one.is_err() && other.is_err(), "{one:?}, {other:?}");
+        send(&queues, 1).await;
+        assert_eq!(queues.receive("q", &how).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
 fn an_idle_day_makes_no_request() {
     let stage = Stage::new(1);
     stage.run(async {

@@ -261,7 +261,7 @@ impl Queues for BucketQueues {
                 }
                 false
             } else {
-                seen < known.receiver.ended()
+                known.receiver.has_listed(seen)
             };
             if !is_empty {
                 if !visibility.is_zero() && !known.receiver.has_candidates(seen) {

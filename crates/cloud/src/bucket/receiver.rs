@@ -19,7 +19,8 @@ use super::guard::Guard;
 use super::markers::foreign;
 use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
 use super::store::{Store, modified};
-use crate::error::Result;
+use super::wishes::like;
+use crate::error::{Error, Result};
 
 /// Keys of a page of a list.
 const PAGE: usize = 1000;
@@ -55,6 +56,14 @@ struct Listing {
     leftovers: Vec<Path>,
 }
 
+/// How a receive comes to its list.
+enum Begun {
+    /// It makes it, with this number.
+    List(u64),
+    /// Another receive made it.
+    Shared(Result<()>),
+}
+
 /// What receives of one incarnation share.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -78,8 +87,9 @@ struct Inner {
     /// When that list was sent.
     pool_at: Duration,
     begun: u64,
-    /// The number of the last list that ended.
+    /// The number of the last list that ended, and why it failed if it did.
     ended: u64,
+    failed: Option<Error>,
     sleeping: Vec<oneshot::Sender<()>>,
 }
 
@@ -131,9 +141,10 @@ impl Receiver {
         self.inner().begun
     }
 
-    /// The number of the last list that ended.
-    pub(super) fn ended(&self) -> u64 {
-        self.inner().ended
+    /// Whether the last list that ended is numbered above `after`, and showed the queue.
+    pub(super) fn has_listed(&self, after: u64) -> bool {
+        let inner = self.inner();
+        after < inner.ended && inner.failed.is_none()
     }
 
     /// Lets receives look at once.
@@ -203,27 +214,43 @@ impl Receiver {
 
     /// Waits for a list that began after the one numbered `after`, and makes it if no other receive
     /// does. Its segments are then there to pick.
+    ///
+    /// # Errors
+    /// Those of that list, for each receive that waited for it.
     pub(super) async fn list(&self, after: u64) -> Result<()> {
+        let ended = self.inner().ended;
         let turn = self.listing.lock().await;
-        let Some(number) = self.begin(after) else {
-            return Ok(());
+        let number = match self.begin(after, ended) {
+            Begun::List(number) => number,
+            Begun::Shared(outcome) => return outcome,
         };
         let sent = self.store.now();
         let listing = self.read_list(PAGE).await;
         let found = listing.map(|listing| self.take_over(listing, number, sent));
-        self.inner().ended = number;
+        let mut inner = self.inner();
+        inner.ended = number;
+        inner.failed = found.as_ref().err().map(like);
+        drop(inner);
         drop(turn);
-        self.wake();
+        if found.is_ok() {
+            self.wake();
+        }
         found
     }
 
-    /// The number of a list that begins now, unless one after `after` has ended.
-    fn begin(&self, after: u64) -> Option<u64> {
+    /// Begins a list, unless one after `after` has ended. One that failed counts only if it ended
+    /// after the one numbered `ended`.
+    fn begin(&self, after: u64, ended: u64) -> Begun {
         let mut inner = self.inner();
-        (inner.ended <= after).then(|| {
-            inner.begun += 1;
-            inner.begun
-        })
+        if after < inner.ended {
+            match &inner.failed {
+                None => return Begun::Shared(Ok(())),
+                Some(error) if ended < inner.ended => return Begun::Shared(Err(like(error))),
+                Some(_) => {}
+            }
+        }
+        inner.begun += 1;
+        Begun::List(inner.begun)
     }
 
     /// Makes a pool of what was listed, in an order of this process.
