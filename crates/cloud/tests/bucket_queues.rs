@@ -212,6 +212,34 @@ fn receives_that_share_a_list_share_its_failure() {
 }
 
 #[test]
+fn a_receive_goes_on_with_the_next_life_of_its_queue() {
+    let stage = Stage::new(1);
+    stage.run(async {
+        let queues = start(&stage).await;
+        for _ in 0..40 {
+            assert_eq!(queues.receive("q", &now(10, 30)).await.unwrap(), []);
+        }
+        let other = of(&stage, &stage.process("other"));
+        other.delete("q").await.unwrap();
+        // A list that begins before settings are read again, and ends in the queue's next life.
+        stage.sleep(Duration::from_secs(55)).await;
+        stage.once("LIST", "messages", Fault::Slow(Duration::from_secs(12)));
+        let again = async {
+            stage.sleep(Duration::from_secs(8)).await;
+            let created = other.create("q", &QueueSettings::default()).await;
+            created.unwrap();
+        };
+        let before = stage.count();
+        let how = waiting(10, 30, 15);
+        let (found, ()) = join(queues.receive("q", &how), again).await;
+        assert_eq!(found.unwrap(), []);
+        let kinds = stage.kinds(before);
+        let lists = kinds.iter().filter(|kind| **kind == "LIST").count();
+        assert!(lists <= 12, "{kinds:?}");
+    });
+}
+
+#[test]
 fn an_idle_day_makes_no_request() {
     let stage = Stage::new(1);
     stage.run(async {

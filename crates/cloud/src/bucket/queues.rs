@@ -276,7 +276,11 @@ impl Queues for BucketQueues {
             seen = known.receiver.begun();
             known.receiver.sleep(pause.min(until - now)).await;
             pause = (pause * 2).min(PAUSE_MAX);
-            known = inner.queue(queue).await?;
+            let before = std::mem::replace(&mut known, inner.queue(queue).await?);
+            if !Arc::ptr_eq(&before.receiver, &known.receiver) {
+                // The queue's next life numbers its lists anew.
+                seen = known.receiver.begun();
+            }
         }
     }
 
