@@ -156,6 +156,90 @@ fn ten_waiting_receives_share_their_requests() {
 }
 
 #[test]
+fn a_list_of_many_seconds_serves_its_receive() {
+    let mut stage = Stage::new(1);
+    stage.page = 2;
+    stage.list = Duration::from_millis(500);
+    // A claim may take longer than a list is kept, too.
+    stage.get = Duration::from_millis(700);
+    stage.run(async {
+        let queues = start(&stage).await;
+        for _ in 0..8 {
+            send(&queues, 1).await;
+        }
+        // The first process hides all but one of the segments, in an order of its own.
+        let holder = of(&stage, &stage.process("holder"));
+        for _ in 0..7 {
+            let found = holder.receive("q", &now(1, 3600)).await.unwrap();
+            assert_eq!(found.len(), 1);
+        }
+        // A fresh process does not know which they are: it looks at each that its list showed.
+        let fresh = of(&stage, &stage.process("fresh"));
+        let before = stage.count();
+        let found = fresh.receive("q", &now(10, 30)).await.unwrap();
+        assert_eq!(found.len(), 1);
+        let kinds = stage.kinds(before);
+        let lists = kinds.iter().filter(|kind| **kind == "LIST").count();
+        assert_eq!(lists, 8, "one list of 15 keys: {kinds:?}");
+    });
+}
+
+#[test]
+fn receives_that_share_a_list_share_its_failure() {
+    let mut stage = Stage::new(1);
+    stage.list = Duration::from_millis(100);
+    stage.run(async {
+        let queues = start(&stage).await;
+        let mut lists = 0;
+        stage.rule(move |call| {
+            lists += usize::from(call.kind == "LIST");
+            (call.kind == "LIST" && lists == 2).then_some(Fault::LoseAnswer)
+        });
+        let how = now(10, 30);
+        let receive = || queues.receive("q", &how);
+        // The first list began before the later receives did, so these share the second.
+        let later = async {
+            stage.sleep(Duration::from_millis(1)).await;
+            join(receive(), receive()).await
+        };
+        let (first, (one, other)) = join(receive(), later).await;
+        assert_eq!(first.unwrap(), []);
+        // Neither knows that the queue is empty.
+        assert!(one.is_err() && other.is_err(), "{one:?}, {other:?}");
+        send(&queues, 1).await;
+        assert_eq!(queues.receive("q", &how).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_receive_goes_on_with_the_next_life_of_its_queue() {
+    let stage = Stage::new(1);
+    stage.run(async {
+        let queues = start(&stage).await;
+        for _ in 0..40 {
+            assert_eq!(queues.receive("q", &now(10, 30)).await.unwrap(), []);
+        }
+        let other = of(&stage, &stage.process("other"));
+        other.delete("q").await.unwrap();
+        // A list that begins before settings are read again, and ends in the queue's next life.
+        stage.sleep(Duration::from_secs(55)).await;
+        stage.once("LIST", "messages", Fault::Slow(Duration::from_secs(12)));
+        let again = async {
+            stage.sleep(Duration::from_secs(8)).await;
+            let created = other.create("q", &QueueSettings::default()).await;
+            created.unwrap();
+        };
+        let before = stage.count();
+        let how = waiting(10, 30, 15);
+        let (found, ()) = join(queues.receive("q", &how), again).await;
+        assert_eq!(found.unwrap(), []);
+        let kinds = stage.kinds(before);
+        let lists = kinds.iter().filter(|kind| **kind == "LIST").count();
+        assert!(lists <= 12, "{kinds:?}");
+    });
+}
+
+#[test]
 fn an_idle_day_makes_no_request() {
     let stage = Stage::new(1);
     stage.run(async {

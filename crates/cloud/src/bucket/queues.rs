@@ -188,7 +188,7 @@ impl Catalog {
             }
             Claimed::Hidden => {
                 known.receiver.give_up(desk);
-                if !known.receiver.has_candidates() && self.store.learn_time().await {
+                if !known.receiver.has_candidates(0) && self.store.learn_time().await {
                     known.receiver.forget();
                 }
                 Ok(Vec::new())
@@ -262,17 +262,17 @@ impl Queues for BucketQueues {
                     return Ok(found);
                 }
                 true
-            } else if let Some(desk) = known.receiver.pick(how.max) {
+            } else if let Some(desk) = known.receiver.pick(how.max, seen) {
                 let found = inner.claim(&known, &desk, how.max, visibility).await?;
                 if !found.is_empty() {
                     return Ok(found);
                 }
                 false
             } else {
-                seen < known.receiver.ended()
+                known.receiver.has_listed(seen)
             };
             if !is_empty {
-                if !visibility.is_zero() && !known.receiver.has_candidates() {
+                if !visibility.is_zero() && !known.receiver.has_candidates(seen) {
                     known.receiver.list(seen).await?;
                 }
                 continue;
@@ -284,7 +284,11 @@ impl Queues for BucketQueues {
             seen = known.receiver.begun();
             known.receiver.sleep(pause.min(until - now)).await;
             pause = (pause * 2).min(PAUSE_MAX);
-            known = inner.queue(queue).await?;
+            let before = std::mem::replace(&mut known, inner.queue(queue).await?);
+            if !Arc::ptr_eq(&before.receiver, &known.receiver) {
+                // The queue's next life numbers its lists anew.
+                seen = known.receiver.begun();
+            }
         }
     }
 

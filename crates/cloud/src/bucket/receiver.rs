@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - RECEIVER-1 a receive says that there is nothing only after a list that began after it did.
+//! - RECEIVER-2 a receive tries the segments of such a list, however long list and claims take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,12 +20,13 @@ use super::markers::foreign;
 use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
 use super::store::{Store, modified};
 use super::time::GRAIN;
-use crate::error::Result;
+use super::wishes::like;
+use crate::error::{Error, Result};
 use crate::queues::QueueSettings;
 
 /// Keys of a page of a list.
 const PAGE: usize = 1000;
-/// How long what a list showed is used.
+/// How long what a list showed is used by receives that began after it.
 const LIST_KEPT: Duration = Duration::from_secs(1);
 /// Lists in a row without a segment of another process, after which a process receives alone.
 const ALONE_LISTS: u32 = 2;
@@ -58,6 +60,14 @@ struct Listing {
     leftovers: Vec<Path>,
 }
 
+/// How a receive comes to its list.
+enum Begun {
+    /// It makes it, with this number.
+    List(u64),
+    /// Another receive made it.
+    Shared(Result<()>),
+}
+
 /// What receives of one incarnation share.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -77,16 +87,27 @@ pub(super) struct Receiver {
 struct Inner {
     desks: BTreeMap<SegmentName, Arc<Desk>>,
     pool: VecDeque<Candidate>,
-    /// When the list was sent that filled the pool.
+    /// The number of the list that filled the pool.
+    pool_of: u64,
+    /// When that list was sent.
     pool_at: Duration,
     /// The segment that was tried last, unless another process was faster.
     last: Option<SegmentName>,
     /// Lists in a row that showed segments, and none that another process holds.
     alone: u32,
     begun: u64,
-    /// The number of the last list that ended.
+    /// The number of the last list that ended, and why it failed if it did.
     ended: u64,
+    failed: Option<Error>,
     sleeping: Vec<oneshot::Sender<()>>,
+}
+
+impl Inner {
+    /// Whether a receive uses the pool: its list is young, or numbered above `after`, so that it
+    /// began after the receive did.
+    fn serves(&self, after: u64, now: Duration) -> bool {
+        after < self.pool_of || now <= self.pool_at + LIST_KEPT
+    }
 }
 
 impl Receiver {
@@ -130,9 +151,10 @@ impl Receiver {
         self.inner().begun
     }
 
-    /// The number of the last list that ended.
-    pub(super) fn ended(&self) -> u64 {
-        self.inner().ended
+    /// Whether the last list that ended is numbered above `after`, and showed the queue.
+    pub(super) fn has_listed(&self, after: u64) -> bool {
+        let inner = self.inner();
+        after < inner.ended && inner.failed.is_none()
     }
 
     /// Lets receives look at once.
@@ -163,19 +185,22 @@ impl Receiver {
         woken
     }
 
-    /// Whether there is a segment to try.
-    pub(super) fn has_candidates(&self) -> bool {
+    /// Whether there is a segment to try, for a receive that may use any list numbered above
+    /// `after`: above 0, whether any is left of the last list.
+    pub(super) fn has_candidates(&self, after: u64) -> bool {
         let now = self.store.now();
         let inner = self.inner();
-        !inner.pool.is_empty() && now <= inner.pool_at + LIST_KEPT
+        !inner.pool.is_empty() && inner.serves(after, now)
     }
 
-    /// The next segment to try, for a receive of at most `max` messages.
-    pub(super) fn pick(&self, max: usize) -> Option<Arc<Desk>> {
+    /// The next segment to try, for a receive of at most `max` messages that may use any list
+    /// numbered above `after`.
+    pub(super) fn pick(&self, max: usize, after: u64) -> Option<Arc<Desk>> {
         let now = self.store.now();
         let mut inner = self.inner();
-        if inner.pool_at + LIST_KEPT < now {
-            inner.pool.clear();
+        if !inner.serves(after, now) {
+            // A receive that began before that list uses it still.
+            return None;
         }
         let first = inner.pool.front_mut()?;
         let desk = first.desk.clone();
@@ -207,7 +232,7 @@ impl Receiver {
             let inner = self.inner();
             (ALONE_LISTS <= inner.alone, inner.begun)
         };
-        if is_alone || !self.has_candidates() {
+        if is_alone || !self.has_candidates(0) {
             return;
         }
         let receiver = self.clone();
@@ -228,31 +253,47 @@ impl Receiver {
 
     /// Waits for a list that began after the one numbered `after`, and makes it if no other receive
     /// does. Its segments are then there to pick.
+    ///
+    /// # Errors
+    /// Those of that list, for each receive that waited for it.
     pub(super) async fn list(&self, after: u64) -> Result<()> {
+        let ended = self.inner().ended;
         let turn = self.listing.lock().await;
-        let Some(number) = self.begin(after) else {
-            return Ok(());
+        let number = match self.begin(after, ended) {
+            Begun::List(number) => number,
+            Begun::Shared(outcome) => return outcome,
         };
         let sent = self.store.now();
         let listing = self.read_list(PAGE).await;
-        let found = listing.map(|listing| self.take_over(listing, sent));
-        self.inner().ended = number;
+        let found = listing.map(|listing| self.take_over(listing, number, sent));
+        let mut inner = self.inner();
+        inner.ended = number;
+        inner.failed = found.as_ref().err().map(like);
+        drop(inner);
         drop(turn);
-        self.wake();
+        if found.is_ok() {
+            self.wake();
+        }
         found
     }
 
-    /// The number of a list that begins now, unless one after `after` has ended.
-    fn begin(&self, after: u64) -> Option<u64> {
+    /// Begins a list, unless one after `after` has ended. One that failed counts only if it ended
+    /// after the one numbered `ended`.
+    fn begin(&self, after: u64, ended: u64) -> Begun {
         let mut inner = self.inner();
-        (inner.ended <= after).then(|| {
-            inner.begun += 1;
-            inner.begun
-        })
+        if after < inner.ended {
+            match &inner.failed {
+                None => return Begun::Shared(Ok(())),
+                Some(error) if ended < inner.ended => return Begun::Shared(Err(like(error))),
+                Some(_) => {}
+            }
+        }
+        inner.begun += 1;
+        Begun::List(inner.begun)
     }
 
     /// Makes a pool of what was listed, in an order of this process.
-    fn take_over(&self, listing: Listing, sent: Duration) {
+    fn take_over(&self, listing: Listing, number: u64, sent: Duration) {
         let mut pool: Vec<Candidate> = Vec::new();
         for shown in listing.segments {
             let desk = self.desk(shown.name);
@@ -273,6 +314,7 @@ impl Receiver {
             false => 0,
         };
         inner.pool = pool.into();
+        inner.pool_of = number;
         inner.pool_at = sent;
         drop(inner);
         self.delete(listing.leftovers);

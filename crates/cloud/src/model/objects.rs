@@ -153,7 +153,15 @@ impl ModelObjects {
         let Some(first) = keys.first() else {
             return Ok(keys);
         };
-        let ask = self.ask(RequestKind::ObjectDelete, "DELETE", first.as_ref());
+        // A deletion in bulk is ordered against each call on one of its keys.
+        let name = keys[1..].iter().fold(first.as_ref(), |name, key| {
+            let pairs = name.char_indices().zip(key.as_ref().chars());
+            let differs = pairs.into_iter().find(|((_, one), other)| one != other);
+            let common = differs.map_or(key.as_ref().len(), |((at, _), _)| at);
+            &name[..common.min(name.len())]
+        });
+        let mut ask = self.ask(RequestKind::ObjectDelete, "DELETE", name);
+        ask.access.is_prefix = 1 < keys.len();
         let deleted = keys.clone();
         self.call(ask, move |deed| {
             for key in &deleted {
@@ -227,7 +235,8 @@ impl Deed<'_> {
         };
         let now = self.moment.now;
         let of_prefix = format!("{kind}/{prefix}/");
-        let of_object = access.is_write.then_some(profile.object_writes).flatten();
+        let is_of_one = access.is_write && !access.is_prefix;
+        let of_object = is_of_one.then_some(profile.object_writes).flatten();
         self.store.admits(&of_prefix, limit, now) && self.store.admits(name, of_object, now)
     }
 }

@@ -7,7 +7,7 @@ use fader_cloud::bucket::Guard;
 use fader_cloud::model::Executor;
 use fader_cloud::{
     Attribute, AttributePut, Clock, Cloud, Domains, ErrorKind, Expected, ItemPut, Queues, Reading,
-    Receive, Received, object_error_kind,
+    Receive, Received, Result, object_error_kind,
 };
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
@@ -126,7 +126,8 @@ impl Actor {
                 visibility: Some(visibility),
                 wait: Duration::from_secs(self.draw(4)),
             };
-            let (found, by) = self.receive(&how).await;
+            // While there are faults a receive may fail.
+            let (found, by) = self.receive(&how).await.unwrap_or_default();
             if found.is_empty() {
                 self.sleep(1_000).await;
                 continue;
@@ -144,9 +145,16 @@ impl Actor {
     }
 
     /// Receives, and records the messages under the receive's own name.
-    pub(super) async fn receive(&self, how: &Receive) -> (Vec<Received>, (usize, u64)) {
+    ///
+    /// # Errors
+    /// Those of the queue.
+    pub(super) async fn receive(&self, how: &Receive) -> Result<(Vec<Received>, (usize, u64))> {
         let invoked = self.now();
-        let found = self.queues.receive(QUEUE, how).await.unwrap_or_default();
+        let found = self.queues.receive(QUEUE, how).await;
+        if let Err(error) = &found {
+            self.note(|| format!("received nothing: {error}"));
+        }
+        let found = found?;
         let answered = self.now();
         let mut history = self.record.open();
         history.calls += 1;
@@ -164,7 +172,7 @@ impl Actor {
         for message in &found {
             self.note(|| format!("received {} ({:?})", message.id, message.body));
         }
-        (found, by)
+        Ok((found, by))
     }
 
     /// Removes a message; whether it is gone.
@@ -377,7 +385,7 @@ fn next(value: Option<&str>) -> u64 {
 
 /// Whether the condition held; `None` if that is unknown. A refusal that changed nothing tells
 /// nothing about the condition either.
-fn outcome(written: Result<(), ErrorKind>) -> Option<bool> {
+fn outcome(written: std::result::Result<(), ErrorKind>) -> Option<bool> {
     match written {
         Ok(()) => Some(true),
         Err(ErrorKind::Precondition) => Some(false),

@@ -175,7 +175,7 @@ impl World<'_> {
         self.model.set_profile(self.plan.calm());
         self.model.clock.sleep(self.plan.settled_after()).await;
         let process = self.model.executor.process("drain", Skew::default());
-        drain(&self.actor(&process), &*self.model.clock).await;
+        drain(&self.actor(&process), &*self.model.clock).await?;
         match self.plan.backend {
             Backend::Models => Ok(()),
             Backend::Bucket => leave_nothing(&self.model, self.plan.removed).await,
@@ -235,8 +235,9 @@ impl World<'_> {
     }
 }
 
-/// Receives and removes until the queue has been empty for a while.
-pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) {
+/// Receives and removes until the queue has been empty for a while. No receive may fail: faults
+/// have ended.
+pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) -> Result<(), Failure> {
     let mut quiet_since = clock.monotonic();
     while clock.monotonic() < quiet_since + QUIET {
         let how = Receive {
@@ -244,12 +245,17 @@ pub(super) async fn drain(actor: &Actor, clock: &dyn Clock) {
             visibility: Some(Duration::from_secs(30)),
             wait: Duration::from_secs(5),
         };
-        let (found, _) = actor.receive(&how).await;
+        let received = actor.receive(&how).await;
+        let (found, _) = received.map_err(|error| Failure {
+            guarantee: "live",
+            text: format!("a receive failed without a fault: {error}"),
+        })?;
         for message in &found {
             actor.remove(message).await;
             quiet_since = clock.monotonic();
         }
     }
+    Ok(())
 }
 
 /// Deletes queue and domain and sweeps; a marker of each is all that may be left.

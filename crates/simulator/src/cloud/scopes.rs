@@ -387,7 +387,7 @@ async fn live(
     let (last, _) = actor("last");
     let _ = last.queues.create(QUEUE, &settings).await;
     last.domains.create(DOMAIN).await.map_err(failed)?;
-    drain(&last, &*model.clock).await;
+    drain(&last, &*model.clock).await?;
     leave_nothing(model, removed).await
 }
 
@@ -422,7 +422,7 @@ impl Actor {
             Deed::RemoveFirst(seconds) => self.receive_and_remove(seconds, 1).await,
             Deed::Peek => self.receive_and_remove(0, 10).await,
             Deed::GiveBack => {
-                let (found, by) = self.receive(&how(30)).await;
+                let (found, by) = self.receive(&how(30)).await.unwrap_or_default();
                 for message in &found {
                     self.hide(message, by, 0).await;
                     self.remove(message).await;
@@ -453,7 +453,7 @@ impl Actor {
     }
 
     async fn receive_and_remove(&self, seconds: u64, max: usize) {
-        let (found, _) = self.receive(&how(seconds)).await;
+        let (found, _) = self.receive(&how(seconds)).await.unwrap_or_default();
         for message in found.iter().take(max) {
             self.remove(message).await;
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fader_cloud::model::{Model, Profile, Skew};
-use object_store::ObjectStoreExt;
+use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::*;
 
@@ -113,4 +114,51 @@ fn a_crash_leaves_out_what_was_not_sent_and_an_ambiguous_put_may_be_lost_or_late
     let lost = outcomes(ambiguous, &[&["x"]]);
     let shown: Vec<&str> = lost.keys().map(String::as_str).collect();
     assert_eq!(shown, ["--", "0-"]);
+}
+
+#[test]
+fn a_deletion_in_bulk_is_ordered_against_each_of_its_keys() {
+    let search = Search::new(Budget::default());
+    let (x, y) = (Path::from("folder/x"), Path::from("folder/y"));
+    let mut shown = Vec::new();
+    loop {
+        let model = Model::new(Profile::default());
+        model.executor.set_scheduler(Box::new(search.clone()));
+        let found = model.executor.search(async {
+            for key in [&x, &y] {
+                model.objects.put(key, "".into()).await.unwrap();
+            }
+            let [one, other] = ["p0", "p1"].map(|name| {
+                let process = model.executor.process(name, Skew::default());
+                let objects = model.cloud(&process).objects;
+                (process, objects)
+            });
+            let keys = stream::iter([Ok(x.clone()), Ok(y.clone())]).boxed();
+            let deleted = async move {
+                one.1.delete_stream(keys).count().await;
+            };
+            let deleted = one.0.runtime().spawn(deleted);
+            let found = Arc::new(Mutex::new(None));
+            let (key, sees) = (y.clone(), found.clone());
+            let read = async move {
+                let is_found = other.1.head(&key).await.is_ok();
+                *sees.lock().unwrap() = Some(is_found);
+            };
+            let read = other.0.runtime().spawn(read);
+            search.begin([one.0.id(), other.0.id()]);
+            futures_util::future::join(deleted, read).await;
+            search.end();
+            found.lock().unwrap().expect("it was read")
+        });
+        model.executor.shut_down();
+        match found {
+            Some(found) => shown.push(found),
+            None => assert!(search.is_blocked()),
+        }
+        if !search.advance() {
+            break;
+        }
+    }
+    shown.sort_unstable();
+    assert_eq!(shown, [false, true], "one run for each order");
 }
