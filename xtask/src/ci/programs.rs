@@ -21,11 +21,14 @@ use crate::command;
 const LANES: usize = 2;
 
 /// Programs whose tests wait for leases, sockets or other processes in real time.
-const ALONE: [&str; 9] = [
+const ALONE: [&str; 12] = [
     "client",
+    "cloud_crash",
     "coordinator",
     "eventual",
+    "failing",
     "faults",
+    "folder_crash",
     "generator",
     "it",
     "layer",
