@@ -3,7 +3,7 @@
 use fader_chain::Now;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::desk::now_ms;
+use crate::member::desk::now_ms;
 
 /// Milliseconds of a clock that never falls and counts the time that the machine was suspended.
 pub(crate) fn monotonic_ms() -> u64 {

@@ -13,21 +13,19 @@ use fader_services::{Reason, ViewError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::chains::Chains;
+use crate::cluster::chains::Chains;
 use crate::cluster::hosting::DataChains;
 use crate::cluster::process::{self, Joined};
-use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings};
-use crate::desk::{catalog_unavailable, now_ms};
-use crate::disk::{Disk, RealDisk};
-use crate::engine::Engine;
+use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
+use crate::member::desk::{catalog_unavailable, now_ms};
 use crate::member::{Folder, Member, random_incarnation};
 use crate::peer::PeerCounters;
-use crate::refusals::Refusals;
-use crate::seal::{self, OpenKey, Seal, SealError, Secret};
+use crate::request::refusals::Refusals;
+use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
-
-mod deliver;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::engine::Engine;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
@@ -39,17 +37,17 @@ const SWEEP: Duration = Duration::from_secs(1);
 const ALONE: NodeId = NodeId(1);
 
 /// Who is behind the handle.
-enum Doors {
+pub(crate) enum Doors {
     /// A member that is alone, and how many scans it answers at once.
     One(Arc<Member>, Semaphore),
     /// Chains of several members: that of the system, then those of data.
     Many(Chains),
 }
 
-struct Inner {
-    doors: Doors,
-    seal: Seal,
-    refusals: Refusals,
+pub(crate) struct Inner {
+    pub(crate) doors: Doors,
+    pub(crate) seal: Seal,
+    pub(crate) refusals: Refusals,
 }
 
 /// What a request comes to.
@@ -58,7 +56,7 @@ pub(crate) type Done = (Result<Answered, Error>, Receipt);
 /// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
 #[derive(Clone)]
 pub struct Node {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 impl Node {
@@ -402,6 +400,27 @@ impl Node {
         }
     }
 
+    /// What the chains of this process wait for; of one chain only, if one is named. What only the
+    /// members of other processes know, they are asked.
+    pub async fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+        let chains = self.in_company().into_iter();
+        let chains = chains.flat_map(|chains| chains.with_numbers());
+        let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
+        let asked = wanted.map(|(chain, of)| tokio::spawn(async move { of.why(chain).await }));
+        let asked: Vec<_> = asked.collect();
+        let mut why = Vec::new();
+        for it in asked {
+            why.extend(it.await);
+        }
+        why
+    }
+
+    /// What the members here of a chain wait for.
+    pub(crate) fn waits_here(&self, chain: ChainId) -> Vec<String> {
+        let of = self.in_company().and_then(|chains| chains.get(chain));
+        of.map_or_else(Vec::new, |of| of.own_waits())
+    }
+
     /// Finishes what is queued, makes everything durable and ends the node's threads.
     pub async fn close(&self) {
         let inner = self.inner.clone();
@@ -424,7 +443,7 @@ fn in_company(folder: &Path) -> OpenError {
 
 impl Inner {
     /// A chain of several members.
-    fn chain(&self, chain: ChainId) -> Option<Arc<Cluster>> {
+    pub(crate) fn chain(&self, chain: ChainId) -> Option<Arc<Cluster>> {
         match &self.doors {
             Doors::One(..) => None,
             Doors::Many(chains) => chains.get(chain),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fader_chain::Tuning;
 use fader_services::simpledb::Limits;
 
-use crate::engine::Engine;
+use crate::storage::engine::Engine;
 
 /// When a write counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,18 +17,18 @@
 //! (`process.rs`).
 
 mod beginning;
+pub(crate) mod chains;
 mod controller;
 mod damage;
+pub(crate) mod door;
 mod failing;
-mod forward;
 mod homing;
 pub(crate) mod hosting;
-mod links;
+pub(crate) mod links;
 pub(crate) mod process;
 mod restore;
-mod route;
-mod session;
 mod status;
+mod why;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -43,25 +43,25 @@ use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Version, Wi
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
-use crate::chain_thread::Company;
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
-use crate::disk::{Disk, RealDisk};
-use crate::lock::FolderLock;
+use crate::member::lease::Session;
+use crate::member::thread::Company;
 use crate::member::{Folder, Member, random_incarnation};
 use crate::peer::Outbox;
-use crate::seal::Seal;
+use crate::secrets::seal::Seal;
 use crate::settings::Settings;
 use crate::status::OpenError;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::lock::FolderLock;
 
 pub use controller::Event;
 use failing::Failures;
 use links::Links;
 pub use process::{Plan, ProcessSettings, new_cluster};
-pub(crate) use route::{AGAIN, carry_out_at};
 pub use status::MemberStatus;
+pub use why::Why;
 
 use process::Process;
-use session::Session;
 use status::role;
 
 /// Scans answered at once; more wait.
@@ -125,10 +125,10 @@ pub struct Cluster {
     /// The way to all members.
     outbox: Arc<dyn Outbox>,
     slots: Vec<Slot>,
-    process: Option<Process>,
+    pub(crate) process: Option<Process>,
     /// Who answers the next read.
-    next: AtomicUsize,
-    scans: Semaphore,
+    pub(crate) next: AtomicUsize,
+    pub(crate) scans: Semaphore,
     is_closing: AtomicBool,
     controller: Mutex<Option<JoinHandle<()>>>,
     /// Who hears of what happens.
@@ -409,7 +409,7 @@ impl Cluster {
     }
 
     /// The number of the member that is here, where the others are in other processes.
-    fn own(&self) -> Option<NodeId> {
+    pub(crate) fn own(&self) -> Option<NodeId> {
         let slot = self.slots.first()?;
         *slot.node.lock()
     }

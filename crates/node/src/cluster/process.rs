@@ -28,19 +28,19 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use super::beginning::patiently;
-use super::forward::{Door, Host};
+use super::door::{Door, Host};
 use super::hosting::{DataChains, Hosting, Tell, sweep};
 use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{
     ClusterRecord, Coordinator, Fault, ZooKeeperCoordinator, ZooKeeperSettings,
 };
-use crate::disk::{Disk, RealDisk};
-use crate::lock::FolderLock;
 use crate::member::{Folder, random_incarnation};
 use crate::peer::{ClusterKey, Peer, Peers};
-use crate::seal::{self, Seal};
+use crate::secrets::seal::{self, Seal};
 use crate::settings::{Placing, Settings};
 use crate::status::OpenError;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::lock::FolderLock;
 
 /// The members' folders, by the numbers of their chains, in that of the process.
 pub(crate) const FOLDER: &str = "chains";
@@ -195,9 +195,9 @@ impl Home {
 }
 
 /// What only a chain of a cluster of processes has.
-pub(super) struct Process {
+pub(crate) struct Process {
     pub(super) home: Arc<Home>,
-    pub(super) chain: ChainId,
+    pub(crate) chain: ChainId,
 }
 
 impl Process {
@@ -209,7 +209,7 @@ impl Process {
     }
 
     /// The connections to other nodes.
-    pub(super) fn peers(&self) -> &Peers {
+    pub(crate) fn peers(&self) -> &Peers {
         self.home.peers()
     }
 

@@ -18,7 +18,6 @@
 //! off knows nothing, are not relied on.
 
 mod chain;
-mod connection;
 mod disks;
 mod faults;
 mod orders;
@@ -26,9 +25,7 @@ mod record;
 mod restoring;
 mod session;
 mod standing;
-mod stream;
 mod watcher;
-mod wire;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -36,12 +33,12 @@ use std::time::Duration;
 
 use fader_chain::membership::{Keeper, Session, SessionRecord, risen};
 use fader_chain::{ChainId, DiskId, Identity, Incarnation, Progress, Version};
+use fader_zookeeper::{Asker, Changed, Credentials, Failure, Place, Znode};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
 use crate::member::random_incarnation;
-use crate::seal::Secret;
-use connection::{Asker, Changed, Failure, Place, Znode};
+use crate::secrets::seal::Secret;
 use disks::check_progress;
 use orders::layout_at;
 use record::{Content, DiskRecord, NAME_MAX, NextNode};
@@ -49,11 +46,11 @@ use session::Carrier;
 use watcher::{Shared, Trouble, Watcher, unspoken};
 
 pub use chain::ChainCoordinator;
+pub use fader_zookeeper::{Tls, TlsError};
 pub use faults::FaultOf;
 pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::{Onlooker, Standing};
-pub use stream::{Tls, TlsError};
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -406,7 +403,10 @@ fn asker(settings: &ZooKeeperSettings) -> Asker {
 fn place(settings: &ZooKeeperSettings, patience: Duration) -> Place {
     Place {
         hosts: settings.hosts.clone(),
-        credentials: settings.credentials.clone(),
+        credentials: settings
+            .credentials
+            .as_ref()
+            .map(|it| Credentials::new(it.reveal())),
         tls: settings.tls.clone(),
         patience,
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fader_chain::controller::abandon;
 use fader_chain::placement::layout::{Layout, Order};
 use fader_chain::{ChainId, Configuration, DiskId};
+use fader_zookeeper::{Asker, Changed};
 
-use super::connection::{Asker, Changed};
 use super::record::{ClusterRecord, Content};
 use super::standing::{away_of, disks_of, lives};
 use super::watcher::{chain_path, layout_path};

@@ -3,9 +3,9 @@
 
 use fader_chain::controller::{NotRestored, restore};
 use fader_chain::membership::{SessionRecord, session_name};
+use fader_chain::words;
 use fader_chain::{ChainId, Configuration, NodeId, Progress, Version};
 
-use super::connection::{Asker, Changed};
 use super::disks::next_node;
 use super::orders::layout_at;
 use super::record::{Content, DiskRecord};
@@ -13,7 +13,7 @@ use super::standing::{Look, Standing, disks_of, look};
 use super::watcher::{chain_path, disk_path, note_progress};
 use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
-use crate::words;
+use fader_zookeeper::{Asker, Changed};
 
 /// A chain about which something is ordered, and all that is known of it.
 struct Ordered {

@@ -7,9 +7,9 @@
 
 use fader_chain::membership::{Answer, Change, Keeper, Ping, Request};
 use fader_chain::{ChainId, Identity, Progress, Report};
+use fader_zookeeper::{Asker, Changed, Failure};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::connection::{Asker, Changed, Failure};
 use super::record::Content;
 use super::watcher::Shared;
 use super::{TRIES, incarnation};

@@ -15,10 +15,10 @@ use fader_chain::membership::{
 };
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, Progress, Version};
+use fader_zookeeper::{Asker, Changed, Failure};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::TRIES;
-use super::connection::{Asker, Changed, Failure};
 use super::record::{ClusterRecord, Content, DiskRecord};
 use super::session::OwnSession;
 

@@ -11,13 +11,14 @@ use fader_services::simpledb::{AttributePut, ItemPut, Request};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::chain_thread::{Company, Job, Notice};
 use crate::clock::monotonic_ms;
-use crate::disk::{Disk, SimulatedDisk};
-use crate::engine::MemoryEngine;
+use crate::member::pending::Work;
+use crate::member::thread::{Company, Job, Notice};
 use crate::member::{Folder, Member, random_incarnation};
 use crate::settings::Settings;
-use crate::work::Work;
+use crate::storage::disk::Disk;
+use crate::support::MemoryEngine;
+use crate::support::SimulatedDisk;
 
 /// Hands what comes to the member, as soon as there is one.
 #[derive(Default)]
