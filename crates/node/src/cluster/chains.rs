@@ -6,10 +6,10 @@ use fader_chain::{Behind, ChainId};
 use fader_services::Reason;
 use fader_services::simpledb::Error;
 
-use crate::cluster::Cluster;
-use crate::cluster::hosting::{DataChains, Hosting};
-use crate::cluster::process::Home;
-use crate::member::desk::unavailable;
+use super::Cluster;
+use super::hosting::Hosting;
+use super::process::{DataChains, Home};
+use crate::member::refusal::unavailable;
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
 use crate::storage::engine::Snapshot;
@@ -49,13 +49,7 @@ impl Chains {
         Ok(keeper.snapshot())
     }
 
-    /// The catalog with all that was acknowledged before.
-    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Error> {
-        // What is answered strongly here is applied here.
-        self.system().ready().await?;
-        self.catalog()
-    }
-
+    /// All of them, by number.
     pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, Arc<Cluster>)> {
         let data = self.data.read().clone();
         let all = std::iter::once(self.system.clone()).chain(data);

@@ -11,7 +11,7 @@ use fader_services::forward::{Asked, Told};
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
-use super::links::Links;
+use crate::member::links::Links;
 use crate::peer::{Inbox, Reply};
 
 /// Carries out what another process hands on.

@@ -10,60 +10,23 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use bytes::Bytes;
-use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Refusal, Settled, Token, View};
-use fader_services::catalog::{self, AccountId, DomainEntry};
+use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Settled, Token, View};
+use fader_services::catalog::{self, AccountId};
 use fader_services::level::{Demand, Level};
-use fader_services::simpledb::{self, Answered, Code, Context, Error, Limits, Request};
-use fader_services::{CollectionId, Mode, Pace, Reason, Unhurried, ViewError};
+use fader_services::simpledb::{self, Answered, Context, Error, Limits, Request};
+use fader_services::{CollectionId, Pace, Unhurried, ViewError};
 
-use crate::member::maintenance::sweep::Sweep;
-use crate::member::pending::{Stage, Work, kept_result};
-use crate::member::quorum::{Members, check_level};
-use crate::member::write::Quorum;
+use super::context::{in_context, reads_keys};
+use super::pending::{Stage, Work, kept_result};
+use super::quorum::{Members, Quorum};
+use super::sweep::Sweep;
 use crate::settings::Placing;
 use crate::storage::engine::Snapshot;
 
 type Decision = fader_services::Decision<Result<Answered, Error>>;
-
-/// What a client is told whose request nobody took.
-pub(crate) fn refused(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::NameUsed(_) => another_request(),
-        Refusal::Quorum => unavailable(Reason::TooFewMembers.sentence()),
-        Refusal::Overloaded => unavailable(Reason::Overloaded.sentence()),
-        Refusal::TooOld(_) => unavailable(Reason::NameTooOld.sentence()),
-        Refusal::NotHead | Refusal::NotServing | Refusal::NotDrained | Refusal::Denied => {
-            unavailable(Reason::NoMember.sentence())
-        }
-    }
-}
-
-/// The refusal of a name that another request has (XO-6).
-pub(crate) fn another_request() -> Error {
-    Error::new(
-        Code::InvalidParameterCombination,
-        "The request's name is that of another request",
-    )
-}
-
-/// The refusal while a node cannot say more.
-pub(crate) fn unavailable(reason: &str) -> Error {
-    Error {
-        code: Code::ServiceUnavailable,
-        message: format!(
-            "Service AmazonSimpleDB is currently unavailable. Please try again later ({reason})"
-        ),
-        box_usage: simpledb::BoxUsage::default(),
-    }
-}
-
-/// The same for the catalog.
-pub(crate) fn catalog_unavailable(reason: &str) -> catalog::Refusal {
-    catalog::Refusal::View(ViewError(reason.to_owned()))
-}
 
 /// The desk.
 pub(crate) struct Desk {
@@ -365,58 +328,6 @@ impl Host for Desk {
         let (id, state) = self.fixed.as_ref()?;
         Some((*id, &**state))
     }
-}
-
-/// Whether a request that changes nothing looks at single keys only.
-pub(crate) fn reads_keys(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::GetAttributes { .. } | Request::DomainMetadata { .. }
-    )
-}
-
-/// The domain of a request, if this chain has it, and it is the one that is meant.
-pub(crate) fn domain_of(
-    view: &dyn View,
-    account: &AccountId,
-    request: &Request,
-    demand: &Demand,
-) -> Result<Option<DomainEntry>, ViewError> {
-    let Some(name) = request.domain() else {
-        return Ok(None);
-    };
-    let entry = catalog::domain(view, account, name)?;
-    let is_meant = |collection| demand.collection.is_none_or(|meant| meant == collection);
-    Ok(entry.filter(|entry| is_meant(entry.collection)))
-}
-
-/// Runs `run` with what `account`'s request is about on `view`, at the level that it is permitted:
-/// in a chain of so many members, within these limits, at this pace.
-pub(crate) fn in_context<T>(
-    view: &dyn View,
-    account: &AccountId,
-    (request, demand): (&Request, &Demand),
-    (members, limits, pace): (Members, &Limits, &dyn Pace),
-    run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let entry = domain_of(view, account, request, demand)?;
-    let level = check_level(entry.as_ref(), demand, request, members)?;
-    let context = Context {
-        account,
-        collection: entry.as_ref().map(|entry| entry.collection),
-        mode: entry.map_or(Mode::Strong, |entry| entry.mode),
-        unsettled_items: 0,
-        now_ms: now_ms(),
-        limits,
-        pace,
-    };
-    run(&context, level)
-}
-
-/// Milliseconds since 1970; 0 before.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

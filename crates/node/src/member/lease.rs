@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{Identity, Progress, Report};
 
-use crate::cluster::links::Links;
+use super::links::Links;
+use super::state::Shared;
+use super::thread::{Job, Notice};
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
-use crate::member::thread::{Job, Notice};
-use crate::member::{Shared, random_incarnation};
+use crate::random;
 
 /// How often a member pings in the time of a session.
 const PINGS: u32 = 10;
@@ -187,7 +188,7 @@ impl Session {
     fn live_again(&mut self) {
         self.coordinator.close(self.me);
         self.reports.clear();
-        let Ok(incarnation) = random_incarnation() else {
+        let Ok(incarnation) = random::incarnation() else {
             return;
         };
         self.progress.epoch = self.progress.epoch.max(self.shared.epoch());

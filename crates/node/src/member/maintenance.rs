@@ -1,24 +1,25 @@
 //! What the chain thread does beside requests: lives and their ends, errors of the disk, the sweep,
 //! checkpoints, and the log's end.
 
-pub(crate) mod closing;
-pub(crate) mod sweep;
-
 use std::sync::Arc;
 
 use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Wiring};
+use fader_services::{ViewError, catalog};
 
-use crate::member::pending::Work;
-use crate::member::quorum::Members;
-use crate::member::random_incarnation;
-use crate::member::thread::{ChainThread, Notice};
-use crate::settings::Durability;
+use super::closing::{Closings, Waiting};
+use super::pending::Work;
+use super::quorum::Members;
+use super::thread::{ChainThread, Notice};
+use crate::clock;
+use crate::random;
 use crate::status::Health;
 use crate::storage::engine::EngineError;
-use crate::storage::log::LogError;
+use crate::storage::log::{Durability, LogError};
 
 /// Bytes of log that a start may have to apply again.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
+/// Milliseconds between two attempts at the last step of a change of mode.
+const AGAIN_MS: u64 = 100;
 
 impl ChainThread {
     /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
@@ -183,7 +184,7 @@ impl ChainThread {
         match self.log.begin(true) {
             Err(error) => return self.on_log_error(&error),
             Ok(()) if self.company.is_some() => self.notify(Notice::LifeOver),
-            Ok(()) => match random_incarnation() {
+            Ok(()) => match random::incarnation() {
                 Ok(incarnation) => self.live(Identity {
                     incarnation,
                     ..self.replica.identity()
@@ -276,5 +277,61 @@ impl ChainThread {
     pub(super) fn publish(&self) {
         self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
+    }
+}
+
+/// Domains on their way to the mode `strong`: the chain refuses the last step until nobody can hold
+/// eventual writes of the domain; then it is asked again.
+impl ChainThread {
+    /// Takes the last step of those that are not being asked for, if it is time.
+    pub(super) fn close_domains(&mut self) {
+        if let Err(error) = self.find_closings() {
+            return self.fail(&format!("the store is damaged: {error}"));
+        }
+        let now = clock::monotonic_ms();
+        if self.closings.known.is_empty() || now < self.closings.due_ms {
+            return;
+        }
+        self.closings.due_ms = now + AGAIN_MS;
+        if self.is_sweeper() {
+            for closing in self.closings.known.clone() {
+                if !self.desk.is_closing(closing.collection) {
+                    self.submit(Box::new(Work::Close(closing.collection)));
+                }
+            }
+            self.flush();
+        }
+        if let Err(error) = self.tell_closings() {
+            self.fail(&format!("the store is damaged: {error}"));
+        }
+    }
+
+    fn find_closings(&mut self) -> Result<(), ViewError> {
+        if self.closings.is_stale && !self.is_filling {
+            self.closings = Closings {
+                is_stale: false,
+                known: catalog::closing(&**self.desk.snapshot())?,
+                due_ms: 0,
+            };
+            self.shared.waitings.set(Vec::new());
+        }
+        Ok(())
+    }
+
+    /// What each of them waits for.
+    fn tell_closings(&self) -> Result<(), ViewError> {
+        let committed = &**self.desk.snapshot();
+        let waiting = self.closings.known.iter().map(|closing| {
+            let awaited = self.replica.awaited(closing.collection.0, committed);
+            let (away, silent) = awaited?;
+            Ok(Waiting {
+                closing: closing.clone(),
+                away,
+                silent,
+            })
+        });
+        let waiting = waiting.collect::<Result<_, ViewError>>()?;
+        self.shared.waitings.set(waiting);
+        Ok(())
     }
 }

@@ -1,366 +1,58 @@
 //! One member with its disk: its folder, its engine, its log, and the thread that drives it.
+//!
+//! ```text
+//!  Member ──Job──▶ thread: desk (pending) ◀──▶ replica ──▶ read, write, following, maintenance
+//! ```
 
-pub(crate) mod desk;
-pub(crate) mod following;
-pub(crate) mod gate;
+mod closing;
+mod context;
+mod desk;
+mod folder;
+mod following;
+mod gate;
 pub(crate) mod lease;
-pub(crate) mod maintenance;
+pub(crate) mod links;
+mod maintenance;
 pub(crate) mod pending;
 pub(crate) mod quorum;
 mod read;
-pub(crate) mod showing;
+pub(crate) mod refusal;
+mod showing;
+mod state;
+mod sweep;
 pub(crate) mod thread;
-pub(crate) mod write;
+mod write;
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{
-    Behind, DiskId, EntryId, Identity, Incarnation, Layered, Progress, Replica, Wait,
-};
+use fader_chain::{Behind, Layered};
 use fader_services::catalog::AccountId;
 use fader_services::level::{Bound, Demand, Level, Receipt};
 use fader_services::simpledb::{self, Answered, Context, Error, Request};
-use fader_services::{Pace, Reason, View};
-use parking_lot::{Mutex, RwLock};
+use fader_services::{Pace, Reason, View, ViewError};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
-use crate::member::desk::{domain_of, in_context};
-use crate::member::gate::Gate;
-use crate::member::maintenance::closing::Waitings;
-use crate::member::quorum::{Members, check_level, check_quorum};
-use crate::member::showing::Showing;
-use crate::member::thread::{ChainThread, Company, Job};
-use crate::member::write::Quorum;
-use crate::secrets::keys::KeyCache;
-use crate::secrets::seal::{self, SealError};
-use crate::settings::{Durability, Settings};
-use crate::status::{Counters, Health, OpenError, Recovery};
-use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::engine::{Engine, LsmEngine, Snapshot};
-use crate::storage::lock::FolderLock;
-use crate::storage::log::{Log, LogStats};
-use crate::storage::recovery::{self, Recovered, creating, open_log};
+use crate::settings::Settings;
+use crate::status::{Counters, Health};
+use crate::storage::engine::Snapshot;
+use context::{domain_of, in_context};
+use pending::{Followed, Following, Work};
+use quorum::{Quorum, check_level, check_quorum};
+use showing::Item;
+use state::Shared;
+use thread::Job;
 
-/// Messages of other members that wait for the chain thread; what comes beyond is lost.
-const MESSAGES_MAX: usize = 4096;
+pub(crate) use context::reads_keys;
+pub(crate) use folder::Folder;
+pub(crate) use showing::Showing;
 
-/// What the chain thread and the handles share.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) keys: KeyCache,
-    pub(crate) gate: Gate,
-    health: RwLock<Health>,
-    is_damaged: AtomicBool,
-    queue_depth: AtomicU64,
-    /// How many members the chain has.
-    members: AtomicUsize,
-    members_whole: AtomicUsize,
-    /// How many operations of its overlay are not settled.
-    unsettled: AtomicUsize,
-    /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
-    ahead: AtomicU64,
-    counters: Mutex<Counters>,
-    /// How far the others are behind, if it is the head.
-    behind: Mutex<Vec<Behind>>,
-    /// What it waits for, and when it said so.
-    waits: Mutex<(Vec<Wait>, Option<Instant>)>,
-    pub(crate) waitings: Waitings,
-    /// Last, so that the folder is held until everything else is gone.
-    _lock: Option<FolderLock>,
-}
-
-impl Shared {
-    /// Why no write is taken, if none is.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        match &*self.health.read() {
-            Health::Serving => None,
-            Health::ReadOnly(reason) | Health::Failed(reason) => Some(reason.clone()),
-        }
-    }
-
-    /// Why nothing is sure any more, if nothing is.
-    pub(crate) fn failure(&self) -> Option<String> {
-        match &*self.health.read() {
-            Health::Failed(reason) => Some(reason.clone()),
-            Health::Serving | Health::ReadOnly(_) => None,
-        }
-    }
-
-    /// A failed node stays failed.
-    pub(crate) fn set_health(&self, health: Health) {
-        let mut current = self.health.write();
-        if !matches!(*current, Health::Failed(_)) {
-            *current = health;
-        }
-    }
-
-    /// The log or the engine is not what it was.
-    pub(crate) fn on_damage(&self) {
-        self.is_damaged.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the log or the engine is not what it was.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.is_damaged.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn on_dequeued(&self) {
-        self.queue_depth.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// The chain has so many members now.
-    pub(crate) fn on_members(&self, members: Members) {
-        self.members.store(members.now, Ordering::Relaxed);
-        self.members_whole.store(members.whole, Ordering::Relaxed);
-    }
-
-    fn members(&self) -> Members {
-        Members {
-            now: self.members.load(Ordering::Relaxed),
-            whole: self.members_whole.load(Ordering::Relaxed),
-        }
-    }
-
-    /// So many operations are not settled; of those that were, a snapshot taken from now on tells.
-    pub(crate) fn on_unsettled(&self, count: usize) {
-        self.unsettled.store(count, Ordering::Release);
-    }
-
-    /// Whether a snapshot taken from now on is all that this member shows.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.unsettled.load(Ordering::Acquire) == 0
-    }
-
-    /// The epoch it adopted last.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.counters.lock().epoch
-    }
-
-    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
-        let eventual = replica.eventual_counts();
-        self.on_unsettled(eventual.held);
-        let ahead = replica.ahead().unwrap_or_default();
-        self.ahead.store(ahead, Ordering::Relaxed);
-        let mut counters = self.counters.lock();
-        counters.epoch = replica.epoch();
-        counters.commit_index = replica.commit().index;
-        counters.tally = replica.tally();
-        counters.eventual = eventual;
-        counters.log_entries = log.entries;
-        counters.log_bytes = log.bytes;
-        counters.log_syncs = log.syncs;
-        counters.log_sync_us = log.sync_us;
-        counters.log_disk_bytes = log_disk_bytes;
-    }
-
-    /// By how many committed entries it is ahead of its chain, if it has stopped for that.
-    pub(crate) fn ahead(&self) -> Option<u64> {
-        Some(self.ahead.load(Ordering::Relaxed)).filter(|entries| *entries != 0)
-    }
-
-    /// So far the others are behind.
-    pub(crate) fn on_behind(&self, behind: Vec<Behind>) {
-        *self.behind.lock() = behind;
-    }
-
-    /// This is waited for now.
-    pub(crate) fn on_waits(&self, waits: Vec<Wait>) {
-        *self.waits.lock() = (waits, Some(Instant::now()));
-    }
-
-    /// What is waited for, and how long ago the member's thread said so; nothing before the first
-    /// time.
-    pub(crate) fn waits(&self) -> (Vec<Wait>, Option<Duration>) {
-        let (waits, said_at) = &*self.waits.lock();
-        (waits.clone(), said_at.map(|at| at.elapsed()))
-    }
-
-    /// For how long the member's thread has done nothing.
-    pub(crate) fn still_for(&self) -> Duration {
-        let said_at = self.waits.lock().1;
-        said_at.map_or(Duration::ZERO, |at| at.elapsed())
-    }
-}
-
-/// A member's folder, opened and recovered, before it lives.
-pub(crate) struct Folder {
-    settings: Settings,
-    engine: Arc<dyn Engine>,
-    log: Log,
-    recovered: Recovered,
-    is_new: bool,
-    unfinished: Option<String>,
-    lock: Option<FolderLock>,
-    start: Instant,
-}
-
-impl Folder {
-    /// Opens the data folder, creating it if absent, and recovers.
-    pub(crate) fn open(settings: Settings) -> Result<Folder, OpenError> {
-        let start = Instant::now();
-        let folder = settings.data.clone();
-        let creating = |source| creating(&folder, source);
-        RealDisk.create_folder(&folder).map_err(creating)?;
-        let lock = FolderLock::take(&folder)?;
-        let engine = Arc::new(LsmEngine::open(
-            &folder.join("engine"),
-            settings.cache_bytes,
-        )?);
-        let engine = settings.engine_layer.over(&folder, engine);
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        Self::recover(settings, &disk, engine, Some(lock), start)
-    }
-
-    /// As [`Folder::open`], on a disk and an engine of the caller's choice, without a lock.
-    pub(crate) fn open_with(
-        settings: Settings,
-        disk: &Arc<dyn Disk>,
-        engine: Arc<dyn Engine>,
-    ) -> Result<Folder, OpenError> {
-        let start = Instant::now();
-        disk.create_folder(&settings.data)
-            .map_err(|error| creating(&settings.data, error))?;
-        Self::recover(settings, disk, engine, None, start)
-    }
-
-    fn recover(
-        settings: Settings,
-        disk: &Arc<dyn Disk>,
-        engine: Arc<dyn Engine>,
-        lock: Option<FolderLock>,
-        start: Instant,
-    ) -> Result<Folder, OpenError> {
-        let (mut log, unfinished) = open_log(&settings, disk)?;
-        let is_new = log.is_new();
-        let id = DiskId(u128::from(log.identity()));
-        let recovered = recovery::recover(&mut log, &*engine, id)?;
-        Ok(Folder {
-            settings,
-            engine,
-            log,
-            recovered,
-            is_new,
-            unfinished,
-            lock,
-            start,
-        })
-    }
-
-    /// Where it is.
-    pub(crate) fn data(&self) -> &Path {
-        &self.settings.data
-    }
-
-    /// Whether it was empty.
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
-    }
-
-    /// The disk's name: random, and as old as the folder.
-    pub(crate) fn disk(&self) -> DiskId {
-        DiskId(u128::from(self.log.identity()))
-    }
-
-    /// Whether the member that lived here had no company.
-    pub(crate) fn is_alone(&self) -> bool {
-        recovery::is_alone(self.log.kept(), self.disk())
-    }
-
-    /// How far it has come. Of a log that was not synced nothing can be asked: a power cut may
-    /// have taken what was there, and that it is an old copy does not show.
-    pub(crate) fn progress(&self) -> Progress {
-        let (kept, applied) = (self.log.kept(), self.recovered.applied);
-        let applied = match self.engine.is_filling() {
-            true => EntryId::ZERO,
-            false => applied,
-        };
-        let epoch = self.recovered.epoch;
-        let last = match self.settings.durability {
-            Durability::Disk => Progress::of_disk(kept, applied).last,
-            Durability::Os => EntryId::new(u64::MAX, u64::MAX),
-        };
-        Progress { epoch, last }
-    }
-
-    /// Begins a life.
-    pub(crate) fn live(
-        self,
-        me: Identity,
-        company: Option<Company>,
-    ) -> Result<(Member, Recovery), OpenError> {
-        let Folder {
-            settings,
-            engine,
-            log,
-            recovered,
-            is_new,
-            unfinished,
-            lock,
-            start,
-        } = self;
-        let shared = Arc::new(Shared {
-            engine,
-            keys: KeyCache::default(),
-            gate: Gate::default(),
-            health: RwLock::new(Health::Serving),
-            is_damaged: AtomicBool::new(false),
-            queue_depth: AtomicU64::new(0),
-            members: AtomicUsize::new(Members::ONE.now),
-            members_whole: AtomicUsize::new(Members::ONE.whole),
-            unsettled: AtomicUsize::new(0),
-            ahead: AtomicU64::new(0),
-            counters: Mutex::default(),
-            behind: Mutex::default(),
-            waits: Mutex::default(),
-            waitings: Waitings::default(),
-            _lock: lock,
-        });
-        let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
-        let known = (recovered.applied, recovered.epoch);
-        let thread = ChainThread::new(
-            queue,
-            settings.clone(),
-            shared.clone(),
-            log,
-            known,
-            me,
-            company,
-        );
-        if let Some(reason) = shared.failure() {
-            return Err(OpenError::Io {
-                context: "adopting an epoch".to_owned(),
-                source: io::Error::other(reason),
-            });
-        }
-        let builder = std::thread::Builder::new().name("chain".to_owned());
-        let thread = builder
-            .spawn(|| thread.run())
-            .map_err(|source| OpenError::Io {
-                context: "starting the chain thread".to_owned(),
-                source,
-            })?;
-        let recovery = Recovery {
-            is_first_start: is_new,
-            segments: recovered.replayed.segments,
-            bytes_verified: recovered.replayed.bytes,
-            entries_replayed: recovered.entries_replayed,
-            torn: recovered.replayed.torn.or(unfinished),
-            elapsed: start.elapsed(),
-        };
-        let member = Member {
-            shared,
-            jobs,
-            settings,
-            thread: Mutex::new(Some(thread)),
-        };
-        Ok((member, recovery))
-    }
-}
+/// How long one member may take for a read.
+pub(crate) const READ: Duration = Duration::from_secs(1);
 
 /// A member that lives.
 pub(crate) struct Member {
@@ -501,6 +193,55 @@ impl Member {
         }
     }
 
+    /// What a member shows at a level, if it does in time, and what the session has seen then.
+    pub(crate) async fn show(
+        &self,
+        account: &AccountId,
+        (request, demand, session): (&Request, &Demand, &Following),
+        (level, time): (fader_chain::Level, Duration),
+    ) -> Option<(Showing, Option<Box<Followed>>)> {
+        let (reply, answer) = oneshot::channel();
+        let work = Work::Read {
+            account: account.clone(),
+            request: request.clone(),
+            demand: demand.clone(),
+            session: session.clone(),
+            reply,
+        };
+        let job = Job::Read(Box::new(work), level);
+        self.enqueue(job).ok()?;
+        tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
+    }
+
+    /// Answers from what a member shows; a scan beside the threads that serve.
+    pub(crate) async fn answer_aside(
+        self: Arc<Self>,
+        showing: Showing,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        let showing = match showing {
+            Showing::Snapshot(snapshot) => {
+                match Item::committed(&*snapshot, account, request, demand)? {
+                    Some(item) => Showing::Item(snapshot, Box::new(item)),
+                    None => Showing::Snapshot(snapshot),
+                }
+            }
+            other => other,
+        };
+        if reads_keys(request) || matches!(showing, Showing::Answered(_)) {
+            return self.answer_from(showing, account, request, demand);
+        }
+        let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
+        let answered = tokio::task::spawn_blocking(move || {
+            self.answer_from(showing, &account, &request, &demand)
+        });
+        answered
+            .await
+            .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
+    }
+
     fn with_context<T>(
         &self,
         view: &dyn View,
@@ -561,14 +302,6 @@ impl Member {
             tracing::error!("the chain thread ended by a broken invariant");
         }
     }
-}
-
-/// A life's name.
-pub(crate) fn random_incarnation() -> Result<Incarnation, SealError> {
-    let halves = [seal::random_number()?, seal::random_number()?];
-    Ok(Incarnation(
-        u128::from(halves[0]) << 64 | u128::from(halves[1]),
-    ))
 }
 
 struct Deadline {

@@ -1,20 +1,21 @@
 //! A request on the chain thread's desk: how far it has come, and how it is answered.
 
+pub(super) mod ask;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Digest, EntryId, Refusal, RequestId, Session};
 use fader_services::catalog::{self, AccountId};
-use fader_services::level::{self, Demand, Outcomes, Receipt};
+use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request};
 use fader_services::{CollectionId, Reason};
 use tokio::sync::oneshot;
 
-use crate::member::desk::{another_request, catalog_unavailable, unavailable};
-use crate::member::following::{Followed, Following, Told};
-use crate::member::showing::Showing;
-use crate::member::thread::unknown;
-use crate::member::write::Quorum;
+use super::quorum::Quorum;
+use super::refusal::{another_request, catalog_unavailable, unavailable, unknown};
+use super::showing::Showing;
 
 /// How long a request may take altogether.
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
@@ -33,6 +34,51 @@ pub(crate) type ReadAnswer = Answer<(Showing, Option<Box<Followed>>)>;
 
 /// A catalog command's answer.
 pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
+
+/// What a request's session has seen before it, if it has one.
+pub(crate) type Following = Option<Arc<Session>>;
+
+/// What a session has seen by the end of a request.
+pub(crate) struct Followed {
+    /// What the next token says.
+    pub(crate) session: Session,
+    /// Which of the operations that the token named ended without effect.
+    pub(crate) settled: Vec<Notice>,
+}
+
+/// What came of a request, and what is told beside.
+pub(crate) struct Told {
+    /// The service's answer.
+    pub(crate) outcome: Result<Answered, Error>,
+    /// What was read or written.
+    pub(crate) receipt: Receipt,
+    /// What its session has seen, where a member said.
+    pub(crate) followed: Option<Box<Followed>>,
+}
+
+impl Told {
+    /// A read's answer.
+    pub(crate) fn of(
+        answered: Result<(Answered, Receipt), Error>,
+        followed: Option<Box<Followed>>,
+    ) -> Told {
+        let (outcome, receipt) = match answered {
+            Ok((answered, receipt)) => (Ok(answered), receipt),
+            Err(error) => (Err(error), Receipt::default()),
+        };
+        Told {
+            outcome,
+            receipt,
+            followed,
+        }
+    }
+}
+
+impl From<Error> for Told {
+    fn from(error: Error) -> Told {
+        Told::of(Err(error), None)
+    }
+}
 
 /// How far a SimpleDB request that may change state has come.
 pub(crate) enum Stage {

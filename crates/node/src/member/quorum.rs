@@ -6,7 +6,7 @@ use fader_services::catalog::DomainEntry;
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Error, Request};
 
-use crate::member::desk::unavailable;
+use super::refusal::unavailable;
 
 /// How many members a chain has.
 #[derive(Clone, Copy)]
@@ -20,6 +20,28 @@ pub(crate) struct Members {
 impl Members {
     /// A chain of one.
     pub(crate) const ONE: Members = Members { now: 1, whole: 1 };
+}
+
+/// What an eventual write asks of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quorum {
+    /// How many members hold it before it is acknowledged.
+    pub(crate) w: usize,
+    /// Whether a member without a lease may take it.
+    pub(crate) sloppy: bool,
+}
+
+impl Quorum {
+    /// What a write at this level asks; nothing of a strong one.
+    pub(crate) fn of(level: Level) -> Option<Quorum> {
+        match level {
+            Level::Eventual { w, sloppy, .. } => Some(Quorum {
+                w: usize::from(w),
+                sloppy,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// Refuses a quorum for good if the chain never has so many members, and for now if it has not.

@@ -6,10 +6,10 @@ use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
 use fader_services::{KeyBuilder, Table, ViewError, item_key};
 
-use crate::member::desk::reads_keys;
-use crate::member::pending::Work;
-use crate::member::showing::{Item, Showing};
-use crate::member::thread::ChainThread;
+use super::context::reads_keys;
+use super::pending::Work;
+use super::showing::{Item, Showing};
+use super::thread::ChainThread;
 
 impl ChainThread {
     /// Begins a read.

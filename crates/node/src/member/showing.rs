@@ -9,25 +9,16 @@
 //!   applied.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{Level, Operation, Register, View};
+use fader_chain::{Operation, Register, View};
 use fader_services::catalog::AccountId;
 use fader_services::level::{self, Demand, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
 use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
-use tokio::sync::oneshot;
 
-use crate::member::Member;
-use crate::member::desk::{domain_of, reads_keys};
-use crate::member::following::{Followed, Following};
-use crate::member::pending::Work;
-use crate::member::thread::Job;
+use super::context::domain_of;
 use crate::storage::engine::Snapshot;
-
-/// How long one member may take for a read.
-pub(crate) const READ: Duration = Duration::from_secs(1);
 
 /// What a read may be answered from.
 pub(crate) enum Showing {
@@ -130,53 +121,4 @@ fn register(view: &dyn View, key: &Bytes) -> Result<Register, ViewError> {
     let stored = view.get(key)?;
     let register = stored.map(Register::decode).transpose()?;
     Ok(register.unwrap_or_default())
-}
-
-/// What a member shows at a level, if it does in time, and what the session has seen then.
-pub(crate) async fn ask(
-    member: &Member,
-    account: &AccountId,
-    (request, demand, session): (&Request, &Demand, &Following),
-    (level, time): (Level, Duration),
-) -> Option<(Showing, Option<Box<Followed>>)> {
-    let (reply, answer) = oneshot::channel();
-    let work = Work::Read {
-        account: account.clone(),
-        request: request.clone(),
-        demand: demand.clone(),
-        session: session.clone(),
-        reply,
-    };
-    let job = Job::Read(Box::new(work), level);
-    member.enqueue(job).ok()?;
-    tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
-}
-
-/// Answers from what a member shows; a scan beside the threads that serve.
-pub(crate) async fn answer(
-    member: Arc<Member>,
-    showing: Showing,
-    account: &AccountId,
-    request: &Request,
-    demand: &Demand,
-) -> Result<(Answered, Receipt), Error> {
-    let showing = match showing {
-        Showing::Snapshot(snapshot) => {
-            match Item::committed(&*snapshot, account, request, demand)? {
-                Some(item) => Showing::Item(snapshot, Box::new(item)),
-                None => Showing::Snapshot(snapshot),
-            }
-        }
-        other => other,
-    };
-    if reads_keys(request) || matches!(showing, Showing::Answered(_)) {
-        return member.answer_from(showing, account, request, demand);
-    }
-    let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
-    let answered = tokio::task::spawn_blocking(move || {
-        member.answer_from(showing, &account, &request, &demand)
-    });
-    answered
-        .await
-        .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
 }

@@ -25,14 +25,14 @@ use fader_chain::{
 };
 use fader_services::{Reason, Table};
 
+use super::closing::Closings;
+use super::desk::Desk;
+use super::pending::Work;
+use super::pending::ask::Ask;
+use super::refusal::{forgotten, lost, unknown};
+use super::showing::Showing;
+use super::state::Shared;
 use crate::clock;
-use crate::member::Shared;
-use crate::member::desk::Desk;
-use crate::member::following::{forgotten, lost};
-use crate::member::maintenance::closing::Closings;
-use crate::member::pending::Work;
-use crate::member::showing::Showing;
-use crate::member::write::Ask;
 use crate::peer::Outbox;
 use crate::secrets::keys;
 use crate::settings::Settings;
@@ -556,10 +556,6 @@ impl Drop for FailOnPanic {
             }
         }
     }
-}
-
-pub(super) fn unknown(reason: &str) -> String {
-    format!("{reason}; it is not known whether the write took effect")
 }
 
 fn size_of(change: &Change) -> usize {

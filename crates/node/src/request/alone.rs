@@ -8,12 +8,10 @@ use fader_services::simpledb::{Answered, Error, Request};
 use fader_services::{Reason, ViewError};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::member::Member;
-use crate::member::desk::{reads_keys, refused, unavailable};
-use crate::member::following::{Following, Told};
-use crate::member::pending::Work;
-use crate::member::showing::{READ, Showing, answer, ask};
+use crate::member::pending::{Following, Told, Work};
+use crate::member::refusal::{refused, unavailable};
 use crate::member::thread::Job;
+use crate::member::{Member, READ, Showing, reads_keys};
 
 /// Carries out a request that may change state.
 pub(crate) async fn write(
@@ -93,10 +91,13 @@ pub(crate) async fn read_eventually(
         false => {
             let asked = (&request, &demand, session);
             let level = level.unwrap_or(fader_chain::Level::Strong);
-            ask(member, account, asked, (level, READ)).await
+            member.show(account, asked, (level, READ)).await
         }
     };
     let (showing, followed) = shown.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
-    let answered = answer(member.clone(), showing, account, &request, &demand).await;
+    let answered = member
+        .clone()
+        .answer_aside(showing, account, &request, &demand)
+        .await;
     Ok(Told::of(answered, followed))
 }

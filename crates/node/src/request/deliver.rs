@@ -14,18 +14,17 @@ use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Error, Request};
 use tokio::sync::oneshot;
 
-use crate::member::desk::{catalog_unavailable, unavailable};
-use crate::member::following::{self, Following, Told};
-use crate::member::pending::{REQUEST, Work};
+use super::alone::{read, read_eventually, shows_more, write};
+use super::route::{AGAIN, carry_out_at};
+use super::{Done, Doors, Router, tokens};
+use crate::member::pending::{Following, REQUEST, Told, Work};
+use crate::member::refusal::{catalog_unavailable, unavailable};
 use crate::member::thread::Job;
-use crate::node::{Done, Doors, Node};
-use crate::request::alone::{read, read_eventually, shows_more, write};
-use crate::request::route::{AGAIN, carry_out_at};
 
-impl Node {
+impl Router {
     /// Carries out what another process was asked, if that can be done here.
     pub(crate) async fn carry_out_for(&self, chain: ChainId, asked: Asked) -> forward::Told {
-        let can = match &self.inner.doors {
+        let can = match &self.doors {
             Doors::One(..) => false,
             Doors::Many(chains) => chains.get(chain).is_some_and(|it| it.carries_out(&asked)),
         };
@@ -69,8 +68,8 @@ impl Node {
     }
 
     /// Counts a client that is refused.
-    pub fn count_refusal(&self, chain: ChainId, reason: Reason) {
-        self.inner.refusals.count(chain, reason);
+    pub(crate) fn count_refusal(&self, chain: ChainId, reason: Reason) {
+        self.refusals.count(chain, reason);
     }
 
     /// The same, uncounted: again while the member that can take it comes and goes, since no member
@@ -84,7 +83,7 @@ impl Node {
         let end = Instant::now() + REQUEST;
         let failed = |why: &str| (Err(unavailable(why)), Receipt::default());
         loop {
-            let elsewhere = self.inner.chain(chain);
+            let elsewhere = self.chain(chain);
             let elsewhere = elsewhere.filter(|it| it.is_elsewhere(account, &asked.0, &asked.1));
             if let Some(cluster) = elsewhere {
                 let (request, demand) = asked;
@@ -122,14 +121,14 @@ impl Node {
         account: &AccountId,
         (request, mut demand): (Request, Demand),
     ) -> Result<Done, Box<(Request, Demand)>> {
-        let seal = &self.inner.seal;
+        let seal = &self.seal;
         let token = demand.session.take();
-        let sessions = match following::open(seal, account, token.as_deref()) {
+        let sessions = match tokens::open(seal, account, token.as_deref()) {
             Ok(sessions) => sessions,
             Err(error) => return Ok((Err(error), Receipt::default())),
         };
-        let following = following::on(chain, sessions.as_ref());
-        let told = match &self.inner.doors {
+        let following = tokens::on(chain, sessions.as_ref());
+        let told = match &self.doors {
             Doors::Many(chains) => {
                 let asked = (&request, &demand, &following);
                 let told = carry_out_at(chains.get(chain), account, asked).await;
@@ -143,7 +142,7 @@ impl Node {
             Doors::One(..) => self.carry_out(account, (request, demand, &following)).await,
         };
         let told = told.unwrap_or_else(Told::from);
-        Ok(told.seal(seal, account, (chain, sessions)))
+        Ok(tokens::answered(told, seal, account, (chain, sessions)))
     }
 
     /// Carries out a request at the member that is alone.
@@ -152,7 +151,7 @@ impl Node {
         account: &AccountId,
         (request, demand, session): (Request, Demand, &Following),
     ) -> Result<Told, Error> {
-        match &self.inner.doors {
+        match &self.doors {
             Doors::Many(_) => Err(unavailable(Reason::NoWrites.sentence())),
             Doors::One(member, _) if request.is_write() => {
                 write(member, account, request, (demand, session.clone())).await
@@ -188,7 +187,7 @@ impl Node {
     }
 
     async fn catalog_once(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
-        if let Some(cluster) = self.inner.chain(chain)
+        if let Some(cluster) = self.chain(chain)
             && !cluster.decides()
         {
             match cluster.hand_on(&Asked::Catalog(command.clone())).await {
@@ -202,7 +201,7 @@ impl Node {
     }
 
     async fn catalog_here(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
-        let member = match &self.inner.doors {
+        let member = match &self.doors {
             Doors::Many(chains) => {
                 let cluster = chains.get(chain);
                 let cluster =

@@ -4,11 +4,10 @@
 //! - X1 a request is handed on once: who gets one that is not for it says so.
 //! - X2 a write is handed on again only while it is certain that nobody took it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, Level, NodeId, Role};
+use fader_chain::{Configuration, Level, NodeId};
 use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::forward::{Asked, Told};
@@ -17,7 +16,6 @@ use fader_services::simpledb::Request;
 
 use super::route::AGAIN;
 use crate::cluster::Cluster;
-use crate::member::Member;
 use crate::member::pending::REQUEST;
 use crate::peer::Unheard;
 
@@ -53,13 +51,6 @@ impl Cluster {
                 Ok(Some(Level::Barrier))
             ),
         }
-    }
-
-    /// The member that is here, if it serves.
-    fn serving_here(&self, newest: &Configuration) -> Option<Arc<Member>> {
-        let own = self.own()?;
-        let seat = newest.seat(own)?;
-        (seat.role == Role::Serving).then(|| self.member(own))?
     }
 
     /// Hands a request to a node that can carry it out, at first the head; nothing when it can be

@@ -5,16 +5,16 @@ use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::forward::{Asked, DomainMode, Told};
 use fader_services::simpledb::Error;
 
-use crate::member::desk::catalog_unavailable;
-use crate::node::Node;
+use super::Router;
+use crate::member::refusal::catalog_unavailable;
 
-impl Node {
+impl Router {
     /// The mode of a domain, and what a change of it waits for; `None` when there is no such
     /// domain. The head of its chain is asked, and where it does not answer, the member here.
     ///
     /// # Errors
     /// [`Refusal::View`] when the store fails, or nobody answers.
-    pub async fn mode(
+    pub(crate) async fn mode(
         &self,
         account: &AccountId,
         domain: &str,
@@ -62,7 +62,11 @@ impl Node {
     ///
     /// # Errors
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
-    pub async fn chain_with(&self, account: &AccountId, domain: &str) -> Result<ChainId, Refusal> {
+    pub(crate) async fn chain_with(
+        &self,
+        account: &AccountId,
+        domain: &str,
+    ) -> Result<ChainId, Refusal> {
         let none = || Refusal::NoSuchDomain(domain.to_owned());
         let chain = self.placed(account, domain).await?.ok_or_else(none)?;
         if self.several().is_none() {

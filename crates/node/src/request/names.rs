@@ -17,14 +17,15 @@ use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Code, Error, Request};
 use fader_services::{CollectionId, Reason, View};
 
+use super::{Done, Router};
 use crate::cluster::chains::Chains;
-use crate::member::desk::{catalog_unavailable, unavailable};
-use crate::node::{Done, Node};
+use crate::member::refusal::{catalog_unavailable, unavailable};
+use crate::storage::engine::Snapshot;
 
 /// How often a domain may come and go while a request looks for it.
 const TRIES: usize = 8;
 
-impl Node {
+impl Router {
     /// Carries out a request, at the chain that it is for.
     pub(crate) async fn route(
         &self,
@@ -246,4 +247,13 @@ impl Node {
 fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, Error> {
     let placed = catalog::placed(view, account, name)?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
+}
+
+impl Chains {
+    /// The catalog with all that was acknowledged before.
+    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Error> {
+        // What is answered strongly here is applied here.
+        self.system().ready().await?;
+        self.catalog()
+    }
 }

@@ -5,10 +5,9 @@
 //! later, until its time is over. A write whose answer never comes may have taken effect.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, Level, NodeId, Refusal, Role};
+use fader_chain::{Configuration, Level, NodeId, Refusal};
 use fader_services::Reason;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
@@ -16,12 +15,10 @@ use fader_services::simpledb::{Code, Error, Request};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
-use crate::member::Member;
-use crate::member::desk::{catalog_unavailable, reads_keys, refused, unavailable};
-use crate::member::following::{Following, Told};
-use crate::member::pending::{Answer, REQUEST, Work};
-use crate::member::showing::{READ, answer, ask};
+use crate::member::pending::{Answer, Following, REQUEST, Told, Work};
+use crate::member::refusal::{catalog_unavailable, refused, unavailable};
 use crate::member::thread::Job;
+use crate::member::{Member, READ, reads_keys};
 
 /// How long the first one that is asked may take to catch up with a session.
 const FOLLOW: Duration = Duration::from_millis(100);
@@ -128,13 +125,6 @@ impl Cluster {
         Err(Reason::NoMember.sentence())
     }
 
-    /// Whether the head is of another process: where no member here can take a request, it is to be
-    /// handed on.
-    fn is_anothers(&self) -> bool {
-        let head = self.configuration().map(|newest| newest.head());
-        self.process.is_some() && head.is_some() && head != self.own()
-    }
-
     /// What the member says before the time is over, as long as it has a seat: whoever lost it may
     /// be held up, and its chain does not wait for it.
     async fn answer_of<T>(
@@ -192,11 +182,15 @@ impl Cluster {
             }
             for (_, member) in members {
                 let asked = (request, demand, session);
-                let shown = ask(&member, account, asked, (level, time)).await;
+                let shown = member.show(account, asked, (level, time)).await;
                 let Some((showing, followed)) = shown else {
                     continue;
                 };
-                match answer(member.clone(), showing, account, request, demand).await {
+                match member
+                    .clone()
+                    .answer_aside(showing, account, request, demand)
+                    .await
+                {
                     // Its store could not be read: another one answers.
                     Err(error) if error.code == Code::InternalError => {
                         drop(member.enqueue(Job::Damaged(error.message)));
@@ -212,34 +206,5 @@ impl Cluster {
         } else {
             Reason::NoMember.sentence()
         }))
-    }
-
-    /// The member that catalogs are read at: the head, as long as there is one.
-    pub(crate) fn keeper(&self) -> Option<Arc<Member>> {
-        let head = self.head().map(|(_, head)| head);
-        head.or_else(|| self.readers().into_iter().map(|(_, member)| member).next())
-    }
-
-    fn head(&self) -> Option<(NodeId, Arc<Member>)> {
-        let node = self.configuration()?.head();
-        Some((node, self.member(node)?))
-    }
-
-    /// The serving members, each time another one first.
-    fn readers(&self) -> Vec<(NodeId, Arc<Member>)> {
-        let Some(newest) = self.configuration() else {
-            return Vec::new();
-        };
-        let serving = newest
-            .seats
-            .iter()
-            .filter(|seat| seat.role == Role::Serving);
-        let running = serving.filter_map(|seat| Some((seat.node, self.member(seat.node)?)));
-        let mut members: Vec<_> = running.collect();
-        if !members.is_empty() {
-            let first = self.next.fetch_add(1, Ordering::Relaxed) % members.len();
-            members.rotate_left(first);
-        }
-        members
     }
 }

@@ -1,5 +1,5 @@
 //! What is sealed with a key that lies beside the data: secrets at rest, bound to their access
-//! key's id, and what sessions have seen, bound to their account (D15).
+//! key's id, and what sessions have seen, bound to their account (`request/tokens.rs`).
 //!
 //! ```text
 //! sealed := version:u8=1 nonce[24] ciphertext tag[16]      XChaCha20-Poly1305, random nonce
@@ -17,22 +17,19 @@ use std::path::Path;
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use fader_services::catalog::{AccessKey, AccountId};
+use fader_services::catalog::AccessKey;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use ring::hmac;
 use zeroize::Zeroizing;
 
-use crate::peer::ClusterKey;
-use crate::request::tokens::Sessions;
+use crate::secrets::cluster::ClusterKey;
 use crate::status::OpenError;
 use crate::storage::disk::{self, Disk, SyncSite};
 
 const VERSION: u8 = 1;
 const KEY_SIZE: usize = 32;
 const NONCE_SIZE: usize = 24;
-/// Bytes of a session's token: with more, nobody need try a key.
-const TOKEN_BYTES_MAX: usize = 16 << 10;
 const KEY_FILE: &str = "seal.key";
 const KEY_FILE_NEW: &str = "seal.key.new";
 
@@ -73,9 +70,6 @@ pub(crate) enum SealError {
     /// The bytes were sealed with another key, for another id, or were changed.
     #[error("the secret of access key {0} does not open with the sealing key of this folder")]
     DoesNotOpen(String),
-    /// More is not settled, on several chains together, than a token has room for.
-    #[error("too many writes of the session are not settled yet")]
-    TooLong,
     /// The operating system gives no random bytes.
     #[error("no random bytes: {0}")]
     Entropy(#[from] rand::rngs::SysError),
@@ -141,36 +135,8 @@ impl Seal {
         Ok(Secret::new(secret))
     }
 
-    /// The token of a session of `account`.
-    pub(crate) fn seal_session(
-        &self,
-        account: &AccountId,
-        sessions: &Sessions,
-    ) -> Result<Bytes, SealError> {
-        let sealed = self.encrypt(&bound_to(account), &sessions.encode())?;
-        let sealed = sealed.expect("a session is shorter than what a cipher takes");
-        match sealed.len() <= TOKEN_BYTES_MAX {
-            true => Ok(sealed),
-            false => Err(SealError::TooLong),
-        }
-    }
-
-    /// What a session of `account` has seen; an empty token is that of a new one.
-    ///
-    /// `None` if nobody who has this key gave out the token, to this account (D15).
-    pub(crate) fn open_session(&self, account: &AccountId, token: &[u8]) -> Option<Sessions> {
-        if token.is_empty() {
-            return Some(Sessions::default());
-        }
-        if TOKEN_BYTES_MAX < token.len() {
-            return None;
-        }
-        let seen = self.decrypt(&bound_to(account), token)?;
-        Sessions::decode(Bytes::from(seen)).ok()
-    }
-
     /// Seals a message for what `bound` names; `None` if it is too long.
-    fn encrypt(&self, bound: &[u8], message: &[u8]) -> Result<Option<Bytes>, SealError> {
+    pub(crate) fn encrypt(&self, bound: &[u8], message: &[u8]) -> Result<Option<Bytes>, SealError> {
         let mut nonce = [0; NONCE_SIZE];
         SysRng.try_fill_bytes(&mut nonce)?;
         let payload = Payload {
@@ -182,7 +148,8 @@ impl Seal {
             .map(|sealed| Bytes::from([&[VERSION], nonce.as_slice(), sealed.as_slice()].concat())))
     }
 
-    fn decrypt(&self, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    /// Opens what was sealed for what `bound` names, with this key.
+    pub(crate) fn decrypt(&self, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (&VERSION, rest) = sealed.split_first()? else {
             return None;
         };
@@ -205,11 +172,6 @@ pub(crate) fn derive(key: &ClusterKey, purpose: &[u8], cluster: u128) -> [u8; KE
     let mut derived = [0; KEY_SIZE];
     derived.copy_from_slice(context.sign().as_ref());
     derived
-}
-
-/// What a session is bound to. No id of an access key begins so: none is anything but UTF-8.
-fn bound_to(account: &AccountId) -> Vec<u8> {
-    [&[0xFF], account.0.as_bytes()].concat()
 }
 
 /// The key is whole under its name or not there at all.
@@ -250,11 +212,6 @@ pub(crate) fn random_secret() -> Result<Secret, SealError> {
         .iter()
         .map(|byte| char::from(ALPHABET[usize::from(byte % 64)]));
     Ok(Secret::new(letters.collect()))
-}
-
-/// A random number.
-pub(crate) fn random_number() -> Result<u64, SealError> {
-    Ok(SysRng.try_next_u64()?)
 }
 
 #[cfg(test)]

@@ -15,12 +15,11 @@ use fader_chain::{
     Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept, compute,
 };
 
-use crate::secrets::seal;
-use crate::settings::Settings;
+use crate::random;
 use crate::status::OpenError;
 use crate::storage::disk::{Disk, SyncSite};
 use crate::storage::engine::{Engine, EngineError, Snapshot, Tree, pairs};
-use crate::storage::log::{Log, Replayed};
+use crate::storage::log::{Durability, Log, Replayed};
 
 /// Entries applied to the engine in one step.
 const ENTRIES_PER_COMMIT: u64 = 256;
@@ -115,22 +114,18 @@ pub(crate) fn recover(
 /// Opens the log in the data folder, and creates both if absent; says so if a segment was never
 /// finished.
 pub(crate) fn open_log(
-    settings: &Settings,
+    data: &Path,
+    (durability, segment_bytes): (Durability, u64),
     disk: &Arc<dyn Disk>,
 ) -> Result<(Log, Option<String>), OpenError> {
-    let folder = settings.data.join("log");
+    let folder = data.join("log");
     let failed = |source| creating(&folder, source);
     disk.create_folder(&folder).map_err(failed)?;
-    let chain = seal::random_number().map_err(|error| failed(io::Error::other(error)))?;
-    let Settings {
-        durability,
-        segment_bytes,
-        ..
-    } = *settings;
+    let chain = random::number().map_err(failed)?;
     let (log, unfinished) = Log::open(disk.clone(), &folder, durability, segment_bytes, chain)?;
     if log.is_new() {
         // An earlier first start may have been cut short before this.
-        sync_names(&**disk, &settings.data).map_err(failed)?;
+        sync_names(&**disk, data).map_err(failed)?;
     }
     Ok((log, unfinished))
 }

@@ -9,7 +9,7 @@
 //! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
 //! life     := chain node disk:u128 incarnation:u128 count report*
 //! report   := 0 epoch | 1 epoch id | 2 epoch id | 3 epoch id gap:u8
-//! chain    := configuration (fader_chain::Configuration)                            kind H, format 1
+//! chain    := configuration (fader_chain::Configuration)                      kind H, format 1
 //! ```
 //!
 //! Numbers without a size are varints; texts and the configuration have their length before them.

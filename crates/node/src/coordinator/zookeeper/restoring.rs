@@ -7,11 +7,10 @@ use fader_chain::words;
 use fader_chain::{ChainId, Configuration, NodeId, Progress, Version};
 
 use super::disks::next_node;
-use super::orders::layout_at;
 use super::record::{Content, DiskRecord};
 use super::standing::{Look, Standing, disks_of, look};
 use super::watcher::{chain_path, disk_path, note_progress};
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
 use fader_zookeeper::{Asker, Changed};
 

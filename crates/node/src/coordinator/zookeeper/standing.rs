@@ -9,10 +9,11 @@ use fader_chain::words;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
 use super::faults::{FaultOf, faults};
-use super::orders::{AwayDisk, layout_at};
 use super::record::{ClusterRecord, DiskRecord};
 use super::watcher::{chain_path, disk_path};
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{
+    AwayDisk, Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read,
+};
 use crate::coordinator::CoordinatorError;
 use fader_zookeeper::Asker;
 

@@ -14,7 +14,8 @@ use super::*;
 use crate::clock::monotonic_ms;
 use crate::member::pending::Work;
 use crate::member::thread::{Company, Job, Notice};
-use crate::member::{Folder, Member, random_incarnation};
+use crate::member::{Folder, Member};
+use crate::random;
 use crate::settings::Settings;
 use crate::storage::disk::Disk;
 use crate::support::MemoryEngine;
@@ -53,7 +54,7 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     let folder = Folder::open_with(settings, &disk, engine).unwrap();
     let me = Identity {
         node: NodeId(number),
-        incarnation: random_incarnation().unwrap(),
+        incarnation: random::incarnation().unwrap(),
         disk: folder.disk(),
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

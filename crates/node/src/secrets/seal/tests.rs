@@ -2,13 +2,8 @@
 
 use std::path::Path;
 
-use fader_chain::{ChainId, EntryId, Session};
-use fader_services::catalog::AccountId;
-use proptest::prelude::*;
-
-use super::{Seal, Secret, TOKEN_BYTES_MAX, derive, random_id, random_secret};
-use crate::peer::ClusterKey;
-use crate::request::tokens::Sessions;
+use super::{Seal, Secret, derive, random_id, random_secret};
+use crate::secrets::cluster::ClusterKey;
 use crate::status::OpenError;
 use crate::storage::disk::Disk;
 use crate::support::SimulatedDisk;
@@ -21,12 +16,6 @@ fn disk() -> SimulatedDisk {
 
 fn load(disk: &SimulatedDisk, creates: bool) -> Result<Seal, OpenError> {
     Seal::load(disk, Path::new("/data"), creates)
-}
-
-fn seen(session: &Session) -> Sessions {
-    let mut sessions = Sessions::default();
-    sessions.see(ChainId::SYSTEM, session.clone());
-    sessions
 }
 
 #[test]
@@ -85,64 +74,6 @@ fn ids_and_secrets_have_the_shape_of_those_of_aws() {
     assert_eq!(secret.reveal().len(), 40);
     assert_ne!(random_secret().unwrap().reveal(), secret.reveal());
     assert_eq!(format!("{secret:?}"), "Secret(..)");
-}
-
-#[test]
-fn a_session_is_its_accounts_own() {
-    let seal = load(&disk(), true).unwrap();
-    let (own, other) = (
-        AccountId("000000000001".to_owned()),
-        AccountId("000000000002".to_owned()),
-    );
-    let session = Session {
-        committed: EntryId::new(2, 7),
-        tentative: Vec::new(),
-    };
-    let token = seal.seal_session(&own, &seen(&session)).unwrap();
-    assert_eq!(seal.open_session(&own, &token), Some(seen(&session)));
-    assert_eq!(seal.open_session(&own, b""), Some(Sessions::default()));
-    assert_eq!(seal.open_session(&other, &token), None);
-    for at in 0..token.len() {
-        let mut forged = token.to_vec();
-        forged[at] ^= 1;
-        assert_eq!(seal.open_session(&own, &forged), None);
-        assert_eq!(seal.open_session(&own, &token[..at.max(1)]), None);
-    }
-    let strange = load(&disk(), true).unwrap();
-    assert_eq!(strange.open_session(&own, &token), None);
-    let secret = seal.seal("AKIA1", &Secret::new("s".to_owned())).unwrap();
-    assert_eq!(seal.open_session(&own, &secret), None);
-}
-
-proptest! {
-    /// D15: whatever a client sends, only what was given out opens, and it opens as it was.
-    #[test]
-    fn no_other_token_opens(
-        committed in any::<(u64, u64)>(),
-        noise in prop::collection::vec(any::<u8>(), 1..200),
-        (at, bit) in (any::<prop::sample::Index>(), 0..8_u32),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let seal = load(&disk(), true).unwrap();
-        let own = AccountId("000000000001".to_owned());
-        let session = Session {
-            committed: EntryId::new(committed.0, committed.1),
-            tentative: Vec::new(),
-        };
-        let token = seal.seal_session(&own, &seen(&session)).unwrap();
-        prop_assert_eq!(seal.open_session(&own, &token), Some(seen(&session)));
-        prop_assert_eq!(seal.open_session(&own, &noise), None);
-        let versioned = [&[1], &noise[..]].concat();
-        prop_assert_eq!(seal.open_session(&own, &versioned), None);
-        let mut changed = token.to_vec();
-        changed[at.index(token.len())] ^= 1 << bit;
-        prop_assert_eq!(seal.open_session(&own, &changed), None);
-        let longer = [&token[..], &noise[..]].concat();
-        prop_assert_eq!(seal.open_session(&own, &longer), None);
-        let shorter = &token[..cut.index(token.len()).max(1)];
-        prop_assert_eq!(seal.open_session(&own, shorter), None);
-        prop_assert_eq!(seal.open_session(&own, &vec![1; TOKEN_BYTES_MAX + 1]), None);
-    }
 }
 
 #[test]

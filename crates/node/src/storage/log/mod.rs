@@ -32,9 +32,18 @@ use fader_chain::{Durable, EntryId, Record};
 pub(crate) use reader::Replayed;
 use record::{Before, Codec, HEADER_SIZE, Header};
 
-use crate::settings::Durability;
 use crate::status::OpenError;
 use crate::storage::disk::{Disk, File, SyncSite};
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Acknowledged after fdatasync: survives a power cut.
+    #[default]
+    Disk,
+    /// Acknowledged when the operating system has it: survives a crash of the process.
+    Os,
+}
 
 /// Written when the log goes on after a full disk, to see that there is room.
 const PROBE_BYTES: u64 = 1 << 20;

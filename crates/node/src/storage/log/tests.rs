@@ -11,8 +11,7 @@ use fader_chain::{
 };
 use proptest::prelude::*;
 
-use super::{Log, Replayed, payload};
-use crate::settings::Durability;
+use super::{Durability, Log, Replayed, payload};
 use crate::status::OpenError;
 use crate::storage::disk::Disk;
 use crate::support::SimulatedDisk;

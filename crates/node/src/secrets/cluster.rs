@@ -13,7 +13,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use zeroize::Zeroizing;
 
-use super::noise::KEY_SIZE;
+const KEY_SIZE: usize = 32;
 
 /// The cluster's key. It is wiped from memory and never shown by `Debug`.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fader_chain::{Envelope, NodeId};
 use parking_lot::RwLock;
 
-use crate::member::thread::Job;
+use super::thread::Job;
 use crate::peer::Outbox;
 
 /// Messages that may be under way on slow links, all together.
