@@ -289,7 +289,7 @@ fn decided(
 /// What is kept under a request's name: `digest:u128be outcome`, the digest being the request's
 /// (XO-6); nothing of what is no entry.
 pub(crate) fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
-    match simpledb::encode_outcome(outcome) {
+    match simpledb::encode_outcome(outcome.as_ref()) {
         Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
         None => Bytes::new(),
     }
