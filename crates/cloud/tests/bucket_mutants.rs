@@ -15,6 +15,7 @@ use fader_cloud::{
 };
 use futures_util::future::join;
 use object_store::path::Path;
+use stage::domains::{create, item};
 use stage::{Fault, Stage};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -600,26 +601,8 @@ async fn old_message_in_a_new_queue(world: World) -> Outcome {
 
 // Logs.
 
-fn item(name: &str, attribute: &str, value: &str) -> ItemPut {
-    ItemPut {
-        name: name.to_owned(),
-        attributes: vec![AttributePut {
-            name: attribute.to_owned(),
-            value: value.to_owned(),
-            replace: true,
-        }],
-    }
-}
-
 async fn put(domains: &BucketDomains, name: &str, value: &str) -> Result<(), Error> {
     domains.put("dom", &item(name, "a", value), None).await
-}
-
-async fn create(domains: &BucketDomains, name: &str, by: &str) -> Result<(), Error> {
-    let absent = Expected::Absent("by".to_owned());
-    domains
-        .put("dom", &item(name, "by", by), Some(&absent))
-        .await
 }
 
 async fn value(domains: &BucketDomains, name: &str) -> Result<Option<String>, Error> {

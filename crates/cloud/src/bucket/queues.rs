@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! send ──▶ Sender ──▶ PUT segment
-//! receive ──▶ Receiver ──▶ LIST ──▶ Desk ──▶ PUT state, GET segment
-//! remove, hide ──────────────────▶ Desk ──▶ PUT state, or DELETE segment and state
+//! receive ──▶ Receiver ──▶ LIST ──▶ SegmentHandle ──▶ PUT state, GET segment
+//! remove, hide ──────────────────▶ SegmentHandle ──▶ PUT state, or DELETE segment and state
 //! ```
 //!
 //! Invariants:
@@ -19,14 +19,14 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use super::catalog::{Catalog, Known};
-use super::desk::Desk;
 use super::guard::Guard;
 use super::markers::READS_AT_ONCE;
 use super::names::{Held, Holding};
+use super::operations::Claimed;
+use super::segment_handle::SegmentHandle;
 use super::sender::Send;
-use super::state::Wish;
+use super::state::Operation;
 use super::store::Store;
-use super::wishes::Claimed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
     QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
@@ -134,13 +134,13 @@ impl Catalog {
     /// A peek: all in its own call, and nothing written (Q9).
     async fn peek(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
         for shown in known.receiver.shown().await? {
-            let desk = known.receiver.desk(shown.name);
+            let handle = known.receiver.handle(shown.name);
             let reads_state = self.store.guards.has(Guard::PeekState);
             let seen = match &shown.state {
-                Some(_) if reads_state => Some(desk.read_state().await?.seen),
+                Some(_) if reads_state => Some(handle.read_state().await?.seen),
                 _ => None,
             };
-            desk.hint(shown.state.as_ref());
+            handle.hint(shown.state.as_ref());
             let at = self.store.moment();
             let visible = match &seen {
                 Some(seen) => seen.visible(&at, &self.store.guards),
@@ -149,14 +149,14 @@ impl Catalog {
             if visible.is_empty() {
                 continue;
             }
-            let Some(bodies) = desk.read_segment().await? else {
+            let Some(bodies) = handle.read_segment().await? else {
                 continue;
             };
             let had_state = seen.as_ref().is_some_and(|seen| seen.exists);
             let messages = visible.into_iter().take(max).map(|index| {
                 let entry = seen.as_ref().map(|seen| &seen.state.entries[index]);
                 let receives = entry.map_or(0, |entry| entry.receives) + 1;
-                desk.message(index, &bodies, receives, Holding::Peek { had_state })
+                handle.message(index, &bodies, receives, Holding::Peek { had_state })
             });
             return Ok(messages.collect());
         }
@@ -168,11 +168,11 @@ impl Catalog {
     async fn claim(
         &self,
         known: &Known,
-        desk: &Arc<Desk>,
+        handle: &Arc<SegmentHandle>,
         max: usize,
         visibility: Duration,
     ) -> Result<Vec<Received>> {
-        let claimed = desk.claim(max, visibility).await?;
+        let claimed = handle.claim(max, visibility).await?;
         match claimed {
             Claimed::Messages(messages, end) => {
                 let is_in_time = self.store.now() < end || !self.store.guards.has(Guard::InTime);
@@ -183,11 +183,11 @@ impl Catalog {
                 Ok(Vec::new())
             }
             Claimed::GivenUp => {
-                known.receiver.give_up(desk);
+                known.receiver.give_up(handle);
                 Ok(Vec::new())
             }
             Claimed::Hidden => {
-                known.receiver.give_up(desk);
+                known.receiver.give_up(handle);
                 if !known.receiver.has_candidates(0) && self.store.learn_time().await {
                     known.receiver.forget();
                 }
@@ -196,11 +196,15 @@ impl Catalog {
         }
     }
 
-    /// The desk and the wish of a receipt; `None` if the message's queue is gone.
-    fn of_receipt(&self, known: &Known, receipt: &Receipt) -> Result<Option<(Arc<Desk>, Held)>> {
+    /// The handle and the operation of a receipt; `None` if the message's queue is gone.
+    fn of_receipt(
+        &self,
+        known: &Known,
+        receipt: &Receipt,
+    ) -> Result<Option<(Arc<SegmentHandle>, Held)>> {
         let held = Held::parse(receipt)?;
         let is_living = held.incarnation == known.receiver.incarnation();
-        Ok(is_living.then(|| (known.receiver.desk(held.segment), held)))
+        Ok(is_living.then(|| (known.receiver.handle(held.segment), held)))
     }
 }
 
@@ -262,8 +266,8 @@ impl Queues for BucketQueues {
                     return Ok(found);
                 }
                 true
-            } else if let Some(desk) = known.receiver.pick(how.max, seen) {
-                let found = inner.claim(&known, &desk, how.max, visibility).await?;
+            } else if let Some(handle) = known.receiver.pick(how.max, seen) {
+                let found = inner.claim(&known, &handle, how.max, visibility).await?;
                 if !found.is_empty() {
                     return Ok(found);
                 }
@@ -296,14 +300,14 @@ impl Queues for BucketQueues {
         check_count(receipts.len())?;
         let known = self.0.queue(queue).await?;
         let removes = receipts.iter().map(|receipt| async {
-            let Some((desk, held)) = self.0.of_receipt(&known, receipt)? else {
+            let Some((handle, held)) = self.0.of_receipt(&known, receipt)? else {
                 return Ok(());
             };
-            let wish = Wish::Remove {
+            let operation = Operation::Remove {
                 index: held.index,
                 holding: held.holding,
             };
-            desk.write(wish).await
+            handle.write(operation).await
         });
         known.receiver.refresh();
         Ok(futures_util::future::join_all(removes).await)
@@ -317,12 +321,12 @@ impl Queues for BucketQueues {
             Error::new(ErrorKind::Invalid, context)
         };
         let found = self.0.of_receipt(&known, receipt)?;
-        let (desk, held) = found.ok_or_else(strange)?;
+        let (handle, held) = found.ok_or_else(strange)?;
         let Holding::Claim(claim) = held.holding else {
             return Err(strange());
         };
-        let hidden = desk
-            .write(Wish::Hide {
+        let hidden = handle
+            .write(Operation::Hide {
                 index: held.index,
                 claim,
                 time,
@@ -338,13 +342,13 @@ impl Queues for BucketQueues {
         let known = self.0.queue(queue).await?;
         let segments = known.receiver.all().await?;
         let counted = stream::iter(segments).map(|shown| {
-            let desk = known.receiver.desk(shown.name);
+            let handle = known.receiver.handle(shown.name);
             async move {
                 if shown.state.is_none() {
                     let visible = shown.name.count as u64;
                     return Ok((visible, 0));
                 }
-                let seen = desk.read_state().await?.seen;
+                let seen = handle.read_state().await?.seen;
                 let at = self.0.store.moment();
                 let visible = seen.visible(&at, &self.0.store.guards).len() as u64;
                 let entries = seen.state.entries.iter();

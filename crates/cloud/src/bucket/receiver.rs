@@ -14,13 +14,13 @@ use futures_util::stream::StreamExt;
 use object_store::path::Path;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::desk::{Desk, Listed, part_key};
 use super::guard::Guard;
 use super::markers::foreign;
 use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
+use super::operations::like;
+use super::segment_handle::{Listed, SegmentHandle, part_key};
 use super::store::{Store, modified};
 use super::time::GRAIN;
-use super::wishes::like;
 use crate::error::{Error, Result};
 use crate::queues::QueueSettings;
 
@@ -33,12 +33,12 @@ const ALONE_LISTS: u32 = 2;
 /// Leftovers that one list deletes, at most.
 const LEFTOVERS_MAX: usize = 64;
 /// Segments whose states are kept, at most.
-const DESKS_MAX: usize = 2048;
+const HANDLES_MAX: usize = 2048;
 
 /// A segment to try.
 #[derive(Debug)]
 struct Candidate {
-    desk: Arc<Desk>,
+    handle: Arc<SegmentHandle>,
     listed: Option<Listed>,
     /// Messages that may be visible still.
     left: usize,
@@ -85,7 +85,7 @@ pub(super) struct Receiver {
 
 #[derive(Debug, Default)]
 struct Inner {
-    desks: BTreeMap<SegmentName, Arc<Desk>>,
+    handles: BTreeMap<SegmentName, Arc<SegmentHandle>>,
     pool: VecDeque<Candidate>,
     /// The number of the list that filled the pool.
     pool_of: u64,
@@ -136,14 +136,21 @@ impl Receiver {
     }
 
     /// A segment of the queue as this process works on it.
-    pub(super) fn desk(&self, name: SegmentName) -> Arc<Desk> {
+    pub(super) fn handle(&self, name: SegmentName) -> Arc<SegmentHandle> {
         let mut inner = self.inner();
-        if DESKS_MAX <= inner.desks.len() {
+        if HANDLES_MAX <= inner.handles.len() {
             // What is idle can be read again.
-            inner.desks.retain(|_, desk| !desk.is_idle());
+            inner.handles.retain(|_, handle| !handle.is_idle());
         }
-        let made = || Arc::new(Desk::new(&self.store, &self.folder, self.incarnation, name));
-        inner.desks.entry(name).or_insert_with(made).clone()
+        let made = || {
+            Arc::new(SegmentHandle::new(
+                &self.store,
+                &self.folder,
+                self.incarnation,
+                name,
+            ))
+        };
+        inner.handles.entry(name).or_insert_with(made).clone()
     }
 
     /// The number of the last list that began.
@@ -195,7 +202,7 @@ impl Receiver {
 
     /// The next segment to try, for a receive of at most `max` messages that may use any list
     /// numbered above `after`.
-    pub(super) fn pick(&self, max: usize, after: u64) -> Option<Arc<Desk>> {
+    pub(super) fn pick(&self, max: usize, after: u64) -> Option<Arc<SegmentHandle>> {
         let now = self.store.now();
         let mut inner = self.inner();
         if !inner.serves(after, now) {
@@ -203,16 +210,16 @@ impl Receiver {
             return None;
         }
         let first = inner.pool.front_mut()?;
-        let desk = first.desk.clone();
+        let handle = first.handle.clone();
         let listed = first.listed.clone();
         first.left = first.left.saturating_sub(max);
         if first.left == 0 {
             inner.pool.pop_front();
         }
-        inner.last = Some(desk.name());
+        inner.last = Some(handle.name());
         drop(inner);
-        desk.hint(listed.as_ref());
-        Some(desk)
+        handle.hint(listed.as_ref());
+        Some(handle)
     }
 
     /// Drops what was listed: another process was faster, so more of it is out of date. No receive
@@ -244,11 +251,11 @@ impl Receiver {
     }
 
     /// Gives up a segment: nothing is visible there.
-    pub(super) fn give_up(&self, desk: &Arc<Desk>) {
+    pub(super) fn give_up(&self, handle: &Arc<SegmentHandle>) {
         let mut inner = self.inner();
         inner
             .pool
-            .retain(|candidate| !Arc::ptr_eq(&candidate.desk, desk));
+            .retain(|candidate| !Arc::ptr_eq(&candidate.handle, handle));
     }
 
     /// Waits for a list that began after the one numbered `after`, and makes it if no other receive
@@ -296,13 +303,17 @@ impl Receiver {
     fn take_over(&self, listing: Listing, number: u64, sent: Duration) {
         let mut pool: Vec<Candidate> = Vec::new();
         for shown in listing.segments {
-            let desk = self.desk(shown.name);
-            let left = desk.visible_of(shown.state.as_ref());
+            let handle = self.handle(shown.name);
+            let left = handle.visible_of(shown.state.as_ref());
             // A state that is known and not listed is newer than the list.
             let left = left.unwrap_or(shown.name.count);
             if 0 < left {
                 let listed = shown.state;
-                pool.push(Candidate { desk, listed, left });
+                pool.push(Candidate {
+                    handle,
+                    listed,
+                    left,
+                });
             }
         }
         let last = self.inner().last;
@@ -328,12 +339,15 @@ impl Receiver {
     /// hash says where to begin: not next to another process's segment, if possible.
     fn sort(&self, pool: &mut Vec<Candidate>, last: Option<SegmentName>) -> bool {
         let held: Vec<bool> = pool.iter().map(|one| self.is_held(one)).collect();
-        let hashes: Vec<u64> = pool.iter().map(|one| self.hash(one.desk.name())).collect();
-        let next = last.and_then(|last| pool.iter().position(|one| last < one.desk.name()));
+        let hashes: Vec<u64> = pool
+            .iter()
+            .map(|one| self.hash(one.handle.name()))
+            .collect();
+        let next = last.and_then(|last| pool.iter().position(|one| last < one.handle.name()));
         let next = next.filter(|index| !held[*index]);
         let free = (0..pool.len()).filter(|index| !held[*index]);
         let mut others = pool.iter().zip(&held);
-        let is_alone = !others.any(|(one, is_held)| *is_held && one.desk.is_idle());
+        let is_alone = !others.any(|(one, is_held)| *is_held && one.handle.is_idle());
         let is_beside = |index: usize| 0 < index && held[index - 1];
         let begin = next.or_else(|| free.min_by_key(|index| (is_beside(*index), hashes[*index])));
         let begin = begin.unwrap_or(pool.len());
@@ -362,7 +376,7 @@ impl Receiver {
     fn is_held(&self, candidate: &Candidate) -> bool {
         let now = self.store.clock.lower(self.store.now());
         let is_known = candidate
-            .desk
+            .handle
             .visible_of(candidate.listed.as_ref())
             .is_some();
         let modified = candidate.listed.as_ref().map(|listed| listed.modified);
