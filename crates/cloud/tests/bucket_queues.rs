@@ -10,7 +10,7 @@ use fader_cloud::bucket::BucketQueues;
 use fader_cloud::conformance::{Subject, judge, queues};
 use fader_cloud::{ErrorKind, QueueSettings, Queues, Received};
 use futures_util::future::{join, join_all};
-use stage::queues::{MINUTE, new, now, of, receipts, remove, send, start, texts, waiting};
+use stage::queues::{MINUTE, list_in_vain, new, now, of, receipts, remove, send, start, waiting};
 use stage::{Fault, Stage};
 
 #[test]
@@ -300,7 +300,7 @@ fn an_unknown_claim_is_recognized() {
             remove(&queues, &found).await;
             stage.sleep(MINUTE).await;
             // A list deletes the state that landed late.
-            queues.receive("q", &now(10, 5)).await.unwrap();
+            list_in_vain(&queues).await;
             stage.sleep(MINUTE).await;
             assert_eq!(stage.keys(), ["p/queues/q"], "{fault:?}");
         });
@@ -363,10 +363,45 @@ fn messages_past_retention_go() {
         send(&queues, 3).await;
         queues.receive("q", &now(1, 1)).await.unwrap();
         stage.sleep(MINUTE * 2).await;
-        assert!(queues.receive("q", &now(10, 5)).await.unwrap().is_empty());
+        list_in_vain(&queues).await;
         stage.sleep(MINUTE).await;
         assert_eq!(stage.keys(), ["p/queues/q"]);
     });
+}
+
+/// Each of 16 processes lists what is left over many times; they do not all delete it.
+#[test]
+fn few_processes_delete_the_same_leftover() {
+    let mut deletes = 0;
+    for seed in 0..10 {
+        let stage = Stage::new(seed);
+        stage.run(async {
+            let queues = start(&stage).await;
+            send(&queues, 3).await;
+            // The process that removes dies before it deletes the state.
+            stage.rule(|call| {
+                let meets = call.kind == "DELETE" && call.key.contains("0-state");
+                meets.then_some(Fault::LoseRequest)
+            });
+            let found = queues.receive("q", &now(10, 5)).await.unwrap();
+            remove(&queues, &found).await;
+            stage.sleep(MINUTE).await;
+            stage.calm();
+            let before = stage.count();
+            let lists = (0..16).map(|number| {
+                let (stage, queues) = (&stage, new(&stage, &format!("p{number}")));
+                async move {
+                    stage.sleep(Duration::from_millis(number * 40)).await;
+                    queues.receive("q", &waiting(10, 5, 10)).await.unwrap()
+                }
+            });
+            join_all(lists).await;
+            assert_eq!(stage.keys(), ["p/queues/q"], "seed {seed}");
+            let kinds = stage.kinds(before);
+            deletes += kinds.iter().filter(|kind| **kind == "DELETE").count();
+        });
+    }
+    assert!(deletes <= 25, "{deletes} deletes of ten leftovers");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use object_store::path::Path;
 use object_store::{PutMode, UpdateVersion};
 
 use super::guard::Guard;
+use super::listing::Listed;
 use super::names::{Held, Holding, Incarnation, Part, SegmentName, part_text};
 use super::operations::{
     Claimed, Pending, Reply, Tries, Waiting, again, fail_all, like, needs_no_state, process_over,
@@ -48,6 +49,21 @@ struct Inner {
     early: Option<Vec<String>>,
 }
 
+impl Inner {
+    /// The state as it is known, if that is the one that a list shows.
+    fn known(&mut self, listed: Option<&Listed>) -> Option<&View> {
+        let view = self.view.as_mut()?;
+        if let Some(listed) = listed {
+            let e_tag = view.version.as_ref().and_then(|known| known.e_tag.as_ref());
+            if e_tag != listed.e_tag.as_ref() || listed.e_tag.is_none() {
+                return None;
+            }
+            view.seen.landed = Landed::Modified(listed.modified);
+        }
+        Some(view)
+    }
+}
+
 /// A state as known, with the version that an update names.
 #[derive(Clone, Debug)]
 pub(super) struct View {
@@ -56,19 +72,26 @@ pub(super) struct View {
 }
 
 impl View {
+    /// The state as a list would show it; `None` if that is not known.
+    pub(super) fn listed(&self) -> Option<Listed> {
+        let e_tag = self.version.as_ref()?.e_tag.clone();
+        match self.seen.landed {
+            Landed::Modified(modified) => Some(Listed { e_tag, modified }),
+            Landed::Answered(_) => None,
+        }
+    }
+
+    /// How many messages are visible now.
+    pub(super) fn visible(&self, store: &Store) -> usize {
+        self.seen.visible(&store.moment(), &store.guards).len()
+    }
+
     fn absent(count: usize) -> Self {
         View {
             seen: Seen::absent(count),
             version: None,
         }
     }
-}
-
-/// A state as a list shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) e_tag: Option<String>,
-    pub(super) modified: Duration,
 }
 
 impl SegmentHandle {
@@ -109,24 +132,15 @@ impl SegmentHandle {
 
     /// How many messages are visible, if that is known of the state that a list shows.
     pub(super) fn visible_of(&self, listed: Option<&Listed>) -> Option<usize> {
-        let at = self.store.moment();
         let mut inner = self.inner();
-        let view = inner.view.as_mut()?;
-        if let Some(listed) = listed {
-            let e_tag = view.version.as_ref().and_then(|known| known.e_tag.as_ref());
-            if e_tag != listed.e_tag.as_ref() || listed.e_tag.is_none() {
-                return None;
-            }
-            view.seen.landed = Landed::Modified(listed.modified);
-        }
-        Some(view.seen.visible(&at, &self.store.guards).len())
+        let view = inner.known(listed)?;
+        Some(view.visible(&self.store))
     }
 
     /// Notes what a list shows, where that is news.
     pub(super) fn hint(&self, listed: Option<&Listed>) {
-        let is_known = self.visible_of(listed).is_some();
         let mut inner = self.inner();
-        if is_known || inner.is_busy {
+        if inner.is_busy || inner.known(listed).is_some() {
             return;
         }
         inner.view = match listed {
@@ -134,6 +148,24 @@ impl SegmentHandle {
             // It is read before the next write.
             Some(_) => None,
         };
+    }
+
+    /// A state that was listed, as it is known or read; `None` if it is gone, and so its segment,
+    /// which is deleted before it.
+    pub(super) async fn look(&self, listed: &Listed) -> Result<Option<View>> {
+        self.hint(Some(listed));
+        if let Some(known) = self.inner().known(Some(listed)) {
+            return Ok(Some(known.clone()));
+        }
+        let read = self.read_state().await?;
+        if !read.seen.exists {
+            return Ok(None);
+        }
+        let mut inner = self.inner();
+        if !inner.is_busy && inner.view.is_none() {
+            inner.view = Some(read.clone());
+        }
+        Ok(Some(read))
     }
 
     /// Claims messages.

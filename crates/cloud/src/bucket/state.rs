@@ -180,8 +180,8 @@ pub(super) struct Plan {
     pub(super) act: Act,
 }
 
-/// Decides what one write makes of operations. `is_reread` says that the state was read after a write
-/// was refused.
+/// Decides what one write makes of operations. `is_reread` says that the state was read after a
+/// write was refused.
 pub(super) fn plan(
     seen: &Seen,
     operations: &[Operation],

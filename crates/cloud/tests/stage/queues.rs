@@ -67,3 +67,12 @@ pub(crate) async fn remove(queues: &BucketQueues, messages: &[Received]) {
         outcome.unwrap();
     }
 }
+
+/// Receives in vain until what is left over is deleted: the turn of a process comes at one of eight
+/// lists.
+pub(crate) async fn list_in_vain(queues: &BucketQueues) {
+    for _ in 0..8 {
+        let found = queues.receive("q", &now(10, 5)).await.unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
