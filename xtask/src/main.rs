@@ -63,9 +63,9 @@ enum Task {
     ///
     /// Builds that version's binary from the history of this clone.
     Upgrade,
-    /// Runs the suites of conformance on servers that take minutes to build: MinIO and
-    /// fake-gcs-server; and compares the meter of 10,000 calls with a counting proxy before gofakes3.
-    /// Needs Go.
+    /// Runs the suites of conformance on servers that take minutes to build (MinIO and
+    /// fake-gcs-server), and compares the meter of 10,000 calls with a proxy before gofakes3. Needs
+    /// Go.
     Clouds,
     /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
     /// every guarantee: `--help` for more.

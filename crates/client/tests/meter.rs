@@ -1,9 +1,9 @@
 //! The meter counts what a server sees: 10,000 mixed calls at a bucket that now and then refuses,
 //! fails, conflicts, or closes the connection without a word.
 //!
-//! And what a proxy sees: calls on objects, queues and domains at the S3 server that `FADER_S3` names,
-//! which has a bucket `crash`, through a proxy that counts and cuts some replies. `FADER_METER_CALLS`
-//! says how many; `cargo xtask clouds` starts a server and makes all of them.
+//! And what a proxy sees: calls on objects, queues and domains at the S3 server that `FADER_S3`
+//! names, which has a bucket `crash`, through a proxy that counts and cuts some replies.
+//! `FADER_METER_CALLS` says how many; `cargo xtask clouds` starts a server and makes all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 

@@ -76,8 +76,8 @@ pub async fn probed(store: &dyn ObjectStore, runtime: &Runtime, way: &str) -> Re
     Ok(findings)
 }
 
-/// Deletes, or only names, what probes left that were interrupted a day ago or before. A probe under
-/// way is younger, and one whose clock is a day off fails and leaves nothing wrong.
+/// Deletes, or only names, what probes left that were interrupted a day ago or before. A probe
+/// under way is younger, and one whose clock is a day off fails and leaves nothing wrong.
 ///
 /// # Errors
 /// Those of the requests.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Calls of the file system block, so each of the store's calls runs on a thread of its own. Calls
-//! under way at once share the syncs of their folders; bodies are synced side by side. A call that was begun ends, even when its
-//! caller is gone.
+//! under way at once share the syncs of their folders; bodies are synced side by side. A call that
+//! was begun ends, even when its caller is gone.
 //!
 //! Deliberately absent: tags and versions of objects; links; keys below a key; removal of empty
 //! folders by a deletion (a list removes those that stay empty).

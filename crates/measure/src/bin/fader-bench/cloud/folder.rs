@@ -1,9 +1,9 @@
 //! Durable sends of 1 KB to a queue in a folder, and puts of as much, beside the bare loop that any
 //! durable send is made of: write a file, sync it, rename it, sync the folder.
 //!
-//! Senders are tasks of one process: those that wait share the next segment. A put creates an object
-//! under a new key (create-if-absent). All sides write to one file system, interleaved in shuffled
-//! rounds.
+//! Senders are tasks of one process: those that wait share the next segment. A put creates an
+//! object under a new key (create-if-absent). All sides write to one file system, interleaved in
+//! shuffled rounds.
 
 use std::fs::{self, File};
 use std::io::Write;
