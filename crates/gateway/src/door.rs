@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use fader_node::{ChainId, Health, Node, OpenKey};
+use fader_node::{Call, ChainId, Health, Node, OpenKey};
 use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Preference};
@@ -170,8 +170,8 @@ impl Door {
                     ..asked.unwrap_or_default().demand
                 };
                 let carry_out = async {
-                    let (outcome, told) =
-                        self.node.simpledb(caller.account(), command, demand).await;
+                    let call = Call::new(caller.account(), command, demand);
+                    let (outcome, told) = self.node.call(call).await;
                     receipt = is_asked.then_some(told);
                     outcome
                 };

@@ -4,38 +4,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_chain::{Behind, ChainId, Identity, NodeId};
+use fader_chain::{Behind, ChainId};
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
 use fader_services::forward::{self, DomainMode};
-use fader_services::level::{Demand, Preference, Receipt};
-use fader_services::simpledb::{Answered, Error, Request};
+use fader_services::level::Preference;
+use fader_services::simpledb::Error;
 use fader_services::{Reason, ViewError};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use crate::clock;
 use crate::cluster::chains::Chains;
 use crate::cluster::joining::{self, Joined};
-use crate::cluster::process::DataChains;
 use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
-use crate::member::Folder;
+use crate::member::call::Call;
+use crate::member::{Folder, Member};
 use crate::peer::PeerCounters;
-use crate::random;
-use crate::request::{Doors, Router};
+use crate::request::{Answer, Router};
 use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::Engine;
 
-/// Scans answered at once; more wait.
-const SCANS_MAX: usize = 8;
-
 /// How often it is looked for steps across chains that nobody finishes.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// The number of a member that has no company.
-const ALONE: NodeId = NodeId(1);
 
 /// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
 #[derive(Clone)]
@@ -73,18 +65,9 @@ impl Node {
             return Err(in_company(folder.data()));
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
-        let incarnation = random::incarnation().map_err(|error| OpenError::Io {
-            context: "starting".to_owned(),
-            source: std::io::Error::other(error),
-        })?;
-        let me = Identity {
-            node: ALONE,
-            incarnation,
-            disk: folder.disk(),
-        };
-        let (member, recovery) = folder.live(me, None)?;
-        let doors = Doors::One(Arc::new(member), Semaphore::new(SCANS_MAX));
-        Ok((Node::of(doors, seal), recovery))
+        let (system, recovery) = Cluster::of_one(folder)?;
+        let node = Node::of(Chains::of_one(system), seal);
+        Ok((node, recovery))
     }
 
     /// Opens the folders of all members of a chain in this process, creating them if absent, and
@@ -97,12 +80,7 @@ impl Node {
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
         let (seal, cluster) = Cluster::open(settings, tell)?;
-        let doors = Doors::Many(Chains {
-            system: cluster,
-            data: DataChains::default(),
-            home: None,
-        });
-        Ok(Node::of(doors, seal))
+        Ok(Node::of(Chains::of_one(cluster), seal))
     }
 
     /// Joins a cluster of processes, creating the data folder if absent, and waits for its
@@ -119,12 +97,12 @@ impl Node {
         let sweeping = runtime.clone();
         let joined = joining::join(settings, runtime, tell)?;
         let Joined { seal, home, .. } = joined;
-        let doors = Doors::Many(Chains {
+        let chains = Chains {
             system: joined.system,
             data: joined.data,
             home: Some((home.clone(), joined.hosting)),
-        });
-        let node = Node::of(doors, seal);
+        };
+        let node = Node::of(chains, seal);
         let router = Arc::downgrade(&node.router);
         if node.router.several().is_some() {
             let router = router.clone();
@@ -149,23 +127,20 @@ impl Node {
         Ok(node)
     }
 
-    fn of(doors: Doors, seal: Seal) -> Node {
+    fn of(chains: Chains, seal: Seal) -> Node {
         Node {
-            router: Arc::new(Router::new(doors, seal)),
+            router: Arc::new(Router::new(chains, seal)),
         }
     }
 
     /// Whether it has no others to wait for.
     pub fn is_alone(&self) -> bool {
-        matches!(&self.router.doors, Doors::One(..))
+        self.router.in_company().is_none()
     }
 
     /// Whether what concerns accounts and keys is decided by a member of this process.
     pub fn decides(&self) -> bool {
-        match &self.router.doors {
-            Doors::One(..) => true,
-            Doors::Many(chains) => chains.system().decides(),
-        }
+        self.router.chains.system().decides()
     }
 
     /// Waits until requests are answered: a chain whose members all were down first finds itself.
@@ -173,52 +148,32 @@ impl Node {
     /// # Errors
     /// [`Error`] when that takes too long.
     pub async fn ready(&self) -> Result<(), Error> {
-        match &self.router.doors {
-            Doors::One(..) => Ok(()),
-            Doors::Many(chains) if chains.home.is_some() => {
-                // Others may be started much later.
-                while chains.system().ready().await.is_err() {
-                    for why in self.why(Some(ChainId::SYSTEM)).await {
-                        tracing::warn!(
-                            why = why.in_a_line(),
-                            "waiting: this node's member of the system chain does not serve"
-                        );
-                    }
-                }
-                Ok(())
-            }
-            Doors::Many(chains) => Ok(chains.system().ready().await?),
+        let system = self.router.chains.system();
+        if self.router.chains.home.is_none() {
+            return Ok(system.ready().await?);
         }
+        // Others may be started much later.
+        while system.ready().await.is_err() {
+            for why in self.why(Some(ChainId::SYSTEM)).await {
+                tracing::warn!(
+                    why = why.in_a_line(),
+                    "waiting: this node's member of the system chain does not serve"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// The cluster, if it is one of members of this process.
     pub fn cluster(&self) -> Option<&Cluster> {
-        match &self.router.doors {
-            Doors::One(..) => None,
-            Doors::Many(chains) => match chains.home {
-                None => Some(chains.system()),
-                Some(_) => None,
-            },
-        }
+        let chains = self.router.in_company()?;
+        chains.home.is_none().then(|| &**chains.system())
     }
 
-    /// Carries out one SimpleDB request for `account`, at the level that it demands. A refusal
-    /// never took effect; `ServiceUnavailable` or `InternalError` on a write means unknown. What is
-    /// told beside goes with a refusal too: it may be that a session has seen more.
-    pub async fn simpledb(
-        &self,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> (Result<Answered, Error>, Receipt) {
-        match self.router.several() {
-            Some(chains) => self.router.route(chains, account, request, demand).await,
-            None => {
-                self.router
-                    .on_chain(ChainId::SYSTEM, account, request, demand)
-                    .await
-            }
-        }
+    /// Carries out a request of a client, at the level that it demands. A refusal never
+    /// took effect; `ServiceUnavailable` or `InternalError` on a write means unknown.
+    pub async fn call(&self, call: Call) -> Answer {
+        self.router.route(call).await
     }
 
     /// Carries out a catalog command.
@@ -262,7 +217,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store or the seal fails.
     pub fn open_key(&self, id: &str) -> Result<Option<Arc<OpenKey>>, Refusal> {
-        let keeper = self.router.keeper()?;
+        let keeper = self.keeper()?;
         let generation = match keeper.shared().keys.get(id) {
             Ok(key) => return Ok(Some(key)),
             Err(generation) => generation,
@@ -276,8 +231,16 @@ impl Node {
             .open(id, &key.sealed_secret)
             .map_err(|error| seal_failed(&error))?;
         let key = Arc::new(OpenKey { key, secret });
-        keeper.shared().keys.put(generation, key.clone());
+        keeper
+            .shared()
+            .keys
+            .put(generation, id.to_owned(), key.clone());
         Ok(Some(key))
+    }
+
+    /// The member that catalogs are read at.
+    fn keeper(&self) -> Result<Arc<Member>, Refusal> {
+        Ok(self.router.keeper_of(ChainId::SYSTEM)?)
     }
 
     /// All access keys, by id.
@@ -285,7 +248,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store fails.
     pub fn keys(&self) -> Result<Vec<AccessKey>, Refusal> {
-        Ok(catalog::keys(&*self.router.keeper()?.snapshot())?)
+        Ok(catalog::keys(&*self.keeper()?.snapshot())?)
     }
 
     /// Creates an access key with a random id and secret (or the given pair) for `account`.
@@ -312,7 +275,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn rotate_key(&self, id: &str) -> Result<OpenKey, Refusal> {
-        let old = catalog::key(&*self.router.keeper()?.snapshot(), id)?;
+        let old = catalog::key(&*self.keeper()?.snapshot(), id)?;
         let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
         let key = self
             .new_key(&old.account, None, &old.note, old.preference)
@@ -328,10 +291,7 @@ impl Node {
 
     /// Whether the node can do its work.
     pub fn health(&self) -> Health {
-        match &self.router.doors {
-            Doors::One(member, _) => member.health(),
-            Doors::Many(chains) => chains.health(),
-        }
+        self.router.chains.health()
     }
 
     /// Counters since the start: of several chains their sums, with the system chain's epoch; of
@@ -342,18 +302,12 @@ impl Node {
 
     /// The counters of each chain that has a member here.
     pub fn chains(&self) -> Vec<(ChainId, Counters)> {
-        match &self.router.doors {
-            Doors::One(member, _) => vec![(ChainId::SYSTEM, member.counters())],
-            Doors::Many(chains) => chains.counters(),
-        }
+        self.router.chains.counters()
     }
 
     /// How far members are behind the heads that are here, by chain and name.
     pub fn behind(&self) -> Vec<(ChainId, String, Behind)> {
-        match &self.router.doors {
-            Doors::One(..) => Vec::new(),
-            Doors::Many(chains) => chains.behind(),
-        }
+        self.router.chains.behind()
     }
 
     /// How often members here have failed, and how many do not run again yet, by chain.
@@ -370,10 +324,7 @@ impl Node {
 
     /// What went between this process and each other one of its cluster, by name.
     pub fn peers(&self) -> Vec<(String, PeerCounters)> {
-        match &self.router.doors {
-            Doors::One(..) => Vec::new(),
-            Doors::Many(chains) => chains.peers(),
-        }
+        self.router.chains.peers()
     }
 
     /// What the chains of this process wait for; of one chain only, if one is named. What only the
@@ -417,10 +368,7 @@ impl Node {
     /// Finishes what is queued, makes everything durable and ends the node's threads.
     pub async fn close(&self) {
         let router = self.router.clone();
-        let closing = tokio::task::spawn_blocking(move || match &router.doors {
-            Doors::One(member, _) => member.close(),
-            Doors::Many(chains) => chains.close(),
-        });
+        let closing = tokio::task::spawn_blocking(move || router.chains.close());
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
         }

@@ -4,7 +4,7 @@
 
 mod client;
 
-use fader_node::{Node, Wiring};
+use fader_node::{Call, Node, Wiring};
 use fader_services::Mode;
 use fader_services::level::{Bound, Cause, Demand, Outcome, Outcomes};
 use fader_services::simpledb::{Code, Expected, Limits, Request};
@@ -360,7 +360,9 @@ async fn a_quorum_that_is_away_may_come_back() {
             names: Vec::new(),
             consistent: false,
         };
-        let (refused, _) = node.simpledb(&account(), request, eventual(w, 1)).await;
+        let (refused, _) = node
+            .call(Call::new(&account(), request, eventual(w, 1)))
+            .await;
         assert_eq!(refused.unwrap_err().code, code, "r={w}");
     }
     cluster.restart("n2").unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_node::disk::Disk;
-use fader_node::{Durability, Health, Node, OpenError, Recovery, Settings};
+use fader_node::{Call, Durability, Health, Node, OpenError, Recovery, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
@@ -63,7 +63,7 @@ async fn create_domain(node: &Node) {
         mode: None,
         preference: None,
     };
-    node.simpledb(&account(), request, Demand::default())
+    node.call(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap();
@@ -85,7 +85,7 @@ async fn put(node: &Node, item: u32) -> Result<(), Error> {
         put,
         expected: Vec::new(),
     };
-    node.simpledb(&account(), request, Demand::default())
+    node.call(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .map(drop)
@@ -99,7 +99,7 @@ async fn has(node: &Node, item: u32) -> bool {
         consistent: true,
     };
     let Reply::Attributes(pairs) = node
-        .simpledb(&account(), request, Demand::default())
+        .call(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap()
@@ -286,7 +286,7 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.simpledb(&account(), delete, Demand::default())
+    node.call(Call::new(&account(), delete, Demand::default()))
         .await
         .0
         .unwrap();
@@ -310,7 +310,7 @@ async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.simpledb(&account(), delete, Demand::default())
+    node.call(Call::new(&account(), delete, Demand::default()))
         .await
         .0
         .unwrap();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fader_node::disk::{Disk, SyncSite};
-use fader_node::{Durability, Node, Secret, Settings};
+use fader_node::{Call, Durability, Node, Secret, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
 use fader_services::simpledb::{
@@ -151,7 +151,11 @@ impl Client {
                 _ => Write::Count { from: self.count() },
             };
             match node
-                .simpledb(&account(), write.request(self.number), Demand::default())
+                .call(Call::new(
+                    &account(),
+                    write.request(self.number),
+                    Demand::default(),
+                ))
                 .await
                 .0
             {
@@ -207,7 +211,7 @@ async fn read(node: &Node, item: &str) -> Result<Item, String> {
         consistent: true,
     };
     match node
-        .simpledb(&account(), request, Demand::default())
+        .call(Call::new(&account(), request, Demand::default()))
         .await
         .0
     {
@@ -326,7 +330,7 @@ impl World {
             preference: None,
         };
         if node
-            .simpledb(&account(), create, Demand::default())
+            .call(Call::new(&account(), create, Demand::default()))
             .await
             .0
             .is_err()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_node::disk::{Disk, RealDisk};
 use fader_node::engine::{Engine, LsmEngine};
-use fader_node::{Health, Node, OpenError, Secret, Settings};
+use fader_node::{Call, Health, Node, OpenError, Secret, Settings};
 use fader_services::Direction;
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
@@ -63,7 +63,7 @@ async fn get(node: &Node, item: &str) -> Option<String> {
         consistent: true,
     };
     let Reply::Attributes(attributes) = node
-        .simpledb(&account(), request, Demand::default())
+        .call(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap()
@@ -77,10 +77,14 @@ async fn get(node: &Node, item: &str) -> Option<String> {
 }
 
 async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) -> Result<(), Error> {
-    node.simpledb(&account(), put(item, value, expected), Demand::default())
-        .await
-        .0
-        .map(drop)
+    node.call(Call::new(
+        &account(),
+        put(item, value, expected),
+        Demand::default(),
+    ))
+    .await
+    .0
+    .map(drop)
 }
 
 /// The files of the log.
@@ -106,7 +110,7 @@ async fn a_hundred_idle_restarts_leave_few_files_and_no_more_memory() {
         ..Settings::new(folder.path().join("data"))
     };
     let (node, _) = Node::open(settings.clone()).unwrap();
-    node.simpledb(&account(), create(), Demand::default())
+    node.call(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -135,7 +139,7 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();
     let (node, recovery) = Node::open(settings(&folder)).unwrap();
     assert!(recovery.is_first_start);
-    node.simpledb(&account(), create(), Demand::default())
+    node.call(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -172,7 +176,7 @@ async fn most_writes_of_the_log_find_their_blocks() {
     let settings = Settings::new(folder.path().join("data"));
     let segment = settings.data.join("log/0000000000000001.log");
     let (node, _) = Node::open(settings).unwrap();
-    node.simpledb(&account(), create(), Demand::default())
+    node.call(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -191,7 +195,7 @@ async fn most_writes_of_the_log_find_their_blocks() {
 async fn what_was_answered_is_there_after_the_process_vanished() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    node.simpledb(&account(), create(), Demand::default())
+    node.call(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -300,7 +304,7 @@ async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
     let older = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let (node, _) = Node::open(settings(&folder)).unwrap();
-        node.simpledb(&account(), create(), Demand::default())
+        node.call(Call::new(&account(), create(), Demand::default()))
             .await
             .0
             .unwrap();

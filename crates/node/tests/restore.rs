@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_node::coordinator::SESSION;
-use fader_node::{Node, Wiring};
+use fader_node::{Answer, Call, Node, Wiring};
 use fader_services::Mode;
 use fader_services::level::Demand;
 use fader_services::simpledb::{Code, Request};
@@ -40,6 +40,15 @@ fn get_of(item: &str) -> Request {
         names: Vec::new(),
         consistent: true,
     }
+}
+
+/// A read in the session of a token.
+async fn read_after(node: &Node, token: Bytes) -> Answer {
+    let demand = Demand {
+        session: Some(token),
+        ..strong()
+    };
+    node.call(Call::new(&account(), get_of("i"), demand)).await
 }
 
 async fn goes_on_with_less(wiring: Wiring) {
@@ -83,14 +92,10 @@ async fn goes_on_with_less(wiring: Wiring) {
     assert_eq!(values(&node, "orders", "i", strong()).await, ["1"]);
     members_are(&node, &["n1", "n3"]).await;
     // A session that saw more is told, once; the name is free.
-    let follow = |token: Bytes| Demand {
-        session: Some(token),
-        ..strong()
-    };
-    let (lost, told) = node.simpledb(&account(), get_of("i"), follow(token)).await;
+    let (lost, told) = read_after(&node, token).await;
     assert_eq!(lost.unwrap_err().code, Code::TentativeValueLost);
     let token = told.session.unwrap();
-    let (found, _) = node.simpledb(&account(), get_of("i"), follow(token)).await;
+    let (found, _) = read_after(&node, token).await;
     found.unwrap();
     write(&node, put("orders", "i", "2"), with_session)
         .await

@@ -7,7 +7,7 @@ mod client;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use fader_node::{Node, Wiring};
+use fader_node::{Call, Node, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
@@ -32,7 +32,7 @@ impl<'n> Session<'n> {
             session: Some(self.token.clone()),
             ..demand
         };
-        let (outcome, told) = self.node.simpledb(&account(), request, demand).await;
+        let (outcome, told) = self.node.call(Call::new(&account(), request, demand)).await;
         self.token = told.session.clone().unwrap();
         (outcome.map(|answered| answered.reply), told)
     }
@@ -108,14 +108,20 @@ async fn a_token_is_its_accounts_own() {
         ..Demand::default()
     };
     let (refused, told) = node
-        .simpledb(&other, create.clone(), with(session.token.clone()))
+        .call(Call::new(
+            &other,
+            create.clone(),
+            with(session.token.clone()),
+        ))
         .await;
     assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
     assert_eq!(told, Receipt::default());
     let mut forged = session.token.to_vec();
     *forged.last_mut().unwrap() ^= 1;
     for token in [Bytes::from(forged), Bytes::from_static(b"no token")] {
-        let (refused, _) = node.simpledb(&account(), create.clone(), with(token)).await;
+        let (refused, _) = node
+            .call(Call::new(&account(), create.clone(), with(token)))
+            .await;
         assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
     }
     // Nothing was done.
@@ -124,7 +130,7 @@ async fn a_token_is_its_accounts_own() {
     };
     for account in [&account(), &other] {
         let (missing, _) = node
-            .simpledb(account, metadata.clone(), Demand::default())
+            .call(Call::new(account, metadata.clone(), Demand::default()))
             .await;
         assert_eq!(missing.unwrap_err().code, Code::NoSuchDomain);
     }

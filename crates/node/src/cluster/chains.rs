@@ -23,6 +23,15 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
+    /// The only chain, whose members are all here.
+    pub(crate) fn of_one(system: Arc<Cluster>) -> Self {
+        Chains {
+            system,
+            data: DataChains::default(),
+            home: None,
+        }
+    }
+
     /// The chain that knows accounts, access keys and collections.
     pub(crate) fn system(&self) -> &Arc<Cluster> {
         &self.system

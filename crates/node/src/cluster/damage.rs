@@ -76,6 +76,9 @@ impl Cluster {
             // The process goes on with its other chains.
             return Health::ReadOnly("its member here is damaged".to_owned());
         }
+        if let (true, Some(member)) = (self.is_lone(), self.any()) {
+            return member.health();
+        }
         let failed = self.failed_health();
         if let (Some(failed), true) = (&failed, self.process.is_some()) {
             return failed.clone();

@@ -25,6 +25,7 @@ mod failing;
 mod homing;
 pub(crate) mod hosting;
 pub(crate) mod joining;
+mod lone;
 pub(crate) mod process;
 mod restore;
 mod seats;
@@ -105,7 +106,8 @@ struct Running {
     disk: DiskId,
     member: Arc<Member>,
     is_ending: Arc<AtomicBool>,
-    session: JoinHandle<Identity>,
+    /// Who keeps its session, if it has one.
+    session: Option<JoinHandle<Identity>>,
 }
 
 /// What a cluster is made of.
@@ -117,6 +119,7 @@ struct Parts {
     /// Those of the members that are here.
     folders: Vec<PathBuf>,
     process: Option<Process>,
+    is_lone: bool,
 }
 
 /// The cluster.
@@ -128,6 +131,8 @@ pub struct Cluster {
     outbox: Arc<dyn Outbox>,
     slots: Vec<Slot>,
     pub(crate) process: Option<Process>,
+    /// Whether its only member has no company, and never will.
+    is_lone: bool,
     /// Who answers the next read.
     pub(crate) next: AtomicUsize,
     pub(crate) scans: Semaphore,
@@ -173,6 +178,7 @@ impl Cluster {
             outbox: links.clone(),
             links,
             process: None,
+            is_lone: false,
         };
         let cluster = Self::assemble(parts, Some(lock), tell);
         let mut damage = None;
@@ -215,6 +221,7 @@ impl Cluster {
             links: parts.links,
             outbox: parts.outbox,
             process: parts.process,
+            is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
@@ -248,6 +255,11 @@ impl Cluster {
                 self.coordinator.close(life);
             }
         }
+    }
+
+    /// Whether its members end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// Ends a member at once, as a process that is killed.
@@ -506,7 +518,7 @@ impl Cluster {
             disk: me.disk,
             member: Arc::new(member),
             is_ending,
-            session,
+            session: Some(session),
         })
     }
 
@@ -516,7 +528,7 @@ impl Cluster {
         self.links.disconnect(running.node);
         running.is_ending.store(true, Ordering::Relaxed);
         end(&running.member);
-        let ended = running.session.join();
+        let ended = running.session?.join();
         if ended.is_err() {
             tracing::error!("a session ended by a broken invariant");
         }

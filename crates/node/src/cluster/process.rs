@@ -287,6 +287,7 @@ pub(super) fn host(
         folders: vec![folder],
         coordinator: Arc::new(coordinator),
         process: Some(process),
+        is_lone: false,
     };
     Ok(Cluster::assemble(parts, None, tell))
 }

@@ -7,6 +7,7 @@
 //!
 //! Every implementation runs the suite in `tests/coordinator.rs`.
 
+mod alone;
 mod local;
 mod zookeeper;
 
@@ -18,6 +19,7 @@ use fader_chain::{
     Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
 
+pub(crate) use alone::Alone;
 pub use local::LocalCoordinator;
 pub use zookeeper::{
     AwayDisk, ChainCoordinator, ClusterRecord, FaultOf, Onlooker, Present, Standing, Tls, TlsError,

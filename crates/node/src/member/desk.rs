@@ -14,11 +14,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Settled, Token, View};
-use fader_services::catalog::{self, AccountId};
-use fader_services::level::{Demand, Level};
+use fader_services::catalog;
+use fader_services::level::Level;
 use fader_services::simpledb::{self, Answered, Context, Error, Limits, Request};
 use fader_services::{CollectionId, Pace, Unhurried, ViewError};
 
+use super::call::Call;
 use super::context::{in_context, reads_keys};
 use super::pending::{Stage, Work, kept_result};
 use super::quorum::{Members, Quorum};
@@ -118,7 +119,7 @@ impl Desk {
     pub(crate) fn is_scan(&self, token: Token) -> bool {
         let works = self.works.borrow();
         match works.get(&token).map(|work| &**work) {
-            Some(Work::Read { request, .. }) => !reads_keys(request),
+            Some(Work::Read { call, .. }) => !reads_keys(&call.request),
             _ => false,
         }
     }
@@ -139,42 +140,29 @@ impl Desk {
     }
 
     /// Answers a read on `view`.
-    pub(crate) fn answer(
-        &self,
-        view: &dyn View,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Answered, Error> {
-        self.with_context(view, account, (request, demand), |context, _| {
-            simpledb::answer(view, context, request)
+    pub(crate) fn answer(&self, view: &dyn View, call: &Call) -> Result<Answered, Error> {
+        self.with_context(view, call, |context, _| {
+            simpledb::answer(view, context, &call.request)
         })
     }
 
     fn with_context<T>(
         &self,
         view: &dyn View,
-        account: &AccountId,
-        asked: (&Request, &Demand),
+        call: &Call,
         run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let around = (self.members, &self.limits, &Unhurried as &dyn Pace);
-        in_context(view, account, asked, around, run)
+        in_context(view, call, around, run)
     }
 
     /// Decides a write of a client; nothing if it turns out to be eventual.
-    fn decide_simpledb(
-        &self,
-        newest: &dyn View,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Decision, Quorum> {
-        let decision = self.with_context(newest, account, (request, demand), |context, level| {
+    fn decide_simpledb(&self, newest: &dyn View, call: &Call) -> Result<Decision, Quorum> {
+        let decision = self.with_context(newest, call, |context, level| {
             Ok(
                 match Quorum::of(level).filter(|_| context.collection.is_some()) {
                     Some(quorum) => Err(quorum),
-                    None => Ok(self.decide_strong(newest, context, request)),
+                    None => Ok(self.decide_strong(newest, context, &call.request)),
                 },
             )
         });
@@ -225,14 +213,12 @@ impl Host for Desk {
         let work = works.get_mut(&token).expect("T1: it is not answered yet");
         match &mut **work {
             Work::SimpleDb {
-                account,
-                request,
-                demand,
+                call,
                 stage,
                 outcome,
                 ..
             } => {
-                let decision = match self.decide_simpledb(newest, account, request, demand) {
+                let decision = match self.decide_simpledb(newest, call) {
                     Ok(decision) => decision,
                     Err(quorum) => {
                         *stage = Stage::Eventual(quorum);
@@ -244,8 +230,8 @@ impl Host for Desk {
                     Ok(_) => true,
                     Err(error) => error.code.depends_on_state(),
                 };
-                let result = match demand.request {
-                    Some(_) => kept_result(demand.digest, &decided),
+                let result = match call.demand.request {
+                    Some(_) => kept_result(call.demand.digest, &decided),
                     None => Bytes::new(),
                 };
                 *outcome = Some(decided);
@@ -285,19 +271,11 @@ impl Host for Desk {
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let mut works = self.works.borrow_mut();
         let work = works.get_mut(&token).expect("T1: it is not answered yet");
-        let Work::SimpleDb {
-            account,
-            request,
-            demand,
-            outcome,
-            ..
-        } = &mut **work
-        else {
+        let Work::SimpleDb { call, outcome, .. } = &mut **work else {
             return Ok(None);
         };
-        let asked = (&*request, &*demand);
-        let acceptance = self.with_context(tentative, account, asked, |context, _| {
-            simpledb::accept(tentative, context, request)
+        let acceptance = self.with_context(tentative, call, |context, _| {
+            simpledb::accept(tentative, context, &call.request)
         });
         let (answered, writes) = match acceptance {
             Ok(acceptance) => (Ok(acceptance.answered), Some(acceptance.writes)),

@@ -91,6 +91,11 @@ impl Folder {
         })
     }
 
+    /// The numbers of its member.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Where it is.
     pub(crate) fn data(&self) -> &Path {
         &self.settings.data
@@ -144,6 +149,7 @@ impl Folder {
             start,
         } = self;
         let shared = Arc::new(Shared::new(engine, lock));
+        let is_alone = company.is_none();
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
         let known = (recovered.applied, recovered.epoch);
         let thread = ChainThread::new(
@@ -180,6 +186,7 @@ impl Folder {
             shared,
             jobs,
             settings,
+            is_alone,
             thread: Mutex::new(Some(thread)),
         };
         Ok((member, recovery))

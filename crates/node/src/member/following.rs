@@ -12,11 +12,12 @@
 //! A request without a session costs a look at an `Option`.
 
 use fader_chain::{EntryId, Reply, Scope, Session};
-use fader_services::catalog::{self, AccountId};
 use fader_services::level::Notice;
 use fader_services::simpledb::{Request, settled_outcome};
 use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key, split_item_key};
 
+use super::call::Call;
+use super::context::domain_of;
 use super::pending::{Followed, Work};
 use super::thread::ChainThread;
 
@@ -31,12 +32,7 @@ impl ChainThread {
             return Ok(None);
         };
         let scope = match (reply, work) {
-            (
-                Reply::ShowTentative { .. },
-                Work::Read {
-                    account, request, ..
-                },
-            ) => self.shown(account, request)?,
+            (Reply::ShowTentative { .. }, Work::Read { call, .. }) => self.shown(call)?,
             _ => Scope::Keys(Vec::new()),
         };
         let session = Session::clone(session);
@@ -55,8 +51,8 @@ impl ChainThread {
     }
 
     /// The registers of unsettled operations that an eventual read of this member shows.
-    fn shown(&self, account: &AccountId, request: &Request) -> Result<Scope, ViewError> {
-        let keys = match (request, self.collection(account, request)?) {
+    fn shown(&self, call: &Call) -> Result<Scope, ViewError> {
+        let keys = match (&call.request, self.collection(call)?) {
             (Request::GetAttributes { item, .. }, Some(collection)) => {
                 vec![item_key(collection, item.as_bytes())]
             }
@@ -78,11 +74,9 @@ impl ChainThread {
             return Ok(Session::default());
         };
         let mut session = Session::clone(session);
-        if let Work::Read {
-            account, request, ..
-        } = work
-            && let Request::Select { .. } | Request::Query { .. } = request
-            && let Some(collection) = self.collection(account, request)?
+        if let Work::Read { call, .. } = work
+            && let Request::Select { .. } | Request::Query { .. } = call.request
+            && let Some(collection) = self.collection(call)?
         {
             let is_here = |key: &[u8]| in_collection(key, collection);
             session.tentative.retain(|(key, _, _)| is_here(key));
@@ -97,15 +91,8 @@ impl ChainThread {
     }
 
     /// The collection of a request's domain, as far as this member knows.
-    pub(super) fn collection(
-        &self,
-        account: &AccountId,
-        request: &Request,
-    ) -> Result<Option<CollectionId>, ViewError> {
-        let Some(name) = request.domain() else {
-            return Ok(None);
-        };
-        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
+    pub(super) fn collection(&self, call: &Call) -> Result<Option<CollectionId>, ViewError> {
+        let domain = domain_of(&**self.desk.snapshot(), call)?;
         Ok(domain.map(|domain| domain.collection))
     }
 }

@@ -4,6 +4,7 @@
 //!  Member ──Job──▶ thread: desk (pending) ◀──▶ replica ──▶ read, write, following, maintenance
 //! ```
 
+pub(crate) mod call;
 mod closing;
 mod context;
 mod desk;
@@ -30,9 +31,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Behind, Layered};
-use fader_services::catalog::AccountId;
-use fader_services::level::{Bound, Demand, Level, Receipt};
-use fader_services::simpledb::{self, Answered, Context, Error, Request};
+use fader_services::catalog::{self, AccountId, DomainEntry};
+use fader_services::level::{Bound, Level, Receipt};
+use fader_services::simpledb::{self, Answered, Context, Error};
 use fader_services::{Pace, Reason, View, ViewError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -40,7 +41,8 @@ use tokio::sync::oneshot;
 use crate::settings::Settings;
 use crate::status::{Counters, Health};
 use crate::storage::engine::Snapshot;
-use context::{domain_of, in_context};
+use call::Call;
+use context::{in_context, is_meant};
 use pending::{Followed, Following, Work};
 use quorum::{Quorum, check_level, check_quorum};
 use refusal::{Kind, Refusal};
@@ -60,6 +62,8 @@ pub(crate) struct Member {
     shared: Arc<Shared>,
     jobs: SyncSender<Job>,
     settings: Settings,
+    /// Whether it has no company: it is its chain.
+    is_alone: bool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -89,39 +93,61 @@ impl Member {
         sent.map_err(|error| {
             self.shared.on_dequeued();
             match error {
-                TrySendError::Full(_) => Refusal::new(Kind::Again, Reason::QueueFull),
+                TrySendError::Full(_) => Refusal::new(Kind::Elsewhere, Reason::QueueFull),
                 TrySendError::Disconnected(_) => Refusal::new(Kind::Elsewhere, Reason::Stopping),
             }
         })
     }
 
-    /// What a write asks if it is eventual, as far as this member knows its domain.
-    pub(crate) fn quorum(
+    /// A domain, as this member has applied it.
+    pub(crate) fn domain(
         &self,
         account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Option<Quorum>, Error> {
-        let Some(entry) = domain_of(&*self.snapshot(), account, request, demand)? else {
+        name: &str,
+    ) -> Result<Option<DomainEntry>, ViewError> {
+        let key = format!("{}/{name}", account.0);
+        let generation = match self.shared.domains.get(&key) {
+            Ok(entry) => return Ok(Some(entry)),
+            Err(generation) => generation,
+        };
+        let entry = catalog::domain(&*self.snapshot(), account, name)?;
+        if let Some(entry) = &entry {
+            self.shared.domains.put(generation, key, entry.clone());
+        }
+        Ok(entry)
+    }
+
+    /// The domain of a request, if it is here, and the one that is meant.
+    fn entry(&self, call: &Call) -> Result<Option<DomainEntry>, ViewError> {
+        let Some(name) = call.request.domain() else {
             return Ok(None);
         };
-        let level = check_level(Some(&entry), demand, request, self.shared.members())?;
+        let entry = self.domain(&call.account, name)?;
+        Ok(entry.filter(|entry| is_meant(call, entry.collection)))
+    }
+
+    /// What a write asks if it is eventual, as far as this member knows its domain.
+    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Error> {
+        let Some(entry) = self.entry(call)? else {
+            return Ok(None);
+        };
+        let members = self.shared.members();
+        let level = check_level(Some(&entry), &call.demand, &call.request, members)?;
         Ok(Quorum::of(level))
     }
 
     /// How a read is answered that is not strong. Of a domain that is not known here, only who
     /// carries the request out can say.
-    pub(crate) fn shows(
-        &self,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Option<fader_chain::Level>, Error> {
-        let Some(entry) = domain_of(&*self.snapshot(), account, request, demand)? else {
+    pub(crate) fn shows(&self, call: &Call) -> Result<Option<fader_chain::Level>, Error> {
+        let Some(entry) = self.entry(call)? else {
             return Ok(None);
         };
-        let (level, bound) =
-            simpledb::permits(Some(entry.mode), entry.preference, demand, request)?;
+        let (level, bound) = simpledb::permits(
+            Some(entry.mode),
+            entry.preference,
+            &call.demand,
+            &call.request,
+        )?;
         check_quorum(level, self.shared.members())?;
         Ok(match (level, bound) {
             (Level::Barrier, _) => Some(fader_chain::Level::Barrier),
@@ -140,44 +166,72 @@ impl Member {
         })
     }
 
-    /// Answers a request that changes nothing on `view`.
-    pub(crate) fn answer(
+    /// What this member shows at a level, if it does in time, and what the session has seen then.
+    pub(crate) async fn show(
         &self,
-        view: &dyn View,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Answered, Error> {
-        self.with_context(view, account, (request, demand), |context| {
-            simpledb::answer(view, context, request)
-        })
+        call: &Arc<Call>,
+        session: &Following,
+        (level, time): (fader_chain::Level, Duration),
+    ) -> Option<(Showing, Option<Box<Followed>>)> {
+        let is_all = level == fader_chain::Level::Strong || self.shared.is_settled();
+        if self.is_alone && is_all && session.is_none() {
+            // All that is committed is applied before anyone hears of it.
+            return Some((Showing::Snapshot(self.snapshot()), None));
+        }
+        let (reply, answer) = oneshot::channel();
+        let work = Work::Read {
+            call: call.clone(),
+            session: session.clone(),
+            reply,
+        };
+        self.enqueue(Job::Read(Box::new(work), level)).ok()?;
+        tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
+    }
+
+    /// Answers from what a member shows; a scan beside the threads that serve.
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        showing: Showing,
+        call: &Arc<Call>,
+    ) -> Result<(Answered, Receipt), Error> {
+        let showing = match showing {
+            Showing::Snapshot(snapshot) => match Item::committed(&*snapshot, call)? {
+                Some(item) => Showing::Item(snapshot, Box::new(item)),
+                None => Showing::Snapshot(snapshot),
+            },
+            other => other,
+        };
+        if reads_keys(&call.request) || matches!(showing, Showing::Answered(_)) {
+            return self.answer_from(showing, call);
+        }
+        let call = call.clone();
+        let answered = tokio::task::spawn_blocking(move || self.answer_from(showing, &call));
+        answered
+            .await
+            .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
     }
 
     /// Answers a request that changes nothing from what is shown to it.
-    pub(crate) fn answer_from(
-        &self,
-        showing: Showing,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<(Answered, Receipt), Error> {
-        let asked = (request, demand);
+    fn answer_from(&self, showing: Showing, call: &Call) -> Result<(Answered, Receipt), Error> {
+        let request = &call.request;
         match showing {
             Showing::Answered(answered) => *answered,
             Showing::Snapshot(snapshot) => {
-                let answered = self.answer(&*snapshot, account, request, demand)?;
+                let answered = self.with_context(&*snapshot, call, |context| {
+                    simpledb::answer(&*snapshot, context, request)
+                })?;
                 Ok((answered, Receipt::default()))
             }
             Showing::Item(snapshot, item) => {
                 let receipt = item.receipt(request);
-                let answered = self.with_context(&*snapshot, account, asked, |context| {
+                let answered = self.with_context(&*snapshot, call, |context| {
                     simpledb::answer_item(&*snapshot, context, request, item.shown)
                 })?;
                 Ok((answered, receipt))
             }
             Showing::Tentative(snapshot, tentative) => {
                 let view = Layered::new(&*snapshot, tentative.mutations());
-                let answered = self.with_context(&*snapshot, account, asked, |context| {
+                let answered = self.with_context(&*snapshot, call, |context| {
                     let items = |collection| tentative.items(collection);
                     let context = Context {
                         unsettled_items: context.collection.map_or(0, items),
@@ -194,60 +248,10 @@ impl Member {
         }
     }
 
-    /// What a member shows at a level, if it does in time, and what the session has seen then.
-    pub(crate) async fn show(
-        &self,
-        account: &AccountId,
-        (request, demand, session): (&Request, &Demand, &Following),
-        (level, time): (fader_chain::Level, Duration),
-    ) -> Option<(Showing, Option<Box<Followed>>)> {
-        let (reply, answer) = oneshot::channel();
-        let work = Work::Read {
-            account: account.clone(),
-            request: request.clone(),
-            demand: demand.clone(),
-            session: session.clone(),
-            reply,
-        };
-        let job = Job::Read(Box::new(work), level);
-        self.enqueue(job).ok()?;
-        tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
-    }
-
-    /// Answers from what a member shows; a scan beside the threads that serve.
-    pub(crate) async fn answer_aside(
-        self: Arc<Self>,
-        showing: Showing,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<(Answered, Receipt), Error> {
-        let showing = match showing {
-            Showing::Snapshot(snapshot) => {
-                match Item::committed(&*snapshot, account, request, demand)? {
-                    Some(item) => Showing::Item(snapshot, Box::new(item)),
-                    None => Showing::Snapshot(snapshot),
-                }
-            }
-            other => other,
-        };
-        if reads_keys(request) || matches!(showing, Showing::Answered(_)) {
-            return self.answer_from(showing, account, request, demand);
-        }
-        let (account, request, demand) = (account.clone(), request.clone(), demand.clone());
-        let answered = tokio::task::spawn_blocking(move || {
-            self.answer_from(showing, &account, &request, &demand)
-        });
-        answered
-            .await
-            .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
-    }
-
     fn with_context<T>(
         &self,
         view: &dyn View,
-        account: &AccountId,
-        asked: (&Request, &Demand),
+        call: &Call,
         run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let pace = Deadline {
@@ -258,7 +262,7 @@ impl Member {
             &self.settings.limits,
             &pace as &dyn Pace,
         );
-        in_context(view, account, asked, around, |context, _| run(context))
+        in_context(view, call, around, |context, _| run(context))
     }
 
     /// Whether it can do its work.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session};
-use fader_services::catalog::{self, AccountId};
+use fader_services::catalog;
 use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
-use fader_services::simpledb::{self, Answered, Error, Request};
+use fader_services::simpledb::{self, Answered, Error};
 use fader_services::{CollectionId, Reason};
 use tokio::sync::oneshot;
 
+use super::call::Call;
 use super::quorum::Quorum;
 use super::refusal::{Kind, Refusal, another_request};
 use super::showing::Showing;
@@ -94,9 +95,7 @@ pub(crate) enum Stage {
 pub(crate) enum Work {
     /// A SimpleDB request that may change state.
     SimpleDb {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
+        call: Arc<Call>,
         session: Following,
         stage: Stage,
         /// When an eventual write of a session is not waited for any more.
@@ -116,9 +115,7 @@ pub(crate) enum Work {
     Close(CollectionId),
     /// A request that changes nothing.
     Read {
-        account: AccountId,
-        request: Request,
-        demand: Demand,
+        call: Arc<Call>,
         session: Following,
         reply: oneshot::Sender<ReadAnswer>,
     },
@@ -127,16 +124,13 @@ pub(crate) enum Work {
 impl Work {
     /// A SimpleDB request, not decided yet; with a quorum if it is known to be eventual.
     pub(crate) fn simpledb(
-        account: AccountId,
-        request: Request,
-        (demand, session): (Demand, Following),
+        call: Arc<Call>,
+        session: Following,
         quorum: Option<Quorum>,
         reply: oneshot::Sender<SimpleDbAnswer>,
     ) -> Box<Work> {
         Box::new(Work::SimpleDb {
-            account,
-            request,
-            demand,
+            call,
             until: session.is_some().then(|| Instant::now() + HOLD),
             stage: quorum.map_or(Stage::Strong, Stage::Eventual),
             session,
@@ -160,7 +154,7 @@ impl Work {
     /// The request's name, where it has one.
     pub(crate) fn name(&self) -> Option<RequestId> {
         match self {
-            Work::SimpleDb { demand, .. } => demand.request,
+            Work::SimpleDb { call, .. } => call.demand.request,
             _ => None,
         }
     }
@@ -168,7 +162,8 @@ impl Work {
     /// The same with the digest of what is asked under it (XO-6).
     pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
         match self {
-            Work::SimpleDb { demand, .. } => {
+            Work::SimpleDb { call, .. } => {
+                let demand = &call.demand;
                 demand.request.map(|name| (name, Digest(demand.digest)))
             }
             _ => None,
@@ -187,13 +182,13 @@ impl Work {
     pub(crate) fn reply(self, id: Option<EntryId>, followed: Option<Box<Followed>>) {
         match self {
             Work::SimpleDb {
-                demand,
+                call,
                 outcome,
                 reply,
                 ..
             } => {
                 let outcome = outcome.expect("a decided request has its outcome");
-                drop(reply.send(Ok(decided(&demand, outcome, id, followed))));
+                drop(reply.send(Ok(decided(&call.demand, outcome, id, followed))));
             }
             Work::Catalog { outcome, reply, .. } => {
                 let outcome = outcome.expect("a decided command has its outcome");
@@ -213,15 +208,15 @@ impl Work {
     /// It was decided before, under its name, or another request was.
     pub(crate) fn repeat(self, id: EntryId, result: &Bytes, followed: Option<Box<Followed>>) {
         // Only a write of a client has a name.
-        let Work::SimpleDb { demand, reply, .. } = self else {
+        let Work::SimpleDb { call, reply, .. } = self else {
             return;
         };
-        let outcome = match kept_outcome(demand.digest, result) {
+        let outcome = match kept_outcome(call.demand.digest, result) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(another_request()),
             Err(error) => Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
         };
-        drop(reply.send(Ok(decided(&demand, outcome, Some(id), followed))));
+        drop(reply.send(Ok(decided(&call.demand, outcome, Some(id), followed))));
     }
 
     /// It is not answered.

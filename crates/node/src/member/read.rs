@@ -1,11 +1,12 @@
 //! Reads on the chain thread: what a request looks at, and what is shown to it.
 
 use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
-use fader_services::catalog::{self, AccountId};
-use fader_services::level::{Demand, Receipt};
+use fader_services::catalog;
+use fader_services::level::Receipt;
 use fader_services::simpledb::{Answered, Error, Request};
 use fader_services::{KeyBuilder, Table, ViewError, item_key};
 
+use super::call::Call;
 use super::context::reads_keys;
 use super::pending::Work;
 use super::showing::{Item, Showing};
@@ -18,9 +19,7 @@ impl ChainThread {
             return self.read_tentative(work, level);
         }
         let scope = match &*work {
-            Work::Read {
-                account, request, ..
-            } => self.scope(account, request, work.following().is_some()),
+            Work::Read { call, .. } => self.scope(call, work.following().is_some()),
             _ => Ok(Scope::All),
         };
         let asked = scope.and_then(|scope| Ok((scope, self.awaited(&work)?)));
@@ -50,23 +49,20 @@ impl ChainThread {
     /// What a request looks at. With the domain's entry in the catalog: where that is clean, the
     /// collection is the same before and after all that is not committed.
     /// Where it is not there, a session may know better, and name items of it.
-    fn scope(
-        &self,
-        account: &AccountId,
-        request: &Request,
-        is_followed: bool,
-    ) -> Result<Scope, ViewError> {
-        let Some(name) = request.domain().filter(|_| reads_keys(request)) else {
+    fn scope(&self, call: &Call, is_followed: bool) -> Result<Scope, ViewError> {
+        let Some(name) = call.request.domain().filter(|_| reads_keys(&call.request)) else {
             return Ok(Scope::All);
         };
-        let mut keys = vec![catalog::domain_key(account, name)];
-        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
-        let collection = domain.map(|domain| domain.collection);
+        let mut keys = vec![catalog::domain_key(&call.account, name)];
+        let collection = match call.demand.collection {
+            None => self.collection(call)?,
+            known => known,
+        };
         if collection.is_none() && is_followed {
             return Ok(Scope::All);
         }
         if let Some(collection) = collection {
-            keys.push(match request {
+            keys.push(match &call.request {
                 Request::GetAttributes { item, .. } => item_key(collection, item.as_bytes()),
                 _ => KeyBuilder::new(collection, Table::Metadata).build(),
             });
@@ -83,17 +79,11 @@ impl ChainThread {
     }
 
     /// The answer at a commit id that is in the log and not applied yet, with what is told of it.
-    fn answer_at(
-        &self,
-        at: EntryId,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<(Answered, Receipt), Error> {
+    fn answer_at(&self, at: EntryId, call: &Call) -> Result<(Answered, Receipt), Error> {
         let view = self.replica.view_at(at, &**self.desk.snapshot());
-        let answered = self.desk.answer(&*view, account, request, demand)?;
-        let item = Item::committed(&*view, account, request, demand)?;
-        let receipt = item.map(|item| item.receipt(request));
+        let answered = self.desk.answer(&*view, call)?;
+        let item = Item::committed(&*view, call)?;
+        let receipt = item.map(|item| item.receipt(&call.request));
         Ok((answered, receipt.unwrap_or_default()))
     }
 
@@ -101,13 +91,8 @@ impl ChainThread {
     pub(super) fn show(&mut self, token: Token, at: EntryId) {
         let work = self.desk.take(token);
         let showing = match &*work {
-            Work::Read {
-                account,
-                request,
-                demand,
-                ..
-            } if self.desk.applied() < at => {
-                Showing::Answered(Box::new(self.answer_at(at, account, request, demand)))
+            Work::Read { call, .. } if self.desk.applied() < at => {
+                Showing::Answered(Box::new(self.answer_at(at, call)))
             }
             _ => Showing::Snapshot(self.desk.snapshot().clone()),
         };

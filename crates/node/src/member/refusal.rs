@@ -47,6 +47,15 @@ impl Refusal {
         }
     }
 
+    /// The same of a member that has no company: there is nobody else to ask.
+    pub(crate) fn of_lone(self) -> Self {
+        match (self.kind, self.reason) {
+            (Kind::Elsewhere, Reason::NoMember) => Refusal::new(Kind::Again, Reason::NoWrites),
+            (Kind::Elsewhere, reason) => Refusal::new(Kind::Again, reason),
+            _ => self,
+        }
+    }
+
     /// What another process said that did nothing: an older one has sentences alone.
     pub(crate) fn told(words: &str) -> Self {
         Refusal {

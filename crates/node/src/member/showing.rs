@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{Operation, Register, View};
-use fader_services::catalog::AccountId;
-use fader_services::level::{self, Demand, Receipt};
+use fader_services::level::{self, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
 use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
 
+use super::call::Call;
 use super::context::domain_of;
 use crate::storage::engine::Snapshot;
 
@@ -43,19 +43,14 @@ pub(crate) struct Item {
 impl Item {
     /// What is committed of the item whose place a request asked to be told, if it did and the
     /// domain is there.
-    pub(crate) fn committed(
-        view: &dyn View,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> Result<Option<Item>, ViewError> {
-        let Request::GetAttributes { item, .. } = request else {
+    pub(crate) fn committed(view: &dyn View, call: &Call) -> Result<Option<Item>, ViewError> {
+        let Request::GetAttributes { item, .. } = &call.request else {
             return Ok(None);
         };
-        if demand.level == level::Level::Default {
+        if call.demand.level == level::Level::Default {
             return Ok(None);
         }
-        let Some(entry) = domain_of(view, account, request, demand)? else {
+        let Some(entry) = domain_of(view, call)? else {
             return Ok(None);
         };
         let committed = register(view, &item_key(entry.collection, item.as_bytes()))?;

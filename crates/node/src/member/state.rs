@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::{Behind, Replica, Wait};
+use fader_services::Table;
+use fader_services::catalog::DomainEntry;
 use parking_lot::{Mutex, RwLock};
 
 use super::closing::Waitings;
 use super::gate::Gate;
 use super::quorum::Members;
-use crate::secrets::keys::KeyCache;
+use crate::secrets::seal::OpenKey;
 use crate::status::{Counters, Health};
+use crate::storage::cache::Cache;
 use crate::storage::engine::Engine;
 use crate::storage::lock::FolderLock;
 use crate::storage::log::LogStats;
@@ -19,7 +22,10 @@ use crate::storage::log::LogStats;
 /// What the chain thread and the handles share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) keys: KeyCache,
+    /// Open access keys, so that a signature costs no decryption.
+    pub(crate) keys: Cache<Arc<OpenKey>>,
+    /// Domains, so that a name costs no look into the engine.
+    pub(super) domains: Cache<DomainEntry>,
     pub(crate) gate: Gate,
     pub(super) health: RwLock<Health>,
     is_damaged: AtomicBool,
@@ -46,7 +52,8 @@ impl Shared {
     pub(super) fn new(engine: Arc<dyn Engine>, lock: Option<FolderLock>) -> Self {
         Shared {
             engine,
-            keys: KeyCache::default(),
+            keys: Cache::of(Table::AccessKeys),
+            domains: Cache::of(Table::Domains),
             gate: Gate::default(),
             health: RwLock::new(Health::Serving),
             is_damaged: AtomicBool::new(false),

@@ -34,8 +34,8 @@ use super::showing::Showing;
 use super::state::Shared;
 use crate::clock;
 use crate::peer::Outbox;
-use crate::secrets::keys;
 use crate::settings::Settings;
+use crate::storage::cache::touches;
 use crate::storage::engine::{EngineError, Pair};
 use crate::storage::log::Log;
 
@@ -337,10 +337,11 @@ impl ChainThread {
             return self.fail(&error.to_string());
         }
         self.shared.keys.on_applied(&pairs);
-        if keys::touches(&pairs, Table::Garbage) {
+        self.shared.domains.on_applied(&pairs);
+        if touches(&pairs, Table::Garbage) {
             self.desk.sweep().on_garbage();
         }
-        if keys::touches(&pairs, Table::Closing) {
+        if touches(&pairs, Table::Closing) {
             self.closings.on_change();
         }
         self.on_applied(last);
@@ -376,6 +377,7 @@ impl ChainThread {
             (Ok(()), Fill::End { at }) => {
                 self.is_filling = false;
                 self.shared.keys.clear();
+                self.shared.domains.clear();
                 self.closings.on_change();
                 self.on_applied(at);
                 self.step(Input::Filled);

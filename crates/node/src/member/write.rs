@@ -14,10 +14,10 @@
 
 use bytes::Bytes;
 use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
-use fader_services::catalog::AccountId;
 use fader_services::simpledb::Request;
 use fader_services::{ViewError, item_key};
 
+use super::call::Call;
 use super::pending::ask::Ask;
 use super::pending::{Stage, Work};
 use super::refusal::{Kind, Refusal};
@@ -55,9 +55,7 @@ impl ChainThread {
     /// Decides after a barrier on the register of the write (BR-1).
     pub(super) fn gather(&self, name: Option<RequestId>, work: &Work) -> Ask {
         let keys = match work {
-            Work::SimpleDb {
-                account, request, ..
-            } => self.item(account, request),
+            Work::SimpleDb { call, .. } => self.item(call),
             _ => Ok(None),
         };
         // What cannot be read is said by who decides.
@@ -68,9 +66,7 @@ impl ChainThread {
     /// the head can say.
     pub(super) fn read_tentative(&mut self, work: Box<Work>, level: fader_chain::Level) {
         let key = match &*work {
-            Work::Read {
-                account, request, ..
-            } => self.item(account, request),
+            Work::Read { call, .. } => self.item(call),
             _ => Ok(None),
         };
         let is_last = self.replica.is_head() && !self.lags(&work);
@@ -90,13 +86,9 @@ impl ChainThread {
     }
 
     /// The register that a request is about, if it is one; nothing without a domain.
-    fn item(
-        &self,
-        account: &AccountId,
-        request: &Request,
-    ) -> Result<Option<Vec<Bytes>>, ViewError> {
-        let collection = self.collection(account, request)?;
-        Ok(collection.map(|collection| match request {
+    fn item(&self, call: &Call) -> Result<Option<Vec<Bytes>>, ViewError> {
+        let collection = self.collection(call)?;
+        Ok(collection.map(|collection| match &call.request {
             Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
             Request::PutAttributes { put, .. } => {
                 let item = put.item.iter();
@@ -116,24 +108,24 @@ impl ChainThread {
     pub(super) fn show_tentative(&mut self, token: Token, reply: &Reply) {
         let work = self.desk.take(token);
         let showing = match &*work {
-            Work::Read {
-                account, request, ..
-            } => self.tentative(account, request),
+            Work::Read { call, .. } => self.tentative(call),
             _ => return work.refuse(fader_chain::Refusal::NotServing),
         };
         let showing = showing.unwrap_or_else(Showing::failed);
         self.tell(work, reply, showing);
     }
 
-    fn tentative(&self, account: &AccountId, request: &Request) -> Result<Showing, ViewError> {
+    fn tentative(&self, call: &Call) -> Result<Showing, ViewError> {
         let snapshot = self.desk.snapshot().clone();
-        match self.collection(account, request)? {
-            Some(collection) => Showing::eventual(snapshot, collection, request, |start, end| {
-                self.replica
-                    .operations_within(start, end)
-                    .cloned()
-                    .collect()
-            }),
+        match self.collection(call)? {
+            Some(collection) => {
+                Showing::eventual(snapshot, collection, &call.request, |start, end| {
+                    self.replica
+                        .operations_within(start, end)
+                        .cloned()
+                        .collect()
+                })
+            }
             None => Ok(Showing::Snapshot(snapshot)),
         }
     }

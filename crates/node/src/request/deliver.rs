@@ -1,172 +1,130 @@
 //! The way of a request on a chain to a member that can take it: here, or in another process.
 //!
 //! Invariants:
+//! - X1 a request is handed on once: who gets one that is not for it says so.
 //! - X5 a request that no member has taken goes on to where the member is now, until its time
 //!   is over: that the head moves refuses nothing.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fader_chain::ChainId;
 use fader_services::Reason;
-use fader_services::catalog::{self, AccountId};
+use fader_services::catalog;
 use fader_services::forward::{self, Asked};
-use fader_services::level::{Demand, Receipt};
-use fader_services::simpledb::{Error, Request};
-use tokio::sync::oneshot;
+use fader_services::level::Receipt;
+use fader_services::simpledb::Error;
 
-use super::alone::{read, read_eventually, shows_more, write};
-use super::route::{AGAIN, carry_out_at};
-use super::{Done, Doors, Router, tokens};
-use crate::member::pending::{Following, REQUEST, Told, Work};
+use super::route::{AGAIN, Takers};
+use super::{Answer, Router, tokens};
+use crate::member::call::Call;
+use crate::member::pending::{REQUEST, Told, Work};
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
+
+/// Whether a request may be carried out by another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Wherever it can be done.
+    Anywhere,
+    /// In this process: another one has handed it on.
+    Here,
+}
 
 impl Router {
     /// Carries out what another process was asked, if that can be done here.
     pub(crate) async fn carry_out_for(&self, chain: ChainId, asked: Asked) -> forward::Told {
-        let can = match &self.doors {
-            Doors::One(..) => false,
-            Doors::Many(chains) => chains.get(chain).is_some_and(|it| it.carries_out(&asked)),
+        let not_here = |why: Refusal| forward::Told::NotHere(why.to_string());
+        let moved = Refusal::new(Kind::Elsewhere, Reason::Moved);
+        let cluster = self.chains.get(chain).filter(|it| it.carries_out(&asked));
+        let Some(cluster) = cluster else {
+            return not_here(moved);
         };
-        if !can {
-            return forward::Told::NotHere(Reason::Moved.sentence().to_owned());
-        }
         match asked {
             Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                match self
-                    .carry_out_here(chain, &account, (request, demand))
-                    .await
-                {
+                let call = Arc::new(Call {
+                    account,
+                    request,
+                    demand,
+                });
+                match self.on_chain(chain, &call, Reach::Here).await {
                     Ok((outcome, receipt)) => forward::Told::Request(outcome, receipt),
-                    Err(_) => forward::Told::NotHere(Reason::Moved.sentence().to_owned()),
+                    Err(refusal) if refusal.kind == Kind::Elsewhere => not_here(refusal),
+                    Err(refusal) => forward::Told::Request(Err(refusal.into()), Receipt::default()),
                 }
             }
-            Asked::Catalog(command) => match self.catalog_here(chain, &command).await {
+            Asked::Catalog(command) => match cluster.catalog(&command).await {
                 Ok(outcome) => forward::Told::Catalog(outcome),
-                Err(refusal) if refusal.kind == Kind::Elsewhere => {
-                    forward::Told::NotHere(refusal.to_string())
-                }
+                Err(refusal) if refusal.kind == Kind::Elsewhere => not_here(refusal),
                 Err(refusal) => forward::Told::Catalog(Err(refusal.into())),
             },
             Asked::Mode(account, domain) => match self.mode_here(chain, &account, &domain) {
                 Ok(mode) => forward::Told::Mode(mode),
                 Err(refusal) => forward::Told::NotHere(refusal.to_string()),
             },
-            Asked::Why => forward::Told::Why(self.waits_here(chain)),
+            Asked::Why => forward::Told::Why(cluster.own_waits()),
         }
     }
 
-    /// Carries out a request on a chain: here, or where it can be done.
+    /// Carries out a request on a chain: again while the member that can take it comes and goes,
+    /// since no member took it.
     pub(crate) async fn on_chain(
         &self,
         chain: ChainId,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> Done {
-        let done = self.at_taker(chain, account, (request, demand)).await;
-        if let Some(reason) = done.0.as_ref().err().and_then(|error| error.reason) {
-            self.count_refusal(chain, reason);
-        }
-        done
-    }
-
-    /// Counts a client that is refused.
-    pub(crate) fn count_refusal(&self, chain: ChainId, reason: Reason) {
-        self.refusals.count(chain, reason);
-    }
-
-    /// The same, uncounted: again while the member that can take it comes and goes, since no member
-    /// took it.
-    async fn at_taker(
-        &self,
-        chain: ChainId,
-        account: &AccountId,
-        mut asked: (Request, Demand),
-    ) -> Done {
-        let end = Instant::now() + REQUEST;
-        let failed = |why: Refusal| (Err(why.into()), Receipt::default());
-        loop {
-            let elsewhere = self.chain(chain);
-            let elsewhere = elsewhere.filter(|it| it.is_elsewhere(account, &asked.0, &asked.1));
-            if let Some(cluster) = elsewhere {
-                let (request, demand) = asked;
-                let handed = match request.is_write() {
-                    true => Asked::Write(account.clone(), request, demand),
-                    false => Asked::Read(account.clone(), request, demand),
-                };
-                asked = match (cluster.hand_on(&handed).await, handed) {
-                    (Ok(Some(forward::Told::Request(outcome, receipt))), _) => {
-                        return (outcome, receipt);
-                    }
-                    // The head has come here meanwhile.
-                    (
-                        Ok(None),
-                        Asked::Write(_, request, demand) | Asked::Read(_, request, demand),
-                    ) => (request, demand),
-                    (Ok(_), _) => return failed(Refusal::new(Kind::Again, Reason::NoMember)),
-                    (Err(why), _) => return failed(why),
-                };
-            }
-            match self.carry_out_here(chain, account, asked).await {
-                Ok(done) => return done,
-                Err(moved) => asked = *moved,
-            }
-            if end <= Instant::now() {
-                return failed(Refusal::new(Kind::Again, Reason::Moved));
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
-    }
-
-    async fn carry_out_here(
-        &self,
-        chain: ChainId,
-        account: &AccountId,
-        (request, mut demand): (Request, Demand),
-    ) -> Result<Done, Box<(Request, Demand)>> {
-        let seal = &self.seal;
-        let token = demand.session.take();
-        let sessions = match tokens::open(seal, account, token.as_deref()) {
+        call: &Arc<Call>,
+        reach: Reach,
+    ) -> Result<Answer, Refusal> {
+        let cluster = self.chains.get(chain);
+        let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
+        let token = call.demand.session.as_deref();
+        let sessions = match tokens::open(&self.seal, &call.account, token) {
             Ok(sessions) => sessions,
             Err(error) => return Ok((Err(error), Receipt::default())),
         };
         let following = tokens::on(chain, sessions.as_ref());
-        let told = match &self.doors {
-            Doors::Many(chains) => {
-                let asked = (&request, &demand, &following);
-                let told = carry_out_at(chains.get(chain), account, asked).await;
-                if told.as_ref().is_err_and(|it| it.kind == Kind::Elsewhere) {
-                    demand.session = token;
-                    return Err(Box::new((request, demand)));
+        let end = Instant::now() + REQUEST;
+        let told = loop {
+            if reach == Reach::Anywhere && cluster.is_elsewhere(call) {
+                match cluster.ask_elsewhere(call).await {
+                    Ok(Some(answer)) => return Ok(answer),
+                    Ok(None) => {}
+                    Err(refusal) => break Err(refusal),
                 }
-                told.map_err(Error::from)
             }
-            Doors::One(..) => self.carry_out(account, (request, demand, &following)).await,
+            let told = match call.request.is_write() {
+                false => cluster.read(call, &following).await,
+                true => match cluster.quorum(call) {
+                    Err(error) => Ok(Told::from(error)),
+                    Ok(quorum) => {
+                        let takers = quorum.map_or(Takers::Head, |_| Takers::Any);
+                        let job = |reply| {
+                            let session = following.clone();
+                            Job::Submit(Work::simpledb(call.clone(), session, quorum, reply))
+                        };
+                        cluster.at_one(takers, job).await
+                    }
+                },
+            };
+            match told {
+                Err(refusal)
+                    if refusal.kind == Kind::Elsewhere
+                        && reach == Reach::Anywhere
+                        && Instant::now() < end =>
+                {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                told => break told,
+            }
         };
-        let told = told.unwrap_or_else(Told::from);
-        Ok(tokens::answered(told, seal, account, (chain, sessions)))
-    }
-
-    /// Carries out a request at the member that is alone.
-    async fn carry_out(
-        &self,
-        account: &AccountId,
-        (request, demand, session): (Request, Demand, &Following),
-    ) -> Result<Told, Error> {
-        match &self.doors {
-            Doors::Many(_) => Err(Refusal::new(Kind::Again, Reason::NoWrites).into()),
-            Doors::One(member, _) if request.is_write() => {
-                write(member, account, request, (demand, session.clone())).await
+        let told = match told {
+            Err(refusal) if refusal.kind == Kind::Elsewhere && reach == Reach::Here => {
+                return Err(refusal);
             }
-            Doors::One(member, scans) if shows_more(member, &demand, session) => {
-                read_eventually(member, scans, account, request, (demand, session)).await
-            }
-            Doors::One(member, scans) => {
-                let answered = read(member, scans, account, request, demand).await?;
-                Ok(Told::of(Ok((answered, Receipt::default())), None))
-            }
-        }
+            // F2: the session goes on.
+            told => told.unwrap_or_else(|refusal| Error::from(refusal).into()),
+        };
+        let seen = (chain, sessions);
+        Ok(tokens::answered(told, &self.seal, &call.account, seen))
     }
 
     /// Carries out a catalog command on a chain.
@@ -175,9 +133,21 @@ impl Router {
         chain: ChainId,
         command: catalog::Command,
     ) -> Result<(), catalog::Refusal> {
+        let cluster = self.chains.get(chain);
+        let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
         let end = Instant::now() + REQUEST;
         loop {
-            match self.catalog_once(chain, &command).await {
+            let handed = match cluster.decides() {
+                true => Ok(None),
+                false => cluster.hand_on(&Asked::Catalog(command.clone())).await,
+            };
+            let outcome = match handed {
+                Ok(Some(forward::Told::Catalog(outcome))) => Ok(outcome),
+                Ok(Some(_)) => Err(Refusal::new(Kind::Again, Reason::NoMember)),
+                Ok(None) => cluster.catalog(&command).await,
+                Err(refusal) => Err(refusal),
+            };
+            match outcome {
                 Ok(outcome) => return outcome,
                 Err(refusal) if refusal.kind != Kind::Elsewhere || end <= Instant::now() => {
                     return Err(refusal.into());
@@ -185,42 +155,5 @@ impl Router {
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
         }
-    }
-
-    async fn catalog_once(
-        &self,
-        chain: ChainId,
-        command: &catalog::Command,
-    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
-        if let Some(cluster) = self.chain(chain)
-            && !cluster.decides()
-        {
-            match cluster.hand_on(&Asked::Catalog(command.clone())).await? {
-                Some(forward::Told::Catalog(told)) => return Ok(told),
-                Some(_) => return Err(Refusal::new(Kind::Again, Reason::NoMember)),
-                None => {}
-            }
-        }
-        self.catalog_here(chain, command).await
-    }
-
-    async fn catalog_here(
-        &self,
-        chain: ChainId,
-        command: &catalog::Command,
-    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
-        let member = match &self.doors {
-            Doors::Many(chains) => {
-                let cluster = chains.get(chain);
-                let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
-                return cluster.catalog(command).await;
-            }
-            Doors::One(member, _) => member,
-        };
-        let (reply, answer) = oneshot::channel();
-        member.enqueue(Job::Submit(Work::catalog(command.clone(), reply)))?;
-        answer
-            .await
-            .unwrap_or(Err(Refusal::new(Kind::Unknown, Reason::Stopping)))
     }
 }

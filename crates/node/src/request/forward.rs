@@ -1,7 +1,6 @@
 //! Requests that only the head can carry out, handed on to its process.
 //!
 //! Invariants:
-//! - X1 a request is handed on once: who gets one that is not for it says so.
 //! - X2 a write is handed on again only while it is certain that nobody took it.
 
 use std::sync::atomic::Ordering;
@@ -9,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId};
 use fader_services::Reason;
-use fader_services::catalog::AccountId;
 use fader_services::forward::{Asked, Told};
-use fader_services::level::{self, Demand};
-use fader_services::simpledb::Request;
+use fader_services::level;
 
+use super::Answer;
 use super::route::AGAIN;
 use crate::cluster::Cluster;
+use crate::member::call::Call;
 use crate::member::pending::REQUEST;
 use crate::member::refusal::{Kind, Refusal};
 use crate::peer::Unheard;
@@ -26,12 +25,7 @@ const WAY: Duration = Duration::from_secs(1);
 impl Cluster {
     /// Whether a request is to be carried out elsewhere: it is for the head and that is not here,
     /// or no member here serves.
-    pub(crate) fn is_elsewhere(
-        &self,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-    ) -> bool {
+    pub(crate) fn is_elsewhere(&self, call: &Call) -> bool {
         if self.process.is_none() {
             return false;
         }
@@ -45,12 +39,31 @@ impl Cluster {
             return false;
         }
         // What is wrong with it is told here.
-        match request.is_write() {
-            true => matches!(member.quorum(account, request, demand), Ok(None)),
-            false => matches!(
-                member.shows(account, request, demand),
-                Ok(Some(Level::Barrier))
-            ),
+        match call.request.is_write() {
+            true => matches!(member.quorum(call), Ok(None)),
+            false => matches!(member.shows(call), Ok(Some(Level::Barrier))),
+        }
+    }
+
+    /// Has another process carry out a request of a client; nothing when it can be done here.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) async fn ask_elsewhere(&self, call: &Call) -> Result<Option<Answer>, Refusal> {
+        let Call {
+            account,
+            request,
+            demand,
+        } = call.clone();
+        let asked = match request.is_write() {
+            true => Asked::Write(account, request, demand),
+            false => Asked::Read(account, request, demand),
+        };
+        match self.hand_on(&asked).await? {
+            Some(Told::Request(outcome, receipt)) => Ok(Some((outcome, receipt))),
+            Some(_) => Err(Refusal::new(Kind::Again, Reason::NoMember)),
+            // The head has come here meanwhile.
+            None => Ok(None),
         }
     }
 
@@ -115,7 +128,13 @@ impl Cluster {
     pub(crate) fn carries_out(&self, asked: &Asked) -> bool {
         match asked {
             Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                !self.is_elsewhere(account, request, demand)
+                let (account, request) = (account.clone(), request.clone());
+                let demand = demand.clone();
+                !self.is_elsewhere(&Call {
+                    account,
+                    request,
+                    demand,
+                })
             }
             Asked::Catalog(_) | Asked::Mode(..) => self.decides(),
             Asked::Why => self.is_here(),

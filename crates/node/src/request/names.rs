@@ -11,61 +11,151 @@
 //! - X4 who finds one unfinished that matters to it finishes it; any other, the node that decides
 //!   for the system chain.
 
+use std::sync::Arc;
+
 use fader_chain::ChainId;
 use fader_services::catalog::{self, AccountId, Command, Placed, State};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Code, Error, Request};
 use fader_services::{CollectionId, Reason, View, ViewError};
 
-use super::{Done, Router};
+use super::deliver::Reach;
+use super::{Answer, Router};
 use crate::cluster::chains::Chains;
+use crate::member::call::Call;
 use crate::member::refusal::{Kind, Refusal};
 use crate::storage::engine::Snapshot;
 
 /// How often a domain may come and go while a request looks for it.
 const TRIES: usize = 8;
 
+/// Where a request goes.
+struct Place {
+    chain: ChainId,
+    /// The collection that its name stands for, where that is known: its chain checks it.
+    collection: Option<CollectionId>,
+}
+
+impl Place {
+    /// The system chain, which knows names.
+    const SYSTEM: Place = Place {
+        chain: ChainId::SYSTEM,
+        collection: None,
+    };
+}
+
 impl Router {
-    /// Carries out a request, at the chain that it is for.
-    pub(crate) async fn route(
-        &self,
-        chains: &Chains,
-        account: &AccountId,
-        request: Request,
-        demand: Demand,
-    ) -> Done {
-        let Some(name) = request.domain().map(str::to_owned) else {
-            let system = ChainId::SYSTEM;
-            return self.on_chain(system, account, request, demand).await;
-        };
-        let asked = (request, demand);
-        let done = match &asked.0 {
-            Request::CreateDomain { .. } => self.create(chains, account, &name, asked).await,
-            Request::DeleteDomain { .. } => self.delete(chains, account, &name, asked).await,
-            _ => self.in_domain(chains, account, &name, asked).await,
-        };
-        done.unwrap_or_else(|error| {
-            // On the way to its chain: the catalog could not be asked, or a step was not taken.
-            if let Some(reason) = error.reason {
-                self.count_refusal(ChainId::SYSTEM, reason);
+    /// Carries out a request of a client, at the chain that it is for.
+    pub(crate) async fn route(&self, call: Call) -> Answer {
+        let mut call = Arc::new(call);
+        // What was not found on its chain.
+        let mut missed = None;
+        for _ in 0..TRIES {
+            let place = match self.place(&call, missed).await {
+                Ok(place) => place,
+                Err(error) => return self.refused(ChainId::SYSTEM, error),
+            };
+            let Place { chain, collection } = place;
+            if collection.is_some() {
+                Arc::make_mut(&mut call).demand.collection = collection;
             }
-            (Err(error), Receipt::default())
-        })
+            let steps = self.several().filter(|_| has_steps(&call.request));
+            let done = match steps {
+                Some(chains) => self.in_steps(chains, &call).await,
+                None => self
+                    .on_chain(chain, &call, Reach::Anywhere)
+                    .await
+                    .map_err(Error::from),
+            };
+            let done = match done {
+                Ok(done) => done,
+                Err(error) => return self.refused(chain, error),
+            };
+            match &done.0 {
+                Err(error) if error.code == Code::NoSuchDomain && collection.is_some() => {
+                    missed = collection;
+                    Arc::make_mut(&mut call).demand.collection = None;
+                }
+                Err(error) => {
+                    if let Some(reason) = error.reason {
+                        self.count_refusal(chain, reason);
+                    }
+                    return done;
+                }
+                Ok(_) => return done,
+            }
+        }
+        let moves = Refusal::new(Kind::Again, Reason::DomainMoves);
+        self.refused(ChainId::SYSTEM, moves.into())
     }
 
-    async fn create(
-        &self,
-        chains: &Chains,
-        account: &AccountId,
-        name: &str,
-        (request, demand): (Request, Demand),
-    ) -> Result<Done, Error> {
+    /// Counts a client that is refused.
+    pub(crate) fn count_refusal(&self, chain: ChainId, reason: Reason) {
+        self.refusals.count(chain, reason);
+    }
+
+    fn refused(&self, chain: ChainId, error: Error) -> Answer {
+        if let Some(reason) = error.reason {
+            self.count_refusal(chain, reason);
+        }
+        (Err(error), Receipt::default())
+    }
+
+    /// The one look-up of a name, but for what was `missed` on its chain. Where there is one chain,
+    /// that chain is asked for what is not known here, or not there any more; and for what has a
+    /// name of its own, since its first answer is its last.
+    async fn place(&self, call: &Call, missed: Option<CollectionId>) -> Result<Place, Error> {
+        let Some(name) = call.request.domain().filter(|_| !has_steps(&call.request)) else {
+            return Ok(Place::SYSTEM);
+        };
+        let account = &call.account;
+        let Some(chains) = self.several() else {
+            let keeper = self.chains.system().keeper();
+            let is_first = missed.is_none() && call.demand.request.is_none();
+            let keeper = keeper.filter(|_| is_first);
+            let entry = keeper
+                .map(|keeper| keeper.domain(account, name))
+                .transpose()?;
+            return Ok(Place {
+                collection: entry.flatten().map(|entry| entry.collection),
+                ..Place::SYSTEM
+            });
+        };
+        let mut placed = match missed {
+            None => found(&*chains.catalog()?, account, name)?,
+            Some(_) => None,
+        };
+        if placed.is_none() {
+            let fresh = chains.fresh_catalog().await?;
+            placed = found(&*fresh, account, name)?;
+        }
+        let is_missed = |it: &&Placed| missed == Some(it.entry.collection);
+        if let Some(unfinished) = placed.as_ref().filter(is_missed) {
+            self.finish(account, name, unfinished).await?;
+            let fresh = chains.fresh_catalog().await?;
+            placed = found(&*fresh, account, name)?;
+        }
+        Ok(placed.map_or(Place::SYSTEM, |placed| Place {
+            chain: placed.chain,
+            collection: Some(placed.entry.collection),
+        }))
+    }
+
+    /// Creates or deletes a domain on another chain than the system chain.
+    async fn in_steps(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
+        match call.request {
+            Request::DeleteDomain { .. } => self.delete(chains, call).await,
+            _ => self.create(chains, call).await,
+        }
+    }
+
+    async fn create(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
+        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
         let known = catalog::placed(&*chains.catalog()?, account, name)?;
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }
-        let asked = (request.clone(), demand);
-        let (begun, placed) = self.begin(chains, account, name, asked).await?;
+        let (begun, placed) = self.begin(chains, call).await?;
         let Some(placed) = placed else {
             // It was refused, or deleted meanwhile.
             return Ok(begun);
@@ -77,7 +167,7 @@ impl Router {
             mode: None,
             preference: None,
             ..
-        } = request
+        } = call.request
         {
             return Ok(begun);
         }
@@ -86,7 +176,11 @@ impl Router {
             collection: Some(placed.entry.collection),
             ..Demand::default()
         };
-        let (outcome, _) = self.on_chain(placed.chain, account, request, demand).await;
+        let own = Arc::new(Call {
+            demand,
+            ..Call::clone(call)
+        });
+        let (outcome, _) = self.on_chain(placed.chain, &own, Reach::Anywhere).await?;
         match outcome {
             Err(error) if error.code != Code::NoSuchDomain => Ok((Err(error), begun.1)),
             _ => Ok(begun),
@@ -98,12 +192,12 @@ impl Router {
     async fn begin(
         &self,
         chains: &Chains,
-        account: &AccountId,
-        name: &str,
-        (request, demand): (Request, Demand),
-    ) -> Result<(Done, Option<Placed>), Error> {
-        let system = ChainId::SYSTEM;
-        let begun = self.on_chain(system, account, request, demand).await;
+        call: &Arc<Call>,
+    ) -> Result<(Answer, Option<Placed>), Error> {
+        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
+        let begun = self
+            .on_chain(ChainId::SYSTEM, call, Reach::Anywhere)
+            .await?;
         if begun.0.is_err() {
             return Ok((begun, None));
         }
@@ -111,55 +205,13 @@ impl Router {
         Ok((begun, catalog::placed(&*catalog, account, name)?))
     }
 
-    async fn delete(
-        &self,
-        chains: &Chains,
-        account: &AccountId,
-        name: &str,
-        asked: (Request, Demand),
-    ) -> Result<Done, Error> {
-        let (begun, placed) = self.begin(chains, account, name, asked).await?;
+    async fn delete(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
+        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
+        let (begun, placed) = self.begin(chains, call).await?;
         if let Some(placed) = placed.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }
         Ok(begun)
-    }
-
-    async fn in_domain(
-        &self,
-        chains: &Chains,
-        account: &AccountId,
-        name: &str,
-        (request, demand): (Request, Demand),
-    ) -> Result<Done, Error> {
-        let (mut catalog, mut is_fresh) = (chains.catalog()?, false);
-        for _ in 0..TRIES {
-            let Some(placed) = found(&*catalog, account, name)? else {
-                if is_fresh {
-                    let system = ChainId::SYSTEM;
-                    return Ok(self.on_chain(system, account, request, demand).await);
-                }
-                (catalog, is_fresh) = (chains.fresh_catalog().await?, true);
-                continue;
-            };
-            let asked = Demand {
-                collection: Some(placed.entry.collection),
-                ..demand.clone()
-            };
-            let done = self.on_chain(placed.chain, account, request.clone(), asked);
-            let done = done.await;
-            if !matches!(&done.0, Err(error) if error.code == Code::NoSuchDomain) {
-                return Ok(done);
-            }
-            (catalog, is_fresh) = (chains.fresh_catalog().await?, true);
-            let now = found(&*catalog, account, name)?;
-            let is_same = |now: &Placed| now.entry.collection == placed.entry.collection;
-            if let Some(now) = now.filter(is_same) {
-                self.finish(account, name, &now).await?;
-                catalog = chains.fresh_catalog().await?;
-            }
-        }
-        Err(Refusal::new(Kind::Again, Reason::DomainMoves).into())
     }
 
     /// Takes the steps that are left of a creation or a deletion.
@@ -241,6 +293,15 @@ impl Router {
         let placed = found(&*catalog, account, domain)?;
         Ok(placed.map_or(ChainId::SYSTEM, |placed| placed.chain))
     }
+}
+
+/// Whether a request changes which names there are, which takes steps on two chains where there are
+/// several.
+fn has_steps(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::CreateDomain { .. } | Request::DeleteDomain { .. }
+    )
 }
 
 /// Where a domain is, if it is there.

@@ -2,7 +2,8 @@
 //! the other.
 //!
 //! A member that refuses has done nothing, so the request goes on to another, or to the same one
-//! later, until its time is over. A write whose answer never comes may have taken effect.
+//! later, until its time is over. A write whose answer never comes may have taken effect. A member
+//! that has no company takes its requests at once, or nobody does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +12,13 @@ use fader_chain::{Configuration, Level, NodeId};
 use fader_services::Reason;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
-use fader_services::simpledb::{Code, Request};
+use fader_services::simpledb::{Code, Error, Request};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
+use crate::member::call::Call;
 use crate::member::pending::{Answer, Following, REQUEST, Told, Work};
+use crate::member::quorum::Quorum;
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 use crate::member::{Member, READ, reads_keys};
@@ -31,94 +34,88 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Carries out a request at a chain, if there is one, with its members here.
-pub(crate) async fn carry_out_at(
-    cluster: Option<Arc<Cluster>>,
-    account: &AccountId,
-    (request, demand, session): (&Request, &Demand, &Following),
-) -> Result<Told, Refusal> {
-    let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
-    match request.is_write() {
-        true => cluster.write(account, request, demand, session).await,
-        false => cluster.read(account, request, demand, session).await,
-    }
+/// Who may take a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takers {
+    /// The head alone.
+    Head,
+    /// Any that serves.
+    Any,
 }
 
 impl Cluster {
     /// Waits until a strong read of everything is answered.
     pub(crate) async fn ready(&self) -> Result<(), Refusal> {
-        let nobody = AccountId(String::new());
-        let everything = Request::ListDomains {
-            max_count: None,
-            next_token: None,
+        let everything = Call {
+            account: AccountId(String::new()),
+            request: Request::ListDomains {
+                max_count: None,
+                next_token: None,
+            },
+            demand: Demand::default(),
         };
-        let demand = Demand::default();
-        let told = self.read(&nobody, &everything, &demand, &None).await;
-        told.map(drop)
+        self.read(&Arc::new(everything), &None).await.map(drop)
     }
 
-    /// Carries out a request that may change state: an eventual one at any member, others at the
-    /// head, which may know better.
-    pub(crate) async fn write(
-        &self,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
-        session: &Following,
-    ) -> Result<Told, Refusal> {
-        let quorum = match self.keeper().map(|it| it.quorum(account, request, demand)) {
-            Some(Ok(quorum)) => quorum,
-            Some(Err(error)) => return Ok(error.into()),
-            None => None,
-        };
-        let job = |reply| {
-            let asked = (demand.clone(), session.clone());
-            let (account, request) = (account.clone(), request.clone());
-            Job::Submit(Work::simpledb(account, request, asked, quorum, reply))
-        };
-        let takers = || match quorum {
-            None => self.head().into_iter().collect(),
-            Some(_) => self.readers(),
-        };
-        self.at_one(takers, job).await
+    /// What a write asks if it is eventual, as far as is known here.
+    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Error> {
+        // A lone member decides one without a name, and finds that it is eventual when it does.
+        if self.is_lone() && call.demand.request.is_none() {
+            return Ok(None);
+        }
+        self.keeper().map_or(Ok(None), |keeper| keeper.quorum(call))
     }
 
     /// Carries out a catalog command, at the head.
     pub(crate) async fn catalog(
         &self,
         command: &catalog::Command,
-    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
+    ) -> Answer<Result<(), catalog::Refusal>> {
         let job = |reply| Job::Submit(Work::catalog(command.clone(), reply));
-        let takers = || self.head().into_iter().collect();
-        self.at_one(takers, job).await
+        self.at_one(Takers::Head, job).await
     }
 
     /// The answer of the first that takes the job.
-    async fn at_one<T>(
+    pub(crate) async fn at_one<T>(
         &self,
-        takers: impl Fn() -> Vec<(NodeId, Arc<Member>)>,
+        takers: Takers,
         job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
     ) -> Answer<T> {
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
-            let takers = takers();
-            if takers.is_empty() && self.is_anothers() {
-                return Err(Refusal::new(Kind::Elsewhere, Reason::Moved));
+            let takers = match takers {
+                Takers::Head => self.head().into_iter().collect(),
+                Takers::Any => self.readers(),
+            };
+            if takers.is_empty() {
+                self.check_takers()?;
             }
             for (node, member) in takers {
                 let (reply, answer) = oneshot::channel();
-                if member.enqueue(job(reply)).is_err() {
-                    continue;
-                }
-                match self.answer_of(node, answer, end).await {
-                    Some(Err(refusal)) if refusal.kind == Kind::Elsewhere => {}
-                    Some(answer) => return answer,
-                    None => return Err(Refusal::new(Kind::Unknown, Reason::Lost)),
+                let answer = match member.enqueue(job(reply)) {
+                    Ok(()) => self.answer_of(node, answer, end).await,
+                    Err(refusal) => Err(refusal),
+                };
+                match answer {
+                    Err(refusal) if self.is_lone() => return Err(refusal.of_lone()),
+                    Err(refusal) if refusal.kind == Kind::Elsewhere => {}
+                    answer => return answer,
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
         Err(Refusal::new(Kind::Again, Reason::NoMember))
+    }
+
+    /// Whether a member here may take a request soon, where none can now.
+    fn check_takers(&self) -> Result<(), Refusal> {
+        if self.is_closing() {
+            return Err(Refusal::new(Kind::Again, Reason::Stopping));
+        }
+        match self.is_anothers() {
+            true => Err(Refusal::new(Kind::Elsewhere, Reason::Moved)),
+            false => Ok(()),
+        }
     }
 
     /// What the member says before the time is over, as long as it has a seat: whoever lost it may
@@ -128,35 +125,37 @@ impl Cluster {
         node: NodeId,
         mut answer: oneshot::Receiver<Answer<T>>,
         end: Instant,
-    ) -> Option<Answer<T>> {
+    ) -> Answer<T> {
+        let lost = Err(Refusal::new(Kind::Unknown, Reason::Lost));
+        if self.is_lone() {
+            return answer.await.unwrap_or(lost);
+        }
         while Instant::now() < end {
             let has_seat = |newest: Arc<Configuration>| newest.seat(node).is_some();
             let is_member = self.configuration().is_some_and(has_seat);
             match tokio::time::timeout(LOOK, &mut answer).await {
-                Ok(answer) => return answer.ok(),
+                Ok(answer) => return answer.unwrap_or(lost),
                 Err(_) if is_member => {}
-                Err(_) => return None,
+                Err(_) => return lost,
             }
         }
-        None
+        lost
     }
 
     /// Carries out a request that changes nothing, at any member that can.
     pub(crate) async fn read(
         &self,
-        account: &AccountId,
-        request: &Request,
-        demand: &Demand,
+        call: &Arc<Call>,
         session: &Following,
     ) -> Result<Told, Refusal> {
-        let scan = match reads_keys(request) {
+        let scan = match reads_keys(&call.request) {
             true => None,
             false => Some(self.scans.acquire().await),
         };
         if matches!(scan, Some(Err(_))) {
             return Err(Refusal::new(Kind::Elsewhere, Reason::Stopping));
         }
-        let shows = match self.keeper().map(|it| it.shows(account, request, demand)) {
+        let shows = match self.keeper().map(|keeper| keeper.shows(call)) {
             Some(Ok(shows)) => shows,
             Some(Err(error)) => return Ok(error.into()),
             None => None,
@@ -166,30 +165,25 @@ impl Cluster {
         let end = Instant::now() + if is_bounded { BOUNDED } else { REQUEST };
         // Another member may have what a session has seen: not long is waited for one, at first.
         let mut time = match session {
-            Some(_) => FOLLOW,
-            None => READ,
+            Some(_) if !self.is_lone() => FOLLOW,
+            _ => READ,
         };
         while Instant::now() < end {
             let members = match level {
                 Level::Barrier => self.head().into_iter().collect(),
                 _ => self.readers(),
             };
-            if members.is_empty() && self.is_anothers() {
-                return Err(Refusal::new(Kind::Elsewhere, Reason::Moved));
+            if members.is_empty() {
+                self.check_takers()?;
             }
             for (_, member) in members {
-                let asked = (request, demand, session);
-                let shown = member.show(account, asked, (level, time)).await;
+                let shown = member.show(call, session, (level, time)).await;
                 let Some((showing, followed)) = shown else {
                     continue;
                 };
-                match member
-                    .clone()
-                    .answer_aside(showing, account, request, demand)
-                    .await
-                {
+                match Arc::<Member>::clone(&member).answer(showing, call).await {
                     // Its store could not be read: another one answers.
-                    Err(error) if error.code == Code::InternalError => {
+                    Err(error) if error.code == Code::InternalError && !self.is_lone() => {
                         drop(member.enqueue(Job::Damaged(error.message)));
                     }
                     answered => return Ok(Told::of(answered, followed)),

@@ -1,6 +1,7 @@
 //! What a member keeps on its disk: the log, the engine that is the log applied, and how both come
 //! back after a crash.
 
+pub(crate) mod cache;
 pub mod disk;
 pub mod engine;
 pub(crate) mod lock;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fader_chain::RequestId;
 use fader_node::coordinator::SESSION;
-use fader_node::{ClusterSettings, MemberStatus, Node, Settings, Wiring};
+use fader_node::{Call, ClusterSettings, MemberStatus, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Level, Receipt};
@@ -66,7 +66,7 @@ pub(crate) fn put(domain: &str, item: &str, value: &str) -> Request {
 }
 
 pub(crate) async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
-    let (outcome, receipt) = node.simpledb(&account(), request, demand).await;
+    let (outcome, receipt) = node.call(Call::new(&account(), request, demand)).await;
     outcome.map(|_| receipt)
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn get(
         names: Vec::new(),
         consistent: false,
     };
-    let (answered, receipt) = node.simpledb(&account(), request, demand).await;
+    let (answered, receipt) = node.call(Call::new(&account(), request, demand)).await;
     let answered = answered.unwrap();
     let Reply::Attributes(pairs) = answered.reply else {
         panic!("attributes are asked");
@@ -108,7 +108,7 @@ pub(crate) async fn select(
         next_token: None,
         consistent: false,
     };
-    let (answered, receipt) = node.simpledb(&account(), request, demand).await;
+    let (answered, receipt) = node.call(Call::new(&account(), request, demand)).await;
     let answered = answered.unwrap();
     let Reply::Items { items, .. } = answered.reply else {
         panic!("items are asked");

@@ -79,7 +79,7 @@ impl Work {
     pub(in crate::member) fn is_query(&self) -> bool {
         let query =
             |request: &Request| matches!(request, Request::Select { .. } | Request::Query { .. });
-        matches!(self, Work::Read { request, .. } if query(request))
+        matches!(self, Work::Read { call, .. } if query(&call.request))
     }
 
     /// Whether it was refused for want of its domain.
@@ -110,9 +110,9 @@ impl Work {
                 let names = held.writes.iter().map(|written| written.name);
                 Ask::Outcome(names.collect(), self.named().map(|(_, digest)| digest))
             }
-            Work::SimpleDb {
-                request, demand, ..
-            } if demand.level == Level::Barrier && is_conditional(request) => {
+            Work::SimpleDb { call, .. }
+                if call.demand.level == Level::Barrier && is_conditional(&call.request) =>
+            {
                 Ask::Gather(self.name())
             }
             Work::Close(collection) => Ask::Close(*collection),
@@ -128,7 +128,7 @@ impl Work {
     ) -> Option<Box<Work>> {
         let told = receipt(held);
         match &mut *self {
-            Work::SimpleDb { demand, stage, .. } if demand.outcome && !held.detached => {
+            Work::SimpleDb { call, stage, .. } if call.demand.outcome && !held.detached => {
                 *stage = Stage::Held(Box::new(told), Box::new(held.clone()));
                 Some(self)
             }

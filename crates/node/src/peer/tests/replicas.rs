@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
+use crate::member::call::Call;
 use crate::member::pending::Work;
 use crate::member::thread::{Company, Job, Notice};
 use crate::member::{Folder, Member};
@@ -137,8 +138,8 @@ impl Chain {
         loop {
             assert!(std::time::Instant::now() < end, "it is never written");
             let (reply, told) = oneshot::channel();
-            let asked = (Demand::default(), None);
-            let work = Work::simpledb(account.clone(), request.clone(), asked, None, reply);
+            let call = Call::new(&account, request.clone(), Demand::default());
+            let work = Work::simpledb(Arc::new(call), None, None, reply);
             self.replicas[0].member.enqueue(Job::Submit(work)).unwrap();
             match told.blocking_recv().unwrap() {
                 Ok(told) => return drop(told.outcome.unwrap()),

@@ -1,0 +1,82 @@
+//! What was read of a table of the catalog, kept until the table changes.
+//!
+//! Invariants:
+//! - A1 a lookup that begins after a change of the catalog was answered sees it: the cache is
+//!   emptied before the answer, and takes in nothing that was read before.
+
+use std::collections::HashMap;
+
+use fader_services::{SYSTEM, Table};
+use parking_lot::RwLock;
+
+use super::engine::Pair;
+
+/// Beyond this the cache starts again from nothing.
+const ENTRIES_MAX: usize = 10_000;
+
+struct State<V> {
+    /// How often the table changed.
+    generation: u64,
+    entries: HashMap<String, V>,
+}
+
+/// What is known of one table, by name.
+pub(crate) struct Cache<V> {
+    table: Table,
+    state: RwLock<State<V>>,
+}
+
+impl<V: Clone> Cache<V> {
+    /// Of this table nothing is known yet.
+    pub(crate) fn of(table: Table) -> Self {
+        Cache {
+            table,
+            state: RwLock::new(State {
+                generation: 0,
+                entries: HashMap::new(),
+            }),
+        }
+    }
+
+    /// The entry if it is here; else the generation to give to [`Cache::put`].
+    pub(crate) fn get(&self, name: &str) -> Result<V, u64> {
+        let state = self.state.read();
+        state.entries.get(name).cloned().ok_or(state.generation)
+    }
+
+    /// Keeps an entry, if nothing changed since `generation`.
+    pub(crate) fn put(&self, generation: u64, name: String, entry: V) {
+        let mut state = self.state.write();
+        if state.generation == generation {
+            if ENTRIES_MAX <= state.entries.len() {
+                state.entries.clear();
+            }
+            state.entries.insert(name, entry);
+        }
+    }
+
+    /// Forgets everything if the mutations touch the table.
+    pub(crate) fn on_applied(&self, mutations: &[Pair<'_>]) {
+        if touches(mutations, self.table) {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.write();
+        state.generation += 1;
+        state.entries.clear();
+    }
+}
+
+/// Whether the mutations touch a table of the system collection.
+pub(crate) fn touches(mutations: &[Pair<'_>], table: Table) -> bool {
+    let is_touched = |(key, _): &Pair<'_>| {
+        key.first_chunk() == Some(&SYSTEM.0.to_be_bytes()) && key.get(8) == Some(&(table as u8))
+    };
+    mutations.iter().any(is_touched)
+}
+
+#[cfg(test)]
+mod tests;
