@@ -80,6 +80,8 @@ struct Options {
 enum Other {
     /// Processes on clouds of objects, queues and domains, instead of chains.
     Cloud(clouds::Options),
+    /// Clients of a database on such clouds.
+    Database(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -147,8 +149,12 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
-    if let Some(Other::Cloud(options)) = &options.other {
-        return match clouds::simulate(options) {
+    if let Some(other) = &options.other {
+        let is_good = match other {
+            Other::Cloud(options) => clouds::simulate(clouds::CLOUD, options),
+            Other::Database(options) => clouds::simulate(clouds::DATABASE, options),
+        };
+        return match is_good {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         };

@@ -13,8 +13,8 @@
 mod actors;
 mod checks;
 mod history;
-mod plan;
-mod run;
+pub(crate) mod plan;
+pub(crate) mod run;
 mod scopes;
 mod search;
 

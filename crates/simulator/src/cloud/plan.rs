@@ -41,30 +41,30 @@ pub struct Plan {
     /// When it begins to behave.
     pub faults_end: Duration,
     /// The processes.
-    pub(super) processes: Vec<ProcessPlan>,
+    pub(crate) processes: Vec<ProcessPlan>,
     /// Visibility times that receives ask for.
-    pub(super) visibilities: Vec<Duration>,
-    pub(super) domain_staleness: Duration,
+    pub(crate) visibilities: Vec<Duration>,
+    pub(crate) domain_staleness: Duration,
 }
 
 /// What becomes of one process.
 #[derive(Clone, Debug)]
-pub(super) struct ProcessPlan {
-    pub(super) skew: Skew,
-    pub(super) strikes: Vec<Strike>,
+pub(crate) struct ProcessPlan {
+    pub(crate) skew: Skew,
+    pub(crate) strikes: Vec<Strike>,
 }
 
 /// A fault of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Strike {
+pub(crate) struct Strike {
     /// How long after the one before.
-    pub(super) after: Duration,
-    pub(super) fault: Fault,
+    pub(crate) after: Duration,
+    pub(crate) fault: Fault,
 }
 
 /// The kinds of faults of processes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It crashes at the await of this number, and is down for a time.
     Crash(u64, Duration),
     /// It stands still for a time.
@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// How the cloud behaves once faults have ended: as before, without faults.
-    pub(super) fn calm(&self) -> Profile {
+    pub(crate) fn calm(&self) -> Profile {
         let mut profile = self.profile.clone();
         for call in calls(&mut profile) {
             call.faults = FaultRates::default();
@@ -113,13 +113,13 @@ impl Plan {
     }
 
     /// Whether every put is answered.
-    pub(super) fn answers_puts(&self) -> bool {
+    pub(crate) fn answers_puts(&self) -> bool {
         let faults = &self.profile.objects.put.faults;
         faults.lost_request + faults.lost_answer + faults.late == 0
     }
 
     /// The time after which no call of before `faults_end` takes effect.
-    pub(super) fn settled_after(&self) -> Duration {
+    pub(crate) fn settled_after(&self) -> Duration {
         let mut profile = self.profile.clone();
         let late = calls(&mut profile)
             .into_iter()
@@ -129,7 +129,7 @@ impl Plan {
 }
 
 /// All calls of a profile.
-pub(super) fn calls(profile: &mut Profile) -> [&mut Call; 10] {
+pub(crate) fn calls(profile: &mut Profile) -> [&mut Call; 10] {
     [
         &mut profile.objects.get,
         &mut profile.objects.put,

@@ -204,35 +204,47 @@ impl World<'_> {
 
     /// The life of one process until faults end, with its faults.
     async fn live_one(&self, process: Process, planned: &ProcessPlan) {
-        let clock = &self.model.clock;
-        self.actor(&process).start();
-        for strike in &planned.strikes {
-            clock.sleep(strike.after).await;
-            if self.plan.faults_end <= clock.monotonic() {
-                break;
-            }
-            match strike.fault {
-                Fault::Pause(time) => process.pause(time),
-                Fault::Jump(offset_ms) => process.set_skew(Skew {
-                    offset_ms,
-                    ..planned.skew
-                }),
-                Fault::Crash(awaits, down) => {
-                    process.crash_after(awaits);
-                    let harness = self.model.executor.harness().runtime();
-                    let left = self.plan.faults_end.saturating_sub(clock.monotonic());
-                    if harness.timeout(left, process.crashed()).await.is_none() {
-                        process.crash();
-                    }
-                    clock.sleep(down).await;
-                    process.restart();
-                    self.actor(&process).start();
+        let start = || self.actor(&process).start();
+        live_one(&self.model, &process, planned, self.plan.faults_end, start).await;
+    }
+}
+
+/// The life of one process until faults end: `start` begins it, and again after each crash.
+pub(crate) async fn live_one(
+    model: &Model,
+    process: &Process,
+    planned: &ProcessPlan,
+    faults_end: Duration,
+    start: impl Fn(),
+) {
+    let clock = &model.clock;
+    start();
+    for strike in &planned.strikes {
+        clock.sleep(strike.after).await;
+        if faults_end <= clock.monotonic() {
+            break;
+        }
+        match strike.fault {
+            Fault::Pause(time) => process.pause(time),
+            Fault::Jump(offset_ms) => process.set_skew(Skew {
+                offset_ms,
+                ..planned.skew
+            }),
+            Fault::Crash(awaits, down) => {
+                process.crash_after(awaits);
+                let harness = model.executor.harness().runtime();
+                let left = faults_end.saturating_sub(clock.monotonic());
+                if harness.timeout(left, process.crashed()).await.is_none() {
+                    process.crash();
                 }
+                clock.sleep(down).await;
+                process.restart();
+                start();
             }
         }
-        let left = self.plan.faults_end.saturating_sub(clock.monotonic());
-        clock.sleep(left).await;
     }
+    let left = faults_end.saturating_sub(clock.monotonic());
+    clock.sleep(left).await;
 }
 
 /// Receives and removes until the queue has been empty for a while. No receive may fail: faults
