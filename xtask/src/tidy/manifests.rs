@@ -13,6 +13,7 @@ const FLOORS: [&str; 14] = [
     "cloud",
     "database",
     "simulator",
+    "zookeeper",
     "node",
     "gateway",
     "client",

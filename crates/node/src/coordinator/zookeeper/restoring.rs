@@ -3,17 +3,16 @@
 
 use fader_chain::controller::{NotRestored, restore};
 use fader_chain::membership::{SessionRecord, session_name};
+use fader_chain::words;
 use fader_chain::{ChainId, Configuration, NodeId, Progress, Version};
 
-use super::connection::{Asker, Changed};
 use super::disks::next_node;
-use super::orders::layout_at;
 use super::record::{Content, DiskRecord};
 use super::standing::{Look, Standing, disks_of, look};
 use super::watcher::{chain_path, disk_path, note_progress};
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
-use crate::words;
+use fader_zookeeper::{Asker, Changed};
 
 /// A chain about which something is ordered, and all that is known of it.
 struct Ordered {

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use fader_chain::controller::{Facts, Reports};
 use fader_chain::membership::{SILENT, Session, SessionRecord, spoken};
 use fader_chain::placement::layout::Layout;
+use fader_chain::words;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 
-use super::connection::Asker;
 use super::faults::{FaultOf, faults};
-use super::orders::{AwayDisk, layout_at};
 use super::record::{ClusterRecord, DiskRecord};
 use super::watcher::{chain_path, disk_path};
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{
+    AwayDisk, Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read,
+};
 use crate::coordinator::CoordinatorError;
-use crate::words;
+use fader_zookeeper::Asker;
 
 /// How a cluster stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

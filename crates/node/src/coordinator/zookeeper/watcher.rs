@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use fader_chain::membership::{
     Ask, Newest, Seen, Session, SessionRecord, Told, Trouble as Unseen, Watch, further,
-    session_name,
 };
 use fader_chain::placement::layout::Layout;
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Progress, Version};
+use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
+use fader_zookeeper::{Asker, Changed, Failure};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::TRIES;
-use super::connection::{Asker, Changed, Failure};
 use super::record::{ClusterRecord, Content, DiskRecord};
 use super::session::OwnSession;
 
@@ -91,11 +90,6 @@ impl Shared {
 
     pub(super) fn disk(&self, disk: DiskId) -> String {
         disk_path(&self.root, disk)
-    }
-
-    pub(super) fn session_path(&self, process: Identity) -> String {
-        let name = session_name(process, self.speaks);
-        format!("{}/sessions/{name}", self.root)
     }
 
     /// We changed the record of the cluster.
