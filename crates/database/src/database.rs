@@ -102,7 +102,8 @@ impl Database {
     /// Opens the database at a cloud's prefix.
     ///
     /// # Errors
-    /// `NotFound`: there is none. `Malformed`: foreign, damaged, or of a newer format. Of the cloud.
+    /// `NotFound`: there is none. `Malformed`: foreign, damaged, or of a newer format. Of the
+    /// cloud.
     pub async fn open(cloud: Cloud, options: Options) -> Result<Self> {
         let store = Store(cloud);
         let Some((bytes, _)) = store.object(&catalogue_key()).await? else {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! It is seed 004 on today's clouds. A commit appends redo records to queues and never waits for
-//! another client. Any client brings the records of a queue into the pages of a B-link tree. Truth is
-//! in the objects; a client may end at any moment.
+//! another client. Any client brings the records of a queue into the pages of a B-link tree. Truth
+//! is in the objects; a client may end at any moment.
 //!
 //! docs/database.md has the rules with their reasons; docs/format/database.md the bytes.
 //!

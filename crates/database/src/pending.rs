@@ -341,7 +341,8 @@ impl Pending<'_> {
         Ok((adopted, touched))
     }
 
-    /// The records of a message in the ATOMIC queue, with the claim to free; none when it must wait.
+    /// The records of a message in the ATOMIC queue, with the claim to free; none when it must
+    /// wait.
     async fn transaction(&self, message: &Received) -> Result<Option<(Vec<Part>, Option<u128>)>> {
         match Frame::decode(message::from_text(&message.body)?)? {
             Frame::Transaction(parts) => Ok(Some((parts, None))),

@@ -2,7 +2,7 @@
 //! transaction.
 //!
 //! ```text
-//! records ─ by leaf ─▶ read leaf ─▶ blink::apply ─▶ right pages, then leaf ─▶ separators to parents
+//! records ─ by leaf ─▶ read leaf ─▶ blink::apply ─▶ right pages, then leaf ─▶ separators up
 //!     ▲                                  │
 //!     └── records of other pages ◀───────┘
 //! ```

@@ -320,8 +320,8 @@ impl Transaction {
         Ok(bytes)
     }
 
-    /// Commits. After an `Ambiguous` failure the transaction may take effect, at Atomic whole; after
-    /// any other it does not, except at Naive, where a part may.
+    /// Commits. After an `Ambiguous` failure the transaction may take effect, at Atomic whole;
+    /// after any other it does not, except at Naive, where a part may.
     ///
     /// # Errors
     /// `Invalid`: the client's clock is off, or a bound. Of the cloud.
