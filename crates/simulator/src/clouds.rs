@@ -1,5 +1,8 @@
 //! `fader-simulate cloud`: runs many simulated clouds, or one of them for a reader.
 
+#[cfg(feature = "mutants")]
+mod mutants;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -26,6 +29,10 @@ pub(crate) struct Options {
     /// Prints what happened (with `--seed`).
     #[arg(long)]
     trace: bool,
+    /// Breaks each promise once, and runs until a check tells.
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    mutants: bool,
     /// How many threads run clouds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -43,6 +50,10 @@ struct Tally {
 
 /// Simulates; whether no promise was broken.
 pub(crate) fn simulate(options: &Options) -> bool {
+    #[cfg(feature = "mutants")]
+    if options.mutants {
+        return mutants::score(options.seeds);
+    }
     match options.seed {
         Some(seed) => one(seed, options.trace),
         None => many(options),
