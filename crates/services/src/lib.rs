@@ -20,6 +20,7 @@ pub mod service;
 pub mod simpledb;
 pub mod steps;
 mod view;
+pub mod waiters;
 
 pub use fader_chain::{Mode, UnknownMode};
 pub use key::{
