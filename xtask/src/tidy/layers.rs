@@ -89,7 +89,7 @@ fn uses<'a>(file: &'a File, own: &Path<'a>, known: &BTreeSet<Path<'a>>) -> Vec<U
             (file, text, own, known),
             at,
             at + "crate::".len(),
-            Vec::new(),
+            &Vec::new(),
         );
     }
     for (at, _) in text.match_indices("super::") {
@@ -102,7 +102,7 @@ fn uses<'a>(file: &'a File, own: &Path<'a>, known: &BTreeSet<Path<'a>>) -> Vec<U
             end += "super::".len();
             base.pop();
         }
-        note(&mut uses, (file, text, own, known), at, end, base);
+        note(&mut uses, (file, text, own, known), at, end, &base);
     }
     uses
 }
@@ -113,7 +113,7 @@ fn note<'a>(
     (file, text, own, known): (&'a File, &'a str, &Path<'a>, &BTreeSet<Path<'a>>),
     at: usize,
     end: usize,
-    base: Path<'a>,
+    base: &Path<'a>,
 ) {
     let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let is_comment = text[line_start..at].trim_start().starts_with("//");
@@ -123,7 +123,7 @@ fn note<'a>(
     }
     let line = text[..at].matches('\n').count() + 1;
     let mut paths = Vec::new();
-    tree(&text[end..], &base, &mut paths);
+    tree(&text[end..], base, &mut paths);
     for mut to in paths {
         while !known.contains(&to) {
             to.pop();

@@ -15,7 +15,7 @@ use futures_util::stream::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::log::{Keeper, Line, Machine, WRITES_MAX};
+use super::log::{Keeper, LogClient, Machine, WRITES_MAX};
 use super::names::key;
 use super::store::Store;
 use crate::domains::{
@@ -32,7 +32,7 @@ pub struct BucketDomains(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     keeper: Arc<Keeper>,
-    lines: Mutex<BTreeMap<String, Arc<Line<Domain>>>>,
+    logs: Mutex<BTreeMap<String, Arc<LogClient<Domain>>>>,
 }
 
 /// A domain as a list of a bucket shows it.
@@ -69,17 +69,20 @@ impl BucketDomains {
     fn of(store: Store) -> Self {
         BucketDomains(Arc::new(Inner {
             keeper: Arc::new(Keeper::new(store, |name| check(name).is_ok())),
-            lines: Mutex::default(),
+            logs: Mutex::default(),
         }))
     }
 
-    /// Deletes, or only names, what is left of deleted domains, a day after their end.
+    /// Deletes, or only names, what is left of deleted domains, a day after their end. To name it,
+    /// nothing is written: the day is then this process's clock's.
     ///
     /// # Errors
     /// Those of the requests; `Malformed` names an object that is not this service's.
     pub async fn sweep(&self, is_dry_run: bool) -> Result<Vec<String>> {
         let keeper = &self.0.keeper;
-        keeper.store.learn_time().await;
+        if !is_dry_run {
+            keeper.store.learn_time().await;
+        }
         let mut left = Vec::new();
         for (name, _) in keeper.markers.all(&keeper.store, "").await? {
             left.extend(keeper.sweep(&name, is_dry_run).await?);
@@ -112,28 +115,28 @@ impl BucketDomains {
         Ok(reports)
     }
 
-    fn line(&self, domain: &str) -> Result<Arc<Line<Domain>>> {
+    fn log(&self, domain: &str) -> Result<Arc<LogClient<Domain>>> {
         check(domain)?;
-        let mut lines = self.0.lines.lock().expect("nothing panics");
-        let made = || Arc::new(Line::new(self.0.keeper.clone(), domain));
-        Ok(lines.entry(domain.to_owned()).or_insert_with(made).clone())
+        let mut logs = self.0.logs.lock().expect("nothing panics");
+        let made = || Arc::new(LogClient::new(self.0.keeper.clone(), domain));
+        Ok(logs.entry(domain.to_owned()).or_insert_with(made).clone())
     }
 
     async fn write(&self, request: Request) -> Result<()> {
         let domain = request.domain().unwrap_or_default().to_owned();
         let now_ms = self.now_ms();
-        self.line(&domain)?.write(Write { request, now_ms }).await
+        self.log(&domain)?.write(Write { request, now_ms }).await
     }
 
     async fn read(&self, request: Request, reading: Reading) -> Result<Reply> {
         let no_domain = || Error::new(ErrorKind::Invalid, "the expression names no domain");
         let domain = request.domain().ok_or_else(no_domain)?.to_owned();
-        let line = self.line(&domain)?;
+        let log = self.log(&domain)?;
         let now_ms = self.now_ms();
         let read = move |domain: &Domain| domain.answer(&request, now_ms);
         match reading {
-            Reading::Strong => line.read(read).await?,
-            Reading::Eventual => line.read_recent(read).await?,
+            Reading::Strong => log.read(read).await?,
+            Reading::Eventual => log.read_recent(read).await?,
         }
     }
 
@@ -321,7 +324,7 @@ impl Domains for BucketDomains {
     }
 
     async fn delete(&self, domain: &str) -> Result<()> {
-        self.line(domain)?.seal().await
+        self.log(domain)?.seal().await
     }
 
     async fn list(&self) -> Result<Vec<String>> {

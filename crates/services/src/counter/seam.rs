@@ -125,7 +125,7 @@ impl Service for Counter {
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
             Trouble::NoCollection => Refusal::NoCounter,
-            Trouble::Unavailable(why) => Refusal::Failed(why),
+            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => Refusal::Invalid("the request's name is taken".to_owned()),
             Trouble::Quorum { name, .. } => Refusal::Invalid(format!("{name} is too great")),

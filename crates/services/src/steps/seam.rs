@@ -99,7 +99,7 @@ impl Service for Steps {
 
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
-            Trouble::Unavailable(why) => Refusal::Failed(why),
+            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NoCollection => Refusal::Invalid("there is no such collection".to_owned()),
             Trouble::NameTaken => Refusal::Invalid("a step has no name".to_owned()),

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
-    BatchPut, Form, Get, Intent, Items, Load, Log, Plan, Put, Summary, Target, Until, Verdict,
-    Workload, run,
+    BatchPut, ERRORS_MAX, Form, Get, Intent, Items, Load, Plan, Put, Ran, Summary, Target, Until,
+    Verdict, Wire, Workload, run,
 };
 
 /// The variables that hold the access key and its secret.
@@ -69,7 +69,9 @@ impl<W: Workload> Workload for At<W> {
     fn plan(&self, sequence: u64) -> Intent {
         self.workload.plan(sequence)
     }
+}
 
+impl<W: Wire> Wire for At<W> {
     fn action(&self) -> &'static str {
         self.workload.action()
     }
@@ -92,7 +94,7 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         options.to.len() <= options.connections as usize,
         "fewer connections than servers"
     );
-    let runs: Vec<Result<Log>> = std::thread::scope(|scope| {
+    let runs: Vec<Result<Ran>> = std::thread::scope(|scope| {
         let threads: Vec<_> = options
             .to
             .iter()
@@ -105,27 +107,25 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         };
         threads.into_iter().map(join).collect()
     });
-    let mut all: Option<Log> = None;
-    for log in runs {
-        let log = log?;
+    let mut all: Option<Ran> = None;
+    for ran in runs {
+        let ran = ran?;
         match &mut all {
-            None => all = Some(log),
-            Some(all) => all.operations.extend(log.operations),
+            None => all = Some(ran),
+            Some(all) => all.log.operations.extend(ran.log.operations),
         }
     }
     print(&all.context("there is a server at least")?);
     Ok(())
 }
 
-fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Log> {
+fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Ran> {
     let (count, place) = (u32::try_from(options.to.len())?, u32::try_from(number)?);
     let batches = matches!(options.operation, Operation::Fill);
     if batches && 0 < number {
-        return Ok(Log {
-            name: String::from("nothing"),
-            start_unix_ns: 0,
-            elapsed_ns: 0,
-            operations: Vec::new(),
+        return Ok(Ran {
+            log: fader_history::Log::default(),
+            elapsed: Duration::ZERO,
         });
     }
     let items = Arc::new(Items {
@@ -136,7 +136,7 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         groups: 0,
     });
     let level = options.level.clone();
-    let (workload, until): (Arc<dyn Workload>, _) = match options.operation {
+    let (workload, until): (Arc<dyn Wire>, _) = match options.operation {
         Operation::Fill => {
             let workload = BatchPut {
                 items,
@@ -166,6 +166,8 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         until,
         connections: (options.connections + count - 1 - place) / count,
         threads: 1,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     };
     let [id, secret] = KEYS.map(|name| std::env::var(name).with_context(|| name.to_owned()));
     let credentials = Credentials::new(&id?, &secret?);
@@ -181,11 +183,11 @@ fn timed(options: &Options) -> Until {
     Until::Elapsed(Duration::from_secs_f64(options.seconds))
 }
 
-fn print(log: &Log) {
-    let summary = Summary::of(log);
+fn print(ran: &Ran) {
+    let summary = Summary::of(&ran.log, ran.elapsed);
     let mut seconds = Vec::new();
-    for operation in &log.operations {
-        let second = usize::try_from(operation.end_ns / 1_000_000_000).unwrap_or(usize::MAX);
+    for (returned, _) in ran.log.operations.iter().filter_map(|one| one.done()) {
+        let second = usize::try_from(returned.nanos / 1_000_000_000).unwrap_or(usize::MAX);
         if seconds.len() <= second {
             seconds.resize(second + 1, 0_u64);
         }

@@ -7,7 +7,7 @@ use fader_chain::{EntryId, RequestId, Under};
 use super::*;
 use crate::catalog::{self, AccountId};
 use crate::request::{self, Refusal, ServiceName};
-use crate::simpledb::{ItemDelete, ItemPut};
+use crate::simpledb::{BoxUsage, ItemDelete, ItemPut};
 use crate::{Direction, MapView, Reason, Scan};
 
 const DOMAIN: &str = "carts";

@@ -2,8 +2,8 @@
 //! under way at a time; what waits meanwhile shares the next.
 //!
 //! Invariants:
-//! - LINE-1 the view is a prefix of the log.
-//! - LINE-2 the slot behind the view is resolved before the next one is written.
+//! - LOG-1 the view is a prefix of the log.
+//! - LOG-2 the slot behind the view is resolved before the next one is written.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,9 +18,9 @@ use super::bytes::{Content, PutId, Slot};
 use super::view::{Looked, View};
 use super::{Keeper, Machine, SNAPSHOT_EVERY, WRITES_MAX};
 use crate::bucket::guard::Guard;
+use crate::bucket::operations::{like, process_over};
 use crate::bucket::store::{Put, Store};
 use crate::bucket::time::drift;
-use crate::bucket::wishes::{like, process_over};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long a view answers eventual reads.
@@ -32,7 +32,7 @@ const RUN: u32 = 8;
 
 /// A log of one name, as one process uses it.
 #[derive(Debug)]
-pub(in crate::bucket) struct Line<M: Machine> {
+pub(in crate::bucket) struct LogClient<M: Machine> {
     pub(super) keeper: Arc<Keeper>,
     pub(super) name: String,
     /// This life of the process.
@@ -96,11 +96,11 @@ enum Committed {
     Unknown(Error),
 }
 
-impl<M: Machine> Line<M> {
+impl<M: Machine> LogClient<M> {
     pub(in crate::bucket) fn new(keeper: Arc<Keeper>, name: &str) -> Self {
         let random = || u128::from(keeper.store.runtime.random());
         let process = random() << 64 | random();
-        Line {
+        LogClient {
             keeper,
             name: name.to_owned(),
             process,
@@ -190,10 +190,10 @@ impl<M: Machine> Line<M> {
         let starts = !std::mem::replace(&mut inner.is_busy, true);
         drop(inner);
         if starts {
-            let line = self.clone();
+            let log = self.clone();
             let work = async move {
-                while let Some(asks) = line.next() {
-                    line.serve(asks).await;
+                while let Some(asks) = log.next() {
+                    log.serve(asks).await;
                 }
             };
             drop(self.store().runtime.spawn(work));

@@ -1,11 +1,11 @@
-//! Wishes about one segment that wait for their answers.
+//! Operations about one segment that wait for their answers.
 
 use std::time::Duration;
 
 use futures_channel::oneshot;
 
 use super::names::Holding;
-use super::state::{Answer, Seen, Wish};
+use super::state::{Answer, Operation, Seen};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::Received;
 
@@ -22,10 +22,10 @@ pub(super) enum Claimed {
     Hidden,
 }
 
-/// A wish with the way to its answer.
+/// An operation with the way to its answer.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) wish: Wish,
+    pub(super) operation: Operation,
     pub(super) reply: Reply,
 }
 
@@ -52,7 +52,7 @@ impl Reply {
     }
 }
 
-/// How often the same wishes were written.
+/// How often the same operations were written.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     /// Others were faster.
@@ -67,13 +67,13 @@ impl Tries {
     }
 }
 
-/// A wish that a write will grant, and the messages that it claims.
+/// An operation that a write will grant, and the messages that it claims.
 pub(super) type Pending = (Waiting, Vec<(usize, u64)>);
 
-/// Whether a wish can be decided without a look for a state: a peek that found none.
+/// Whether an operation can be decided without a look for a state: a peek that found none.
 pub(super) fn needs_no_state(one: &Waiting) -> bool {
     let holding = Holding::Peek { had_state: false };
-    matches!(one.wish, Wish::Remove { holding: known, .. } if known == holding)
+    matches!(one.operation, Operation::Remove { holding: known, .. } if known == holding)
 }
 
 /// Answers what needs no write.
@@ -98,12 +98,12 @@ pub(super) fn settle(waiting: Vec<Waiting>, answers: Vec<Answer>, seen: &Seen) -
     pending
 }
 
-/// The wishes to decide again. Claims are not: their receives look at other segments.
-pub(super) fn again(pending: Vec<Pending>, give_up: impl Fn(&Wish, Reply)) -> Vec<Waiting> {
+/// The operations to decide again. Claims are not: their receives look at other segments.
+pub(super) fn again(pending: Vec<Pending>, give_up: impl Fn(&Operation, Reply)) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for (one, _) in pending {
-        match one.wish {
-            Wish::Claim { .. } => give_up(&one.wish, one.reply),
+        match one.operation {
+            Operation::Claim { .. } => give_up(&one.operation, one.reply),
             _ => waiting.push(one),
         }
     }
@@ -112,7 +112,7 @@ pub(super) fn again(pending: Vec<Pending>, give_up: impl Fn(&Wish, Reply)) -> Ve
 
 impl Reply {
     /// The end of a claim whose write got no answer, and is not seen to have landed.
-    pub(super) fn give_up(_: &Wish, reply: Reply) {
+    pub(super) fn give_up(_: &Operation, reply: Reply) {
         match reply {
             // The caller may have gone.
             Reply::Claim(reply) => drop(reply.send(Ok(Claimed::GivenUp))),
@@ -121,7 +121,7 @@ impl Reply {
     }
 
     /// The end of a claim whose write failed: messages may be hidden for a while.
-    pub(super) fn fail_unknown(_: &Wish, reply: Reply) {
+    pub(super) fn fail_unknown(_: &Operation, reply: Reply) {
         let context = "the claim may have hidden messages, which come again";
         reply.fail(Error::new(ErrorKind::Ambiguous, context));
     }

@@ -1,6 +1,6 @@
 //! All that a process does to one segment, one write at a time (rules Q4 to Q8).
 //!
-//! Wishes that wait for a write under way share the next one. What a write says is decided by
+//! Operations that wait for a write under way share the next one. What a write says is decided by
 //! [`super::state::plan`]; this file does its requests.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,26 +11,27 @@ use object_store::path::Path;
 use object_store::{PutMode, UpdateVersion};
 
 use super::guard::Guard;
+use super::listing::Listed;
 use super::names::{Held, Holding, Incarnation, Part, SegmentName, part_text};
-use super::segment;
-use super::state::{Act, Plan, Seen, State, Wish, has_claimed, plan};
-use super::store::{Put, Store};
-use super::time::{Landed, holder_end};
-use super::wishes::{
+use super::operations::{
     Claimed, Pending, Reply, Tries, Waiting, again, fail_all, like, needs_no_state, process_over,
     settle,
 };
+use super::segment;
+use super::state::{Act, Operation, Plan, Seen, State, has_claimed, plan};
+use super::store::{Put, Store};
+use super::time::{Landed, holder_end};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::Received;
 
-/// Writes of one wish that others were faster than, at most.
+/// Writes of one operation that others were faster than, at most.
 const RACES_MAX: u32 = 64;
-/// Writes of one wish whose answers were lost, at most.
+/// Writes of one operation whose answers were lost, at most.
 const UNKNOWN_MAX: u32 = 6;
 
 /// A segment as a process works on it.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct SegmentHandle {
     store: Store,
     incarnation: Incarnation,
     name: SegmentName,
@@ -48,6 +49,21 @@ struct Inner {
     early: Option<Vec<String>>,
 }
 
+impl Inner {
+    /// The state as it is known, if that is the one that a list shows.
+    fn known(&mut self, listed: Option<&Listed>) -> Option<&View> {
+        let view = self.view.as_mut()?;
+        if let Some(listed) = listed {
+            let e_tag = view.version.as_ref().and_then(|known| known.e_tag.as_ref());
+            if e_tag != listed.e_tag.as_ref() || listed.e_tag.is_none() {
+                return None;
+            }
+            view.seen.landed = Landed::Modified(listed.modified);
+        }
+        Some(view)
+    }
+}
+
 /// A state as known, with the version that an update names.
 #[derive(Clone, Debug)]
 pub(super) struct View {
@@ -56,6 +72,20 @@ pub(super) struct View {
 }
 
 impl View {
+    /// The state as a list would show it; `None` if that is not known.
+    pub(super) fn listed(&self) -> Option<Listed> {
+        let e_tag = self.version.as_ref()?.e_tag.clone();
+        match self.seen.landed {
+            Landed::Modified(modified) => Some(Listed { e_tag, modified }),
+            Landed::Answered(_) => None,
+        }
+    }
+
+    /// How many messages are visible now.
+    pub(super) fn visible(&self, store: &Store) -> usize {
+        self.seen.visible(&store.moment(), &store.guards).len()
+    }
+
     fn absent(count: usize) -> Self {
         View {
             seen: Seen::absent(count),
@@ -64,14 +94,7 @@ impl View {
     }
 }
 
-/// A state as a list shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) e_tag: Option<String>,
-    pub(super) modified: Duration,
-}
-
-impl Desk {
+impl SegmentHandle {
     /// `folder` is that of the queue's incarnation.
     pub(super) fn new(
         store: &Store,
@@ -80,7 +103,7 @@ impl Desk {
         name: SegmentName,
     ) -> Self {
         let part = |part| folder.clone().join(part_key(store, name, part));
-        Desk {
+        SegmentHandle {
             store: store.clone(),
             incarnation,
             name,
@@ -109,24 +132,15 @@ impl Desk {
 
     /// How many messages are visible, if that is known of the state that a list shows.
     pub(super) fn visible_of(&self, listed: Option<&Listed>) -> Option<usize> {
-        let at = self.store.moment();
         let mut inner = self.inner();
-        let view = inner.view.as_mut()?;
-        if let Some(listed) = listed {
-            let e_tag = view.version.as_ref().and_then(|known| known.e_tag.as_ref());
-            if e_tag != listed.e_tag.as_ref() || listed.e_tag.is_none() {
-                return None;
-            }
-            view.seen.landed = Landed::Modified(listed.modified);
-        }
-        Some(view.seen.visible(&at, &self.store.guards).len())
+        let view = inner.known(listed)?;
+        Some(view.visible(&self.store))
     }
 
     /// Notes what a list shows, where that is news.
     pub(super) fn hint(&self, listed: Option<&Listed>) {
-        let is_known = self.visible_of(listed).is_some();
         let mut inner = self.inner();
-        if is_known || inner.is_busy {
+        if inner.is_busy || inner.known(listed).is_some() {
             return;
         }
         inner.view = match listed {
@@ -136,6 +150,24 @@ impl Desk {
         };
     }
 
+    /// A state that was listed, as it is known or read; `None` if it is gone, and so its segment,
+    /// which is deleted before it.
+    pub(super) async fn look(&self, listed: &Listed) -> Result<Option<View>> {
+        self.hint(Some(listed));
+        if let Some(known) = self.inner().known(Some(listed)) {
+            return Ok(Some(known.clone()));
+        }
+        let read = self.read_state().await?;
+        if !read.seen.exists {
+            return Ok(None);
+        }
+        let mut inner = self.inner();
+        if !inner.is_busy && inner.view.is_none() {
+            inner.view = Some(read.clone());
+        }
+        Ok(Some(read))
+    }
+
     /// Claims messages.
     pub(super) async fn claim(
         self: &Arc<Self>,
@@ -143,31 +175,31 @@ impl Desk {
         visibility: Duration,
     ) -> Result<Claimed> {
         let random = || u128::from(self.store.runtime.random());
-        let wish = Wish::Claim {
+        let operation = Operation::Claim {
             id: random() << 64 | random(),
             max,
             visibility,
         };
         let (reply, answer) = oneshot::channel();
-        self.ask(wish, Reply::Claim(reply));
+        self.ask(operation, Reply::Claim(reply));
         answer.await.unwrap_or_else(|_| Err(process_over()))
     }
 
     /// Removes or hides a message.
-    pub(super) async fn write(self: &Arc<Self>, wish: Wish) -> Result<()> {
+    pub(super) async fn write(self: &Arc<Self>, operation: Operation) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.ask(wish, Reply::Write(reply));
+        self.ask(operation, Reply::Write(reply));
         answer.await.unwrap_or_else(|_| Err(process_over()))
     }
 
-    fn ask(self: &Arc<Self>, wish: Wish, reply: Reply) {
+    fn ask(self: &Arc<Self>, operation: Operation, reply: Reply) {
         let mut inner = self.inner();
-        inner.waiting.push(Waiting { wish, reply });
+        inner.waiting.push(Waiting { operation, reply });
         let starts = !std::mem::replace(&mut inner.is_busy, true);
         drop(inner);
         if starts {
-            let desk = self.clone();
-            drop(self.store.runtime.spawn(async move { desk.work().await }));
+            let handle = self.clone();
+            drop(self.store.runtime.spawn(async move { handle.work().await }));
         }
     }
 
@@ -203,7 +235,7 @@ impl Desk {
         })
     }
 
-    /// Answers wishes by one write or some; the state as it is known then.
+    /// Answers operations by one write or some; the state as it is known then.
     async fn serve(
         self: &Arc<Self>,
         mut waiting: Vec<Waiting>,
@@ -231,7 +263,7 @@ impl Desk {
         }
     }
 
-    /// Decides wishes on a state, and writes once.
+    /// Decides operations on a state, and writes once.
     async fn write_once(
         self: &Arc<Self>,
         waiting: Vec<Waiting>,
@@ -240,9 +272,10 @@ impl Desk {
     ) -> Round {
         self.read_early(&waiting, &known).await;
         let at = self.store.moment();
-        let wishes: Vec<Wish> = waiting.iter().map(|one| one.wish).collect();
+        let operations: Vec<Operation> = waiting.iter().map(|one| one.operation).collect();
         let is_reread = !tries.is_first();
-        let Plan { answers, act } = plan(&known.seen, &wishes, &at, is_reread, &self.store.guards);
+        let Plan { answers, act } =
+            plan(&known.seen, &operations, &at, is_reread, &self.store.guards);
         let pending = settle(waiting, answers, &known.seen);
         let next = match act {
             Act::Nothing => return Round::Over(Some(known)),
@@ -317,9 +350,11 @@ impl Desk {
         };
         let (state, guards) = (&found.seen.state, &self.store.guards);
         let is_ours = found.seen.exists && state.write == next.write;
-        let has_landed = |(one, claimed): &Pending| match one.wish {
+        let has_landed = |(one, claimed): &Pending| match one.operation {
             _ if is_ours && guards.has(Guard::ClaimIds) => true,
-            Wish::Claim { id, .. } => found.seen.exists && has_claimed(state, id, claimed, guards),
+            Operation::Claim { id, .. } => {
+                found.seen.exists && has_claimed(state, id, claimed, guards)
+            }
             _ => false,
         };
         let (landed, rest): (Vec<_>, Vec<_>) = pending.into_iter().partition(has_landed);
@@ -336,8 +371,8 @@ impl Desk {
         let guards = &self.store.guards;
         let is_peek = |(one, _): &Pending| {
             matches!(
-                one.wish,
-                Wish::Remove {
+                one.operation,
+                Operation::Remove {
                     holding: Holding::Peek { .. },
                     ..
                 }
@@ -361,8 +396,8 @@ impl Desk {
     fn granted(self: &Arc<Self>, pending: Vec<Pending>, sent: Duration) {
         let mut claims = Vec::new();
         for (one, claimed) in pending {
-            match (one.wish, one.reply) {
-                (Wish::Claim { id, visibility, .. }, Reply::Claim(reply)) => {
+            match (one.operation, one.reply) {
+                (Operation::Claim { id, visibility, .. }, Reply::Claim(reply)) => {
                     let sent = match self.store.guards.has(Guard::HolderFromSending) {
                         true => sent,
                         false => self.store.now(),
@@ -378,8 +413,8 @@ impl Desk {
             }
         }
         if !claims.is_empty() {
-            let desk = self.clone();
-            let read = async move { desk.deliver(claims).await };
+            let handle = self.clone();
+            let read = async move { handle.deliver(claims).await };
             drop(self.store.runtime.spawn(read));
         }
     }
@@ -478,7 +513,7 @@ impl Desk {
         let guards = &self.store.guards;
         let is_early = !guards.has(Guard::BodyAfterClaim)
             || (known.seen.exists && !guards.has(Guard::BodyAfterUpdate));
-        let claims = |one: &Waiting| matches!(one.wish, Wish::Claim { .. });
+        let claims = |one: &Waiting| matches!(one.operation, Operation::Claim { .. });
         if is_early && waiting.iter().any(claims) {
             let bodies = self.read_segment().await.ok().flatten();
             self.inner().early = bodies;
@@ -510,7 +545,7 @@ pub(super) fn part_key(store: &Store, name: SegmentName, part: Part) -> String {
 
 /// What one write came to.
 enum Round {
-    /// All wishes are answered; the state as it is known.
+    /// All operations are answered; the state as it is known.
     Over(Option<View>),
     /// These are decided again, on this state if it is known.
     Again(Vec<Waiting>, Option<View>),
