@@ -10,7 +10,7 @@ use fader_chain::{Change, DecodeError, EntryId, Layered, Mutations, Reader, Unde
 use fader_chain::{put_bytes, put_varint};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply, Request, answer, decide};
-use fader_services::{Decision, MapView, Unhurried, View};
+use fader_services::{Decision, MapView, View};
 use futures_util::stream::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -146,13 +146,10 @@ fn context(
     now_ms: u64,
 ) -> Context<'static> {
     Context {
-        account: &ACCOUNT,
         collection: entry.map(|(collection, _)| collection),
         mode: entry.map(|(_, mode)| mode).unwrap_or_default(),
-        unsettled_items: 0,
         now_ms,
-        limits: &LIMITS,
-        pace: &Unhurried,
+        ..Context::new(&ACCOUNT, &LIMITS)
     }
 }
 

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use fader_chain::{Change, EntryId, Under};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer, decide};
-use fader_services::{Decision, MapView, Unhurried};
+use fader_services::{Decision, MapView};
 
 use super::link::{Ask, Link, Reply, Shared};
 use super::profile::DomainProfile;
@@ -129,13 +129,10 @@ impl DomainService {
             entry.expect("only what the service wrote is read")
         });
         Context {
-            account: &self.account,
             collection: entry.as_ref().map(|entry| entry.collection),
             mode: entry.map(|entry| entry.mode).unwrap_or_default(),
-            unsettled_items: 0,
             now_ms: wall.as_millis() as u64,
-            limits: &self.limits,
-            pace: &Unhurried,
+            ..Context::new(&self.account, &self.limits)
         }
     }
 }
