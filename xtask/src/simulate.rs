@@ -103,9 +103,12 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(IN_MUTANTS))?;
-    let mut simulate = Command::new("target/mutants/checked/fader-simulate");
-    simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
-    are_good &= command::watch(&mut simulate, &mut count)?;
+    for of in [&[][..], &["cloud"]] {
+        let mut simulate = Command::new("target/mutants/checked/fader-simulate");
+        simulate.args(of);
+        simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
+        are_good &= command::watch(&mut simulate, &mut count)?;
+    }
     println!(
         "{caught} mutants caught{}",
         if are_good { "" } else { "; some were not" }

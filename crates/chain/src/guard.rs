@@ -178,6 +178,12 @@ pub enum Guard {
     BarrierSettles,
     /// D11: a bound is proven under a live lease.
     BoundLease,
+    /// X5: the record of a step across chains is in the entry that begins it.
+    StepRecorded,
+    /// X6: it is settled when the step was taken.
+    StepTaken,
+    /// X7: a step is taken once.
+    StepOnce,
 }
 
 /// Which guards are missing.
@@ -186,6 +192,12 @@ pub struct Guards {
     #[cfg(feature = "mutants")]
     removed: Vec<Guard>,
 }
+
+/// All guards, where they are needed by reference.
+pub static ALL_GUARDS: Guards = Guards {
+    #[cfg(feature = "mutants")]
+    removed: Vec::new(),
+};
 
 impl Guards {
     /// All guards but `removed`.

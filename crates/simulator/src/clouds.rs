@@ -1,6 +1,9 @@
 //! `fader-simulate cloud|database`: runs many simulated clouds, or databases, or one of them for a
 //! reader.
 
+#[cfg(feature = "mutants")]
+mod mutants;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -28,6 +31,10 @@ pub(crate) struct Options {
     /// Prints what happened (with `--seed`).
     #[arg(long)]
     trace: bool,
+    /// Breaks each promise once, and runs until a check tells.
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    mutants: bool,
     /// How many threads run clouds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -101,6 +108,10 @@ pub(crate) const DATABASE: World = World {
 
 /// Simulates; whether no promise was broken.
 pub(crate) fn simulate(world: World, options: &Options) -> bool {
+    #[cfg(feature = "mutants")]
+    if options.mutants {
+        return mutants::score(options.seeds);
+    }
     match options.seed {
         Some(seed) => one(world, seed, options.trace),
         None => many(world, options),

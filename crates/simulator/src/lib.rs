@@ -10,6 +10,7 @@ mod history;
 pub mod membership;
 pub mod model;
 mod service;
+pub mod steps;
 pub mod traffic;
 pub mod world;
 

@@ -1,6 +1,6 @@
 //! What a request is about: its domain, as a view has it, and the level at which it is permitted.
 
-use fader_chain::View;
+use fader_chain::{ALL_GUARDS, ChainId, View};
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{Context, Error, Limits, Request};
@@ -51,6 +51,9 @@ pub(crate) fn in_context<T>(
         now_ms: clock::now_ms(),
         limits,
         pace,
+        chain: ChainId::SYSTEM,
+        towards: None,
+        guards: &ALL_GUARDS,
     };
     run(&context, level)
 }

@@ -12,7 +12,7 @@
 //!   for the system chain.
 
 use fader_chain::ChainId;
-use fader_services::catalog::{self, AccountId, Command, Placed, State};
+use fader_services::catalog::{self, AccountId, Command, Name, Placed, State};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Code, Error, Request};
 use fader_services::{CollectionId, Reason, View, ViewError};
@@ -60,7 +60,7 @@ impl Router {
         name: &str,
         (request, demand): (Request, Demand),
     ) -> Result<Done, Error> {
-        let known = catalog::placed(&*chains.catalog()?, account, name)?;
+        let known = catalog::placed(&*chains.catalog()?, Name::domain(account, name))?;
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }
@@ -108,7 +108,10 @@ impl Router {
             return Ok((begun, None));
         }
         let catalog = chains.fresh_catalog().await?;
-        Ok((begun, catalog::placed(&*catalog, account, name)?))
+        Ok((
+            begun,
+            catalog::placed(&*catalog, Name::domain(account, name))?,
+        ))
     }
 
     async fn delete(
@@ -217,10 +220,17 @@ impl Router {
             if !known.contains(&collection) {
                 continue;
             }
-            match self.finish(&it.account, &it.name, &it.placed).await {
-                Ok(()) => tracing::info!(domain = it.name, "finished a step across chains"),
+            match self
+                .finish(&it.name.account, &it.name.name, &it.placed)
+                .await
+            {
+                Ok(()) => tracing::info!(domain = it.name.name, "finished a step across chains"),
                 Err(error) => {
-                    tracing::debug!(domain = it.name, why = error.message, "not finished yet");
+                    tracing::debug!(
+                        domain = it.name.name,
+                        why = error.message,
+                        "not finished yet"
+                    );
                 }
             }
         }
@@ -245,7 +255,7 @@ impl Router {
 
 /// Where a domain is, if it is there.
 fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, ViewError> {
-    let placed = catalog::placed(view, account, name)?;
+    let placed = catalog::placed(view, Name::domain(account, name))?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
 }
 

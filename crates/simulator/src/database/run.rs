@@ -1,5 +1,6 @@
 //! One run of a simulated database.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,6 +131,8 @@ struct World<'a> {
     plan: &'a Plan,
     model: Model,
     record: Record,
+    /// When faults end.
+    until: Cell<Duration>,
 }
 
 /// Runs a plan.
@@ -144,6 +147,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
         plan,
         model,
         record: Record::default(),
+        until: Cell::default(),
     };
     let ended = executor.search(world.live());
     let trace = executor.take_trace();
@@ -192,7 +196,7 @@ impl World<'_> {
             options: self.plan.options(),
             record: self.record.clone(),
             truth: self.model.clock.clone(),
-            until: self.plan.cloud.faults_end,
+            until: self.until.get(),
             levels: self.plan.levels.clone(),
         }
     }
@@ -223,6 +227,8 @@ impl World<'_> {
             .await
             .map_err(|error| live("nothing was created", &error))?;
         self.model.set_profile(plan.profile.clone());
+        let until = self.model.clock.monotonic() + plan.faults;
+        self.until.set(until);
         let begun = plan
             .processes
             .iter()
@@ -230,7 +236,7 @@ impl World<'_> {
             .map(async |(at, planned)| {
                 let process = executor.process(&format!("p{at}"), planned.skew);
                 let start = || self.client(&process).start();
-                live_one(&self.model, &process, planned, plan.faults_end, start).await;
+                live_one(&self.model, &process, planned, until, start).await;
             });
         join_all(begun).await;
         self.model.set_profile(plan.calm());
