@@ -125,27 +125,30 @@ pub(super) fn followed(history: &History, staleness: Duration) -> Result<usize, 
             is_old && append.outcome == Some(Ok(())) && !follow.names.contains(&append.name)
         });
         if let Some(missed) = missed {
-            return broken(follow, format!("misses {}", missed.name));
+            return broken(follow, &format!("misses {}", missed.name));
         }
         // Copies of a service may be behind one another; a log's view is not behind itself.
         let before = last.insert(follow.by, follow);
         let gone = before.filter(|_| !history.logs.is_empty());
         let gone = gone.and_then(|before| before.names.difference(&follow.names).next());
         if let Some(gone) = gone {
-            return broken(follow, format!("shows {gone} no more"));
+            return broken(follow, &format!("shows {gone} no more"));
         }
     }
     let mut by_size: Vec<&Follow> = history.follows.iter().collect();
     by_size.sort_by_key(|follow| follow.names.len());
     for two in by_size.windows(2) {
         if let Some(other) = two[0].names.difference(&two[1].names).next() {
-            return broken(two[1], format!("has no {other}, which a smaller state has"));
+            return broken(
+                two[1],
+                &format!("has no {other}, which a smaller state has"),
+            );
         }
     }
     Ok(history.follows.len())
 }
 
-fn broken<T>(follow: &Follow, what: String) -> Result<T, Failure> {
+fn broken<T>(follow: &Follow, what: &str) -> Result<T, Failure> {
     let at = follow.answered.as_secs_f64();
     let (process, _) = follow.by;
     Err(Failure {
@@ -164,7 +167,7 @@ fn in_order(history: &History, follow: &Follow) -> Result<(), Failure> {
         let mut all = slots[..=last].iter().flat_map(|slot| &slot.entries);
         if let Some(skipped) = all.find(|name| !follow.names.contains(*name)) {
             let last = slots[last].number;
-            return broken(follow, format!("has slot {last} and not {skipped}"));
+            return broken(follow, &format!("has slot {last} and not {skipped}"));
         }
     }
     Ok(())

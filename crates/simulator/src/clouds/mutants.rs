@@ -81,7 +81,6 @@ const MUTANTS: &[(&str, Wrong, By)] = &[
         Without(Guard::ResolveFirst),
         Scope("append-ambiguous"),
     ),
-    ("followed", OldDomains, Seed(1)),
     (
         "leftovers",
         Without(Guard::Orphans),
