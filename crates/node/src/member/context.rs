@@ -3,7 +3,8 @@
 use fader_chain::{ALL_GUARDS, ChainId, View};
 use fader_services::catalog::{self, AccountId, DomainEntry};
 use fader_services::level::{Demand, Level};
-use fader_services::simpledb::{Context, Error, Limits, Request};
+use fader_services::service::{Class, Service};
+use fader_services::simpledb::{Context, Error, Limits, Request, SimpleDb};
 use fader_services::{Mode, Pace, ViewError};
 
 use super::quorum::{Members, check_level};
@@ -11,10 +12,7 @@ use crate::clock;
 
 /// Whether a request that changes nothing looks at single keys only.
 pub(crate) fn reads_keys(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::GetAttributes { .. } | Request::DomainMetadata { .. }
-    )
+    SimpleDb::class(request) == Class::Keyed
 }
 
 /// The domain of a request, if this chain has it, and it is the one that is meant.

@@ -14,8 +14,9 @@
 use fader_chain::{EntryId, Reply, Scope, Session};
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Notice;
-use fader_services::simpledb::{Request, settled_outcome};
-use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key, split_item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{Request, SimpleDb, settled_outcome};
+use fader_services::{CollectionId, ViewError, split_item_key};
 
 use super::pending::{Followed, Work};
 use super::thread::ChainThread;
@@ -56,17 +57,14 @@ impl ChainThread {
 
     /// The registers of unsettled operations that an eventual read of this member shows.
     fn shown(&self, account: &AccountId, request: &Request) -> Result<Scope, ViewError> {
-        let keys = match (request, self.collection(account, request)?) {
-            (Request::GetAttributes { item, .. }, Some(collection)) => {
-                vec![item_key(collection, item.as_bytes())]
-            }
-            (Request::Select { .. } | Request::Query { .. }, Some(collection)) => {
-                let items = KeyBuilder::new(collection, Table::Items);
-                let (start, end) = (items.clone().build(), items.build_end());
+        let collection = self.collection(account, request)?;
+        let keys = match collection.map(|collection| SimpleDb::sight(request, collection)) {
+            Some(Sight::Register(key)) => vec![key],
+            Some(Sight::Registers(start, end)) => {
                 let operations = self.replica.operations_within(&start, &end);
                 operations.map(|operation| operation.key.clone()).collect()
             }
-            _ => Vec::new(),
+            Some(Sight::Rows(_)) | None => Vec::new(),
         };
         Ok(Scope::Keys(keys))
     }
@@ -81,8 +79,8 @@ impl ChainThread {
         if let Work::Read {
             account, request, ..
         } = work
-            && let Request::Select { .. } | Request::Query { .. } = request
             && let Some(collection) = self.collection(account, request)?
+            && let Sight::Registers(..) = SimpleDb::sight(request, collection)
         {
             let is_here = |key: &[u8]| in_collection(key, collection);
             session.tentative.retain(|(key, _, _)| is_here(key));

@@ -14,8 +14,9 @@ use bytes::Bytes;
 use fader_chain::{Operation, Register, View};
 use fader_services::catalog::AccountId;
 use fader_services::level::{self, Demand, Receipt};
-use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
-use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{self, Answered, Error, Request, SimpleDb, Tentative};
+use fader_services::{CollectionId, ViewError};
 
 use super::context::domain_of;
 use crate::storage::engine::Snapshot;
@@ -49,16 +50,16 @@ impl Item {
         request: &Request,
         demand: &Demand,
     ) -> Result<Option<Item>, ViewError> {
-        let Request::GetAttributes { item, .. } = request else {
-            return Ok(None);
-        };
         if demand.level == level::Level::Default {
             return Ok(None);
         }
         let Some(entry) = domain_of(view, account, request, demand)? else {
             return Ok(None);
         };
-        let committed = register(view, &item_key(entry.collection, item.as_bytes()))?;
+        let Sight::Register(key) = SimpleDb::sight(request, entry.collection) else {
+            return Ok(None);
+        };
+        let committed = register(view, &key)?;
         let shown = committed.clone();
         Ok(Some(Item { committed, shown }))
     }
@@ -90,9 +91,8 @@ impl Showing {
         request: &Request,
         operations: impl FnOnce(&[u8], &[u8]) -> Vec<Arc<Operation>>,
     ) -> Result<Showing, ViewError> {
-        match request {
-            Request::GetAttributes { item, .. } => {
-                let key = item_key(collection, item.as_bytes());
+        match SimpleDb::sight(request, collection) {
+            Sight::Register(key) => {
                 let committed = register(&*snapshot, &key)?;
                 let mut shown = committed.clone();
                 let end = [&key[..], &[0]].concat();
@@ -103,16 +103,14 @@ impl Showing {
                 let item = Item { committed, shown };
                 Ok(Showing::Item(snapshot, Box::new(item)))
             }
-            Request::Select { .. } | Request::Query { .. } => {
-                let items = KeyBuilder::new(collection, Table::Items);
-                let (start, end) = (items.clone().build(), items.build_end());
+            Sight::Registers(start, end) => {
                 let operations = operations(&start, &end);
                 let operations = operations.iter().map(|operation| &**operation);
                 let tentative = Tentative::of(&*snapshot, operations)?;
                 Ok(Showing::Tentative(snapshot, Box::new(tentative)))
             }
             // What is counted and listed is committed (2.7).
-            _ => Ok(Showing::Snapshot(snapshot)),
+            Sight::Rows(_) => Ok(Showing::Snapshot(snapshot)),
         }
     }
 }

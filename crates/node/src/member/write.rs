@@ -14,9 +14,10 @@
 
 use bytes::Bytes;
 use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
+use fader_services::ViewError;
 use fader_services::catalog::AccountId;
-use fader_services::simpledb::Request;
-use fader_services::{ViewError, item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{Request, SimpleDb};
 
 use super::pending::ask::Ask;
 use super::pending::{Stage, Work};
@@ -96,19 +97,10 @@ impl ChainThread {
         request: &Request,
     ) -> Result<Option<Vec<Bytes>>, ViewError> {
         let collection = self.collection(account, request)?;
-        Ok(collection.map(|collection| match request {
-            Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
-            Request::PutAttributes { put, .. } => {
-                let item = put.item.iter();
-                item.map(|item| item_key(collection, item.as_bytes()))
-                    .collect()
-            }
-            Request::DeleteAttributes { delete, .. } => {
-                let item = delete.item.iter();
-                item.map(|item| item_key(collection, item.as_bytes()))
-                    .collect()
-            }
-            _ => Vec::new(),
+        let sight = collection.map(|collection| SimpleDb::sight(request, collection));
+        Ok(sight.map(|sight| match sight {
+            Sight::Register(key) => vec![key],
+            Sight::Registers(..) | Sight::Rows(_) => Vec::new(),
         }))
     }
 
