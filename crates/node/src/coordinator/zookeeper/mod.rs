@@ -313,12 +313,16 @@ impl ZooKeeperCoordinator {
         let said = self.progress(disk)?;
         let known = self.disk(Some(chain), disk, shown.epoch)?;
         check_progress(&known, shown, said)?;
+        let shown = shown.certain();
+        let noted = (self.shared).note_progress(&mut self.asker.lock(), disk, shown);
+        noted.map_err(CoordinatorError::from)?;
         let member = Identity {
             node: known.node,
             incarnation,
             disk,
         };
-        self.carrier().open(chain, member, known.progress)?;
+        self.carrier()
+            .open(chain, member, known.progress.max(shown))?;
         Ok(member)
     }
 

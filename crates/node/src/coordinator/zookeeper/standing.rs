@@ -55,6 +55,7 @@ impl Standing {
             wiring: self.cluster.wiring,
             shift: None,
             raise_floor: false,
+            restart: None,
             version: self.cluster.version,
         }
     }
