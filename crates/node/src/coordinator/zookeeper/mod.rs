@@ -21,6 +21,7 @@ mod chain;
 mod connection;
 mod disks;
 mod faults;
+mod looker;
 mod orders;
 mod record;
 mod restoring;
