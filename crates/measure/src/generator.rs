@@ -9,8 +9,10 @@
 //!
 //! Invariants:
 //! - G1 no due operation is dropped or sent twice: the queue has no bound but the run's length.
-//! - G2 a run stops early after [`ERRORS_MAX`] errors, and then is an error itself.
+//! - G2 a run stops early after [`ERRORS_MAX`] errors, and then is an error itself; one that is to go
+//!   on ([`run_through`]) counts them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -35,6 +37,8 @@ const ERRORS_MAX: u64 = 100;
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a waiting caller hears of the progress.
 const WATCH_PERIOD: Duration = Duration::from_millis(500);
+/// How long a connection rests after an operation that failed, in a run that goes on.
+const REST: Duration = Duration::from_millis(10);
 
 /// Where load goes and how it is signed.
 #[derive(Clone)]
@@ -92,7 +96,10 @@ pub enum RunError {
     #[error("load generator: {0}")]
     Io(#[from] std::io::Error),
     /// Operations failed.
-    #[error("{name}: {errors} of {operations} operations failed, the first as {first:?}")]
+    #[error(
+        "{name}: {errors} of {operations} operations failed, refused: {refusals:?}, the first as \
+         {first:?}"
+    )]
     Failed {
         /// The run.
         name: String,
@@ -100,6 +107,8 @@ pub enum RunError {
         errors: u64,
         /// All operations.
         operations: u64,
+        /// Refusals by their reasons.
+        refusals: BTreeMap<String, u64>,
         /// The first that failed.
         first: Box<Operation>,
     },
@@ -119,6 +128,9 @@ struct Run {
     sequence: AtomicU64,
     done: AtomicU64,
     errors: AtomicU64,
+    /// So many errors end it.
+    errors_max: u64,
+    refusals: parking_lot::Mutex<BTreeMap<String, u64>>,
 }
 
 /// Intended starts, as they become due.
@@ -143,11 +155,36 @@ pub fn run(
     target: &Target,
     plan: &Plan,
     workload: Arc<dyn Workload>,
+    watch: impl FnMut(u64),
+) -> Result<Log, RunError> {
+    check(perform(target, plan, workload, watch, ERRORS_MAX)?)
+}
+
+/// As [`run`], but operations that fail are counted, and end nothing.
+///
+/// # Errors
+/// [`RunError::Io`] alone.
+pub fn run_through(
+    target: &Target,
+    plan: &Plan,
+    workload: Arc<dyn Workload>,
+) -> Result<Log, RunError> {
+    perform(target, plan, workload, |_| {}, u64::MAX)
+}
+
+fn perform(
+    target: &Target,
+    plan: &Plan,
+    workload: Arc<dyn Workload>,
     mut watch: impl FnMut(u64),
+    errors_max: u64,
 ) -> Result<Log, RunError> {
     let connections = plan.connections.max(1);
     let threads = plan.threads.clamp(1, connections);
-    let run = Arc::new(Run::new(target, plan, workload, threads));
+    let run = Arc::new(Run {
+        errors_max,
+        ..Run::new(target, plan, workload, threads)
+    });
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -178,13 +215,15 @@ pub fn run(
         .iter()
         .map(|operation: &Operation| operation.end_ns)
         .max();
-    check(Log {
+    let refusals = std::mem::take(&mut *run.refusals.lock());
+    Ok(Log {
         name: plan.name.clone(),
         start_unix_ns: nanoseconds(now),
         elapsed_ns: match plan.until {
             Until::Operations(_) => last_end.unwrap_or(0),
             Until::Elapsed(elapsed) => nanoseconds(elapsed),
         },
+        refusals,
         operations,
     })
 }
@@ -212,9 +251,8 @@ pub fn sample(target: &Target, workload: Arc<dyn Workload>) -> Result<Vec<u8>, R
         let operations = std::mem::take(&mut session.operations);
         check(Log {
             name: plan.name,
-            start_unix_ns: 0,
-            elapsed_ns: 0,
             operations,
+            ..Log::default()
         })?;
         Ok(body)
     })
@@ -328,6 +366,8 @@ impl Run {
             sequence: AtomicU64::new(0),
             done: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            errors_max: ERRORS_MAX,
+            refusals: parking_lot::Mutex::default(),
         }
     }
 
@@ -337,7 +377,7 @@ impl Run {
 
     /// The number of an operation to do now, if there is one left.
     fn next(&self) -> Option<u64> {
-        if ERRORS_MAX <= self.errors.load(Ordering::Relaxed) {
+        if self.errors_max <= self.errors.load(Ordering::Relaxed) {
             return None;
         }
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
@@ -377,7 +417,11 @@ impl Session {
         let exchange = self.connection.exchange(&self.request);
         let (outcome, value) = match tokio::time::timeout(OPERATION_TIMEOUT, exchange).await {
             Err(_) | Ok(Err(_)) => (Outcome::Lost, intent.value),
-            Ok(Ok(reply)) if reply.status != 200 => (Outcome::Refused(reply.status), intent.value),
+            Ok(Ok(reply)) if reply.status != 200 => {
+                let reason = reply.reason.unwrap_or_else(|| reply.status.to_string());
+                *run.refusals.lock().entry(reason).or_default() += 1;
+                (Outcome::Refused(reply.status), intent.value)
+            }
             Ok(Ok(reply)) => match run.workload.verify(&intent, reply.body) {
                 Verdict::Right(value) => (Outcome::Done, value),
                 Verdict::Wrong => (Outcome::Wrong, None),
@@ -399,6 +443,9 @@ impl Session {
             key: intent.key,
             value,
         });
+        if outcome != Outcome::Done && run.errors_max == u64::MAX {
+            tokio::time::sleep(REST).await;
+        }
     }
 
     /// Signs the request; only the second's time stamps and the text change from one to the next.
@@ -437,6 +484,7 @@ fn check(log: Log) -> Result<Log, RunError> {
             errors: log.errors(),
             operations: log.operations.len() as u64,
             first: Box::new(*first),
+            refusals: log.refusals,
             name: log.name,
         }),
     }

@@ -23,7 +23,7 @@ mod summary;
 mod workload;
 
 pub use floor::{Constant, Floor, serve_floor};
-pub use generator::{Load, Plan, RunError, Target, Until, run, sample};
+pub use generator::{Load, Plan, RunError, Target, Until, run, run_through, sample};
 pub use items::{DIGITS, Items};
 pub use ledger::{COUNT, COUNTER, Checked, Ledger, content};
 pub use log::{Kind, Log, Operation, Outcome};

@@ -3,6 +3,7 @@
 //! Times are nanoseconds since the run's start by the monotonic clock. On disk the log is JSON
 //! lines: the header, then one operation a line, in the order in which they ended per session.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub struct Operation {
 }
 
 /// A run's operations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
     /// What ran.
     pub name: String,
@@ -66,6 +67,9 @@ pub struct Log {
     pub start_unix_ns: u64,
     /// How long operations were started.
     pub elapsed_ns: u64,
+    /// Refusals by the reason that Fader's header `x-fader-reason` names, else by the status.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refusals: BTreeMap<String, u64>,
     /// The operations.
     #[serde(skip)]
     pub operations: Vec<Operation>,

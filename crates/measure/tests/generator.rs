@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use std::time::Duration;
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
     Arrivals, Constant, DIGITS, Floor, Items, Load, Log, Outcome, Plan, Put, RunError, Schedule,
-    Summary, Target, Until, run, serve_floor,
+    Summary, Target, Until, run, run_through, serve_floor,
 };
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 const BYTES: usize = 300;
@@ -161,6 +162,47 @@ fn a_run_with_errors_is_an_error() {
         errors == operations && (100..105).contains(&errors),
         "{errors} of {operations}"
     );
+}
+
+/// Refuses each request of a connection.
+async fn refuse(stream: TcpStream) -> std::io::Result<()> {
+    let mut stream = BufStream::new(stream);
+    loop {
+        let (mut size, mut line) = (0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                size = value.trim().parse().unwrap();
+            }
+        }
+        stream.read_exact(&mut vec![0; size]).await?;
+        let reply = b"HTTP/1.1 503 No\r\nx-fader-reason: no-member\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(reply).await?;
+        stream.flush().await?;
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_counts_refusals_by_their_reasons() {
+    let runtime = Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(refuse(stream));
+        }
+    });
+    let plan = plan(Load::Closed, Until::Operations(150));
+    let target = target(address, SignatureVersion::V2);
+    let log = run_through(&target, &plan, workload(BYTES)).unwrap();
+    let reason = String::from("no-member");
+    assert_eq!(log.refusals, BTreeMap::from([(reason, 150)]));
+    assert_eq!(log.errors(), 150);
+    let error = run(&target, &plan, workload(BYTES), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("no-member"), "{error}");
 }
 
 #[test]

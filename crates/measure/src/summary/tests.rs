@@ -23,6 +23,7 @@ fn log() -> Log {
         name: String::from("by hand"),
         start_unix_ns: 1,
         elapsed_ns: 100 * MS,
+        refusals: [(String::from("no-member"), 1)].into(),
         operations: vec![
             operation(0, 0, 10, Outcome::Done),
             // Due while the first was under way: it waited 9 ms, and those count.

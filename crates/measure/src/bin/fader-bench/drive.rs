@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
-    BatchPut, Form, Get, Intent, Items, Load, Log, Plan, Put, Summary, Target, Until, Verdict,
-    Workload, run,
+    BatchPut, Form, Get, Intent, Items, Load, Log, Operation, Outcome, Plan, Put, Summary, Target,
+    Until, Verdict, Workload, run, run_through,
 };
 
 /// The variables that hold the access key and its secret.
@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// Added to the stamps, so that a run writes what none has written before.
     #[arg(long, default_value_t = 1)]
     stamp: u64,
+    /// Counts what is refused, or not answered, and goes on.
+    #[arg(long)]
+    tolerant: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -110,7 +113,12 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         let log = log?;
         match &mut all {
             None => all = Some(log),
-            Some(all) => all.operations.extend(log.operations),
+            Some(all) => {
+                all.operations.extend(log.operations);
+                for (reason, count) in log.refusals {
+                    *all.refusals.entry(reason).or_default() += count;
+                }
+            }
         }
     }
     print(&all.context("there is a server at least")?);
@@ -123,9 +131,7 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
     if batches && 0 < number {
         return Ok(Log {
             name: String::from("nothing"),
-            start_unix_ns: 0,
-            elapsed_ns: 0,
-            operations: Vec::new(),
+            ..Log::default()
         });
     }
     let items = Arc::new(Items {
@@ -174,7 +180,10 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         address,
         signer: Arc::new(signer),
     };
-    Ok(run(&target, &plan, workload, |_| {})?)
+    Ok(match options.tolerant {
+        true => run_through(&target, &plan, workload)?,
+        false => run(&target, &plan, workload, |_| {})?,
+    })
 }
 
 fn timed(options: &Options) -> Until {
@@ -191,10 +200,14 @@ fn print(log: &Log) {
         }
         seconds[second] += 1;
     }
+    let lost = |operation: &&Operation| operation.outcome == Outcome::Lost;
+    let lost = log.operations.iter().filter(lost).count();
     let ms = |quantile| summary.response.value_at_quantile(quantile) as f64 / 1e6;
     let line = serde_json::json!({
         "done": summary.done,
         "rate": summary.rate,
+        "refused": log.refusals,
+        "lost": lost,
         "p50_ms": ms(0.5),
         "p99_ms": ms(0.99),
         "seconds": seconds,
