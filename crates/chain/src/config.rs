@@ -7,6 +7,8 @@
 //!
 //! Deliberately absent: how configurations are agreed on; that is the coordinator's.
 
+mod encoding;
+
 use crate::stamp::EntryId;
 use crate::version::Version;
 

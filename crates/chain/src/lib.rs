@@ -28,6 +28,7 @@ mod stamp;
 mod version;
 mod view;
 mod waiting;
+pub mod words;
 
 pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};

@@ -2,8 +2,8 @@
 //! (docs/protocol/reconfiguration.md, section 5, "A copy of an old disk").
 //!
 //! Invariants:
-//! - C6 what a disk shows after any crash is at or above all that its member ever reported, and that
-//!   it showed at the beginning of an earlier life, for what was read then was synced. What is
+//! - C6 what a disk shows after any crash is at or above all that its member ever reported, and
+//!   that it showed at the beginning of an earlier life, for what was read then was synced. What is
 //!   applied is committed and durable, a commit id falls only where an operator gave it up (AL-5),
 //!   and there the epoch, durable before, is a greater one.
 

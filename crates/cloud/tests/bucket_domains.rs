@@ -8,70 +8,15 @@ use std::time::Duration;
 
 use fader_cloud::bucket::BucketDomains;
 use fader_cloud::conformance::{Subject, domains, judge};
-use fader_cloud::model::Process;
 use fader_cloud::{
-    Attribute, AttributePut, Domains, Error, ErrorKind, Expected, ItemDelete, ItemPut, Reading,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Reading,
 };
 use futures_util::future::join_all;
-use object_store::path::Path;
+use stage::domains::{create, get, item, new, of, put, start, value};
 use stage::{Fault, Stage};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn of(stage: &Stage, process: &Process) -> BucketDomains {
-    BucketDomains::new(stage.objects(), Path::from("p"), process.runtime())
-}
-
-fn new(stage: &Stage, name: &str) -> BucketDomains {
-    of(stage, &stage.process(name))
-}
-
-/// A new process that has written to the domain `dom`.
-async fn start(stage: &Stage) -> BucketDomains {
-    let domains = new(stage, "one");
-    domains.create("dom").await.unwrap();
-    put(&domains, "first", "a", "1").await.unwrap();
-    domains
-}
-
-fn item(name: &str, attribute: &str, value: &str) -> ItemPut {
-    ItemPut {
-        name: name.to_owned(),
-        attributes: vec![AttributePut {
-            name: attribute.to_owned(),
-            value: value.to_owned(),
-            replace: true,
-        }],
-    }
-}
-
-async fn put(
-    domains: &BucketDomains,
-    name: &str,
-    attribute: &str,
-    value: &str,
-) -> Result<(), Error> {
-    domains
-        .put("dom", &item(name, attribute, value), None)
-        .await
-}
-
-async fn create(domains: &BucketDomains, name: &str, by: &str) -> Result<(), Error> {
-    let absent = Expected::Absent("by".to_owned());
-    domains
-        .put("dom", &item(name, "by", by), Some(&absent))
-        .await
-}
-
-async fn get(domains: &BucketDomains, name: &str, reading: Reading) -> Vec<Attribute> {
-    domains.get("dom", name, &[], reading).await.unwrap()
-}
-
-async fn value(domains: &BucketDomains, name: &str) -> Option<String> {
-    let found = get(domains, name, Reading::Strong).await;
-    found.into_iter().next().map(|attribute| attribute.value)
-}
 
 #[test]
 fn bucket_domains_keep_the_contract() {

@@ -1,7 +1,8 @@
 //! One keep-alive HTTP/1.1 connection with a parser of what its servers send.
 //!
 //! Own and not hyper's, since the generator shares its cores with what it measures: one write, one
-//! read and no allocation for a reply that is no refusal. Servers that send `Transfer-Encoding` are refused.
+//! read and no allocation for a reply that is no refusal. Servers that send `Transfer-Encoding` are
+//! refused.
 //!
 //! Invariants:
 //! - N1 a reply is never longer than [`HEAD_BYTES_MAX`] plus [`BODY_BYTES_MAX`].

@@ -9,8 +9,8 @@
 //!
 //! Invariants:
 //! - G1 no due operation is dropped or sent twice: the queue has no bound but the run's length.
-//! - G2 a run stops early after [`ERRORS_MAX`] errors, and then is an error itself; one that is to go
-//!   on ([`run_through`]) counts them.
+//! - G2 a run stops early after [`ERRORS_MAX`] errors, and then is an error itself; one that is to
+//!   go on ([`run_through`]) counts them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

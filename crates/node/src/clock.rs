@@ -1,9 +1,9 @@
 //! The clocks of a step (`fader_chain::Now`).
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use fader_chain::Now;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::desk::now_ms;
 
 /// Milliseconds of a clock that never falls and counts the time that the machine was suspended.
 pub(crate) fn monotonic_ms() -> u64 {
@@ -17,4 +17,10 @@ pub(crate) fn now() -> Now {
         monotonic: monotonic_ms(),
         wall: now_ms(),
     }
+}
+
+/// Milliseconds since 1970; 0 before.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }

@@ -4,45 +4,29 @@
 //! numbers the entry -> log (group commit) -> applied -> reply. A read is answered on the caller's
 //! thread from a snapshot of what is applied.
 
-mod alone;
-mod chain_thread;
-mod chains;
 mod clock;
-mod closing;
 mod cluster;
-mod configuration;
 pub mod coordinator;
-mod desk;
-pub mod disk;
-pub mod engine;
-mod eventual;
-mod following;
-mod gate;
-mod keys;
-mod lock;
-mod log;
 mod member;
-mod modes;
 mod node;
 pub mod peer;
-mod quorum;
-mod reading;
-mod recovery;
-mod refusals;
-mod routing;
-mod seal;
-mod sessions;
+mod random;
+mod request;
+mod secrets;
 mod settings;
-mod showing;
 mod status;
-mod sweep;
-mod upkeep;
-mod why;
-mod words;
-mod work;
+mod storage;
+
+// The disk and the engine of tests are written as the tests outside see this crate.
+#[cfg(test)]
+extern crate self as fader_node;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, new_cluster,
+    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, Why,
+    new_cluster,
 };
 pub use coordinator::Standing;
 pub use fader_chain::controller::is_of;
@@ -51,7 +35,8 @@ pub use fader_chain::placement::layout::{Layout, NotDone, Order, is_at_rest};
 pub use fader_chain::{ChainId, Configuration, Progress, Role, Version, Wiring};
 pub use node::Node;
 pub use peer::PeerCounters;
-pub use seal::{OpenKey, Secret};
-pub use settings::{Durability, EngineLayer, Placing, Settings};
+pub use secrets::seal::{OpenKey, Secret};
+pub use settings::{EngineLayer, Placing, Settings};
 pub use status::{Counters, Health, OpenError, Recovery};
-pub use why::Why;
+pub use storage::log::Durability;
+pub use storage::{disk, engine};

@@ -6,28 +6,27 @@ use std::time::Duration;
 
 use fader_chain::{Behind, ChainId, Identity, NodeId};
 use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
-use fader_services::forward::{self};
+use fader_services::forward::{self, DomainMode};
 use fader_services::level::{Demand, Preference, Receipt};
 use fader_services::simpledb::{Answered, Error, Request};
 use fader_services::{Reason, ViewError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::chains::Chains;
-use crate::cluster::hosting::DataChains;
-use crate::cluster::process::{self, Joined};
-use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings};
-use crate::desk::{catalog_unavailable, now_ms};
-use crate::disk::{Disk, RealDisk};
-use crate::engine::Engine;
-use crate::member::{Folder, Member, random_incarnation};
+use crate::clock;
+use crate::cluster::chains::Chains;
+use crate::cluster::joining::{self, Joined};
+use crate::cluster::process::DataChains;
+use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
+use crate::member::Folder;
 use crate::peer::PeerCounters;
-use crate::refusals::Refusals;
-use crate::seal::{self, OpenKey, Seal, SealError, Secret};
+use crate::random;
+use crate::request::{Doors, Router};
+use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
-
-mod deliver;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::engine::Engine;
 
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
@@ -38,27 +37,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// The number of a member that has no company.
 const ALONE: NodeId = NodeId(1);
 
-/// Who is behind the handle.
-enum Doors {
-    /// A member that is alone, and how many scans it answers at once.
-    One(Arc<Member>, Semaphore),
-    /// Chains of several members: that of the system, then those of data.
-    Many(Chains),
-}
-
-struct Inner {
-    doors: Doors,
-    seal: Seal,
-    refusals: Refusals,
-}
-
-/// What a request comes to.
-pub(crate) type Done = (Result<Answered, Error>, Receipt);
-
 /// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
 #[derive(Clone)]
 pub struct Node {
-    inner: Arc<Inner>,
+    router: Arc<Router>,
 }
 
 impl Node {
@@ -67,7 +49,7 @@ impl Node {
     /// # Errors
     /// [`OpenError`]: locked by another process, damaged, or refused by the operating system.
     pub fn open(settings: Settings) -> Result<(Node, Recovery), OpenError> {
-        if process::is_its_folder(&settings.data) {
+        if joining::is_its_folder(&settings.data) {
             return Err(in_company(&settings.data));
         }
         Self::assemble(Folder::open(settings)?, &RealDisk)
@@ -91,7 +73,7 @@ impl Node {
             return Err(in_company(folder.data()));
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
-        let incarnation = random_incarnation().map_err(|error| OpenError::Io {
+        let incarnation = random::incarnation().map_err(|error| OpenError::Io {
             context: "starting".to_owned(),
             source: std::io::Error::other(error),
         })?;
@@ -101,12 +83,8 @@ impl Node {
             disk: folder.disk(),
         };
         let (member, recovery) = folder.live(me, None)?;
-        let inner = Arc::new(Inner {
-            doors: Doors::One(Arc::new(member), Semaphore::new(SCANS_MAX)),
-            seal,
-            refusals: Refusals::default(),
-        });
-        Ok((Node { inner }, recovery))
+        let doors = Doors::One(Arc::new(member), Semaphore::new(SCANS_MAX));
+        Ok((Node::of(doors, seal), recovery))
     }
 
     /// Opens the folders of all members of a chain in this process, creating them if absent, and
@@ -124,13 +102,7 @@ impl Node {
             data: DataChains::default(),
             home: None,
         });
-        Ok(Node {
-            inner: Arc::new(Inner {
-                doors,
-                seal,
-                refusals: Refusals::default(),
-            }),
-        })
+        Ok(Node::of(doors, seal))
     }
 
     /// Joins a cluster of processes, creating the data folder if absent, and waits for its
@@ -145,36 +117,31 @@ impl Node {
         tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
         let sweeping = runtime.clone();
-        let joined = process::join(settings, runtime, tell)?;
+        let joined = joining::join(settings, runtime, tell)?;
         let Joined { seal, home, .. } = joined;
         let doors = Doors::Many(Chains {
             system: joined.system,
             data: joined.data,
             home: Some((home.clone(), joined.hosting)),
         });
-        let node = Node {
-            inner: Arc::new(Inner {
-                doors,
-                seal,
-                refusals: Refusals::default(),
-            }),
-        };
-        let inner = Arc::downgrade(&node.inner);
-        if node.several().is_some() {
-            let inner = inner.clone();
+        let node = Node::of(doors, seal);
+        let router = Arc::downgrade(&node.router);
+        if node.router.several().is_some() {
+            let router = router.clone();
             sweeping.spawn(async move {
                 let mut before = Vec::new();
-                while let Some(inner) = inner.upgrade() {
-                    Node { inner }.finish_others(&mut before).await;
+                while let Some(router) = router.upgrade() {
+                    router.finish_others(&mut before).await;
+                    drop(router);
                     tokio::time::sleep(SWEEP).await;
                 }
             });
         }
         home.serve_others(Box::new(move |chain, asked| {
-            let inner = inner.clone();
+            let router = router.clone();
             Box::pin(async move {
-                match inner.upgrade() {
-                    Some(inner) => Node { inner }.carry_out_for(chain, asked).await,
+                match router.upgrade() {
+                    Some(router) => router.carry_out_for(chain, asked).await,
                     None => forward::Told::NotHere(Reason::Stopping.sentence().to_owned()),
                 }
             })
@@ -182,14 +149,20 @@ impl Node {
         Ok(node)
     }
 
+    fn of(doors: Doors, seal: Seal) -> Node {
+        Node {
+            router: Arc::new(Router::new(doors, seal)),
+        }
+    }
+
     /// Whether it has no others to wait for.
     pub fn is_alone(&self) -> bool {
-        matches!(&self.inner.doors, Doors::One(..))
+        matches!(&self.router.doors, Doors::One(..))
     }
 
     /// Whether what concerns accounts and keys is decided by a member of this process.
     pub fn decides(&self) -> bool {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(..) => true,
             Doors::Many(chains) => chains.system().decides(),
         }
@@ -200,7 +173,7 @@ impl Node {
     /// # Errors
     /// [`Error`] when that takes too long.
     pub async fn ready(&self) -> Result<(), Error> {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(..) => Ok(()),
             Doors::Many(chains) if chains.home.is_some() => {
                 // Others may be started much later.
@@ -220,7 +193,7 @@ impl Node {
 
     /// The cluster, if it is one of members of this process.
     pub fn cluster(&self) -> Option<&Cluster> {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(..) => None,
             Doors::Many(chains) => match chains.home {
                 None => Some(chains.system()),
@@ -238,26 +211,14 @@ impl Node {
         request: Request,
         demand: Demand,
     ) -> (Result<Answered, Error>, Receipt) {
-        match self.several() {
-            Some(chains) => self.route(chains, account, request, demand).await,
+        match self.router.several() {
+            Some(chains) => self.router.route(chains, account, request, demand).await,
             None => {
-                self.on_chain(ChainId::SYSTEM, account, request, demand)
+                self.router
+                    .on_chain(ChainId::SYSTEM, account, request, demand)
                     .await
             }
         }
-    }
-
-    /// The chains, if they have several members.
-    pub(crate) fn in_company(&self) -> Option<&Chains> {
-        match &self.inner.doors {
-            Doors::Many(chains) => Some(chains),
-            Doors::One(..) => None,
-        }
-    }
-
-    /// The chains, if there are several.
-    pub(crate) fn several(&self) -> Option<&Chains> {
-        self.in_company().filter(|chains| chains.are_several())
     }
 
     /// Carries out a catalog command.
@@ -265,8 +226,34 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
-        let chain = self.chain_of(&command).await?;
-        self.catalog_on(chain, command).await
+        let chain = self.router.chain_of(&command).await?;
+        self.router.catalog_on(chain, command).await
+    }
+
+    /// The mode of a domain, and what a change of it waits for; `None` when there is no such
+    /// domain. The head of its chain is asked, and where it does not answer, the member here.
+    ///
+    /// # Errors
+    /// [`Refusal::View`] when the store fails, or nobody answers.
+    pub async fn mode(
+        &self,
+        account: &AccountId,
+        domain: &str,
+    ) -> Result<Option<DomainMode>, Refusal> {
+        self.router.mode(account, domain).await
+    }
+
+    /// The chain that has a domain.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
+    pub async fn chain_with(&self, account: &AccountId, domain: &str) -> Result<ChainId, Refusal> {
+        self.router.chain_with(account, domain).await
+    }
+
+    /// Counts a client that is refused.
+    pub fn count_refusal(&self, chain: ChainId, reason: Reason) {
+        self.router.count_refusal(chain, reason);
     }
 
     /// The key with this id and its secret; `None` when there is none. Cached; a change of the
@@ -275,7 +262,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store or the seal fails.
     pub fn open_key(&self, id: &str) -> Result<Option<Arc<OpenKey>>, Refusal> {
-        let keeper = self.inner.keeper()?;
+        let keeper = self.router.keeper()?;
         let generation = match keeper.shared().keys.get(id) {
             Ok(key) => return Ok(Some(key)),
             Err(generation) => generation,
@@ -284,7 +271,7 @@ impl Node {
             return Ok(None);
         };
         let secret = self
-            .inner
+            .router
             .seal
             .open(id, &key.sealed_secret)
             .map_err(|error| seal_failed(&error))?;
@@ -298,7 +285,7 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal::View`] when the store fails.
     pub fn keys(&self) -> Result<Vec<AccessKey>, Refusal> {
-        Ok(catalog::keys(&*self.inner.keeper()?.snapshot())?)
+        Ok(catalog::keys(&*self.router.keeper()?.snapshot())?)
     }
 
     /// Creates an access key with a random id and secret (or the given pair) for `account`.
@@ -313,7 +300,6 @@ impl Node {
         preference: Option<Preference>,
     ) -> Result<OpenKey, Refusal> {
         let key = self
-            .inner
             .new_key(account, pair, note, preference)
             .map_err(|error| seal_failed(&error))?;
         self.catalog(catalog::Command::CreateKey(key.key.clone()))
@@ -326,10 +312,9 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn rotate_key(&self, id: &str) -> Result<OpenKey, Refusal> {
-        let old = catalog::key(&*self.inner.keeper()?.snapshot(), id)?;
+        let old = catalog::key(&*self.router.keeper()?.snapshot(), id)?;
         let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
         let key = self
-            .inner
             .new_key(&old.account, None, &old.note, old.preference)
             .map_err(|error| seal_failed(&error))?;
         let replacement = key.key.clone();
@@ -341,22 +326,9 @@ impl Node {
         Ok(key)
     }
 
-    /// The member here at which a chain is read.
-    pub(crate) fn keeper_of(&self, chain: ChainId) -> Result<Arc<Member>, Refusal> {
-        match &self.inner.doors {
-            Doors::One(member, _) => Ok(member.clone()),
-            Doors::Many(chains) => {
-                let keeper = chains.get(chain).and_then(|chain| chain.keeper());
-                keeper.ok_or_else(|| {
-                    catalog_unavailable(&format!("{chain}: {}", Reason::NoMember.sentence()))
-                })
-            }
-        }
-    }
-
     /// Whether the node can do its work.
     pub fn health(&self) -> Health {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(member, _) => member.health(),
             Doors::Many(chains) => chains.health(),
         }
@@ -370,7 +342,7 @@ impl Node {
 
     /// The counters of each chain that has a member here.
     pub fn chains(&self) -> Vec<(ChainId, Counters)> {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(member, _) => vec![(ChainId::SYSTEM, member.counters())],
             Doors::Many(chains) => chains.counters(),
         }
@@ -378,7 +350,7 @@ impl Node {
 
     /// How far members are behind the heads that are here, by chain and name.
     pub fn behind(&self) -> Vec<(ChainId, String, Behind)> {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(..) => Vec::new(),
             Doors::Many(chains) => chains.behind(),
         }
@@ -386,60 +358,37 @@ impl Node {
 
     /// How often members here have failed, and how many do not run again yet, by chain.
     pub fn failures(&self) -> Vec<(ChainId, u64, u64)> {
-        self.in_company().map_or_else(Vec::new, Chains::failures)
+        self.router
+            .in_company()
+            .map_or_else(Vec::new, Chains::failures)
     }
 
     /// How many requests of clients were refused with 503 here, by chain and reason.
     pub fn refusals(&self) -> Vec<(ChainId, Reason, u64)> {
-        self.inner.refusals.all()
+        self.router.refusals()
     }
 
     /// What went between this process and each other one of its cluster, by name.
     pub fn peers(&self) -> Vec<(String, PeerCounters)> {
-        match &self.inner.doors {
+        match &self.router.doors {
             Doors::One(..) => Vec::new(),
             Doors::Many(chains) => chains.peers(),
         }
     }
 
-    /// Finishes what is queued, makes everything durable and ends the node's threads.
-    pub async fn close(&self) {
-        let inner = self.inner.clone();
-        let closing = tokio::task::spawn_blocking(move || match &inner.doors {
-            Doors::One(member, _) => member.close(),
-            Doors::Many(chains) => chains.close(),
-        });
-        if closing.await.is_err() {
-            tracing::error!("closing the node failed");
+    /// What the chains of this process wait for; of one chain only, if one is named. What only the
+    /// members of other processes know, they are asked.
+    pub async fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+        let chains = self.router.in_company().into_iter();
+        let chains = chains.flat_map(|chains| chains.with_numbers());
+        let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
+        let asked = wanted.map(|(chain, of)| tokio::spawn(async move { of.why(chain).await }));
+        let asked: Vec<_> = asked.collect();
+        let mut why = Vec::new();
+        for it in asked {
+            why.extend(it.await);
         }
-    }
-}
-
-fn in_company(folder: &Path) -> OpenError {
-    OpenError::InCompany(format!(
-        "{} is the folder of a member of a cluster: start it as such",
-        folder.display()
-    ))
-}
-
-impl Inner {
-    /// A chain of several members.
-    fn chain(&self, chain: ChainId) -> Option<Arc<Cluster>> {
-        match &self.doors {
-            Doors::One(..) => None,
-            Doors::Many(chains) => chains.get(chain),
-        }
-    }
-
-    /// The member that catalogs are read at.
-    fn keeper(&self) -> Result<Arc<Member>, Refusal> {
-        match &self.doors {
-            Doors::One(member, _) => Ok(member.clone()),
-            Doors::Many(chains) => {
-                let keeper = chains.system().keeper();
-                keeper.ok_or_else(|| catalog_unavailable("no member can answer now"))
-            }
-        }
+        why
     }
 
     fn new_key(
@@ -454,16 +403,35 @@ impl Inner {
             None => (seal::random_id()?, seal::random_secret()?),
         };
         let key = AccessKey {
-            sealed_secret: self.seal.seal(&id, &secret)?,
+            sealed_secret: self.router.seal.seal(&id, &secret)?,
             id,
             account: account.clone(),
             status: KeyStatus::Active,
-            created_ms: now_ms(),
+            created_ms: clock::now_ms(),
             note: note.to_owned(),
             preference,
         };
         Ok(OpenKey { key, secret })
     }
+
+    /// Finishes what is queued, makes everything durable and ends the node's threads.
+    pub async fn close(&self) {
+        let router = self.router.clone();
+        let closing = tokio::task::spawn_blocking(move || match &router.doors {
+            Doors::One(member, _) => member.close(),
+            Doors::Many(chains) => chains.close(),
+        });
+        if closing.await.is_err() {
+            tracing::error!("closing the node failed");
+        }
+    }
+}
+
+fn in_company(folder: &Path) -> OpenError {
+    OpenError::InCompany(format!(
+        "{} is the folder of a member of a cluster: start it as such",
+        folder.display()
+    ))
 }
 
 fn seal_failed(error: &SealError) -> Refusal {

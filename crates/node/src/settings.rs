@@ -9,17 +9,8 @@ use std::time::Duration;
 use fader_chain::Tuning;
 use fader_services::simpledb::Limits;
 
-use crate::engine::Engine;
-
-/// When a write counts as durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Acknowledged after fdatasync: survives a power cut.
-    #[default]
-    Disk,
-    /// Acknowledged when the operating system has it: survives a crash of the process.
-    Os,
-}
+use crate::storage::engine::Engine;
+use crate::storage::log::Durability;
 
 /// Where the domains are whose names a chain is asked for.
 #[derive(Clone, Debug, Default)]

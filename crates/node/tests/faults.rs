@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_node::disk::{Disk, SimulatedDisk};
-use fader_node::engine::MemoryEngine;
+use fader_node::disk::Disk;
 use fader_node::{Durability, Health, Node, OpenError, Recovery, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
+use support::{MemoryEngine, SimulatedDisk};
 
 struct Machine {
     disk: SimulatedDisk,

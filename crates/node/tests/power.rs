@@ -7,11 +7,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fader_node::disk::{Disk, SimulatedDisk, SyncSite};
-use fader_node::engine::MemoryEngine;
+use fader_node::disk::{Disk, SyncSite};
 use fader_node::{Durability, Node, Secret, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
@@ -20,6 +21,7 @@ use fader_services::simpledb::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use support::{MemoryEngine, SimulatedDisk};
 
 const CLIENTS: u64 = 3;
 const WRITES_PER_LIFE: u64 = 10;

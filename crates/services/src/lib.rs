@@ -9,9 +9,12 @@
 pub mod catalog;
 pub mod forward;
 mod key;
+mod kind;
 pub mod level;
 mod map_view;
 mod reason;
+pub mod request;
+pub mod service;
 pub mod simpledb;
 mod view;
 
@@ -19,8 +22,10 @@ pub use fader_chain::{Mode, UnknownMode};
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };
+pub use kind::Kind;
 pub use map_view::MapView;
 pub use reason::Reason;
+pub use simpledb::Tentative;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
 
 use fader_chain::Change;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 mod documents;
+mod layers;
 mod manifests;
 mod sources;
 #[cfg(test)]
@@ -85,6 +86,7 @@ fn check(files: &[File]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     sources::check(files, &mut complaints);
     manifests::check(files, &mut complaints);
+    layers::check(files, &mut complaints);
     documents::check(files, &mut complaints);
     complaints.sort();
     complaints

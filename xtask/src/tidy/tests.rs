@@ -30,15 +30,15 @@ fn a_source_file_opens_with_what_it_is() {
 fn lengths_are_bounded_but_tests_may_be_long() {
     let long = format!("//! Long.\n{}", "\n".repeat(600));
     assert_eq!(
-        complaints(&[("crates/node/src/log.rs", &long)]),
-        ["crates/node/src/log.rs:601: 601 lines; at most 600"]
+        complaints(&[("crates/gateway/src/log.rs", &long)]),
+        ["crates/gateway/src/log.rs:601: 601 lines; at most 600"]
     );
-    assert!(complaints(&[("crates/node/src/log/tests.rs", &long)]).is_empty());
-    assert!(complaints(&[("crates/node/tests/log.rs", &long)]).is_empty());
+    assert!(complaints(&[("crates/gateway/src/log/tests.rs", &long)]).is_empty());
+    assert!(complaints(&[("crates/gateway/tests/log.rs", &long)]).is_empty());
     let wide = format!("//! {}\n", "é".repeat(97));
     assert_eq!(
-        complaints(&[("crates/node/src/log.rs", &wide)]),
-        ["crates/node/src/log.rs:1: 101 characters in a line; at most 100"]
+        complaints(&[("crates/gateway/src/log.rs", &wide)]),
+        ["crates/gateway/src/log.rs:1: 101 characters in a line; at most 100"]
     );
 }
 
@@ -98,8 +98,8 @@ fn leftovers_are_found() {
 #[test]
 fn names_say_something() {
     assert_eq!(
-        complaints(&[("crates/node/src/utils.rs", "//! Text.\n")]),
-        ["crates/node/src/utils.rs:1: `utils` says nothing as a name"]
+        complaints(&[("crates/gateway/src/utils.rs", "//! Text.\n")]),
+        ["crates/gateway/src/utils.rs:1: `utils` says nothing as a name"]
     );
 }
 
@@ -193,5 +193,63 @@ fn links_lead_somewhere() {
             ("docs/format/a.md", "")
         ]),
         ["docs/index.md:1: links to `format/log.md`, which is not there"]
+    );
+}
+
+#[test]
+fn a_layer_uses_only_those_below_it() {
+    let sources = |member: &str| {
+        complaints(&[
+            ("crates/node/src/lib.rs", "//! N.\nmod member;\n"),
+            (
+                "crates/node/src/node.rs",
+                "//! N.\nuse crate::member::Member;\n",
+            ),
+            ("crates/node/src/member/mod.rs", member),
+            ("crates/node/src/clock.rs", "//! C.\n"),
+        ])
+    };
+    assert!(sources("//! Unlike `crate::node`.\nuse crate::clock;\n").is_empty());
+    for text in [
+        "//! M.\nuse crate::{clock, node::Node};\n",
+        "//! M.\nuse super::node::Node;\n",
+        "//! M.\nfn of(node: &crate::node::Node) {}\n",
+    ] {
+        assert_eq!(
+            sources(text),
+            ["crates/node/src/member/mod.rs:2: `member` may not use `node` above it"]
+        );
+    }
+    assert_eq!(
+        complaints(&[("crates/node/src/words.rs", "//! W.\n")]),
+        ["crates/node/src/words.rs:1: `words` is not in the list of layers"]
+    );
+}
+
+#[test]
+fn modules_of_a_folder_are_no_circle() {
+    let sources = |pending: &str| {
+        complaints(&[
+            ("crates/node/src/member/mod.rs", "//! M.\nuse desk::Desk;\n"),
+            (
+                "crates/node/src/member/desk.rs",
+                "//! D.\nuse super::{Member, pending::Work};\n",
+            ),
+            ("crates/node/src/member/pending/mod.rs", "//! P.\n"),
+            ("crates/node/src/member/pending/stage.rs", pending),
+            (
+                "crates/node/src/member/read.rs",
+                "//! R.\nuse super::desk::Desk;\n",
+            ),
+        ])
+    };
+    // What it is part of, and what it is beside.
+    let inside = "//! S.\nuse super::Work;\nuse crate::member::Member;\n";
+    assert!(sources(inside).is_empty());
+    let test = "//! S.\n\n#[cfg(test)]\nmod tests {\n    use crate::member::read::Scope;\n}\n";
+    assert!(sources(test).is_empty());
+    assert_eq!(
+        sources("//! S.\n\nuse crate::member::read::Scope;\n"),
+        ["crates/node/src/member/desk.rs:2: a circle in `member`: desk -> pending -> read -> desk"]
     );
 }

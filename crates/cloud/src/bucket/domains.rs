@@ -15,7 +15,7 @@ use futures_util::stream::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::log::{Keeper, Line, Machine, WRITES_MAX};
+use super::log::{Keeper, LogClient, Machine, WRITES_MAX};
 use super::names::key;
 use super::store::Store;
 use crate::domains::{
@@ -32,7 +32,7 @@ pub struct BucketDomains(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     keeper: Arc<Keeper>,
-    lines: Mutex<BTreeMap<String, Arc<Line<Domain>>>>,
+    logs: Mutex<BTreeMap<String, Arc<LogClient<Domain>>>>,
 }
 
 /// A domain as a list of a bucket shows it.
@@ -69,7 +69,7 @@ impl BucketDomains {
     fn of(store: Store) -> Self {
         BucketDomains(Arc::new(Inner {
             keeper: Arc::new(Keeper::new(store, |name| check(name).is_ok())),
-            lines: Mutex::default(),
+            logs: Mutex::default(),
         }))
     }
 
@@ -112,28 +112,28 @@ impl BucketDomains {
         Ok(reports)
     }
 
-    fn line(&self, domain: &str) -> Result<Arc<Line<Domain>>> {
+    fn log(&self, domain: &str) -> Result<Arc<LogClient<Domain>>> {
         check(domain)?;
-        let mut lines = self.0.lines.lock().expect("nothing panics");
-        let made = || Arc::new(Line::new(self.0.keeper.clone(), domain));
-        Ok(lines.entry(domain.to_owned()).or_insert_with(made).clone())
+        let mut logs = self.0.logs.lock().expect("nothing panics");
+        let made = || Arc::new(LogClient::new(self.0.keeper.clone(), domain));
+        Ok(logs.entry(domain.to_owned()).or_insert_with(made).clone())
     }
 
     async fn write(&self, request: Request) -> Result<()> {
         let domain = request.domain().unwrap_or_default().to_owned();
         let now_ms = self.now_ms();
-        self.line(&domain)?.write(Write { request, now_ms }).await
+        self.log(&domain)?.write(Write { request, now_ms }).await
     }
 
     async fn read(&self, request: Request, reading: Reading) -> Result<Reply> {
         let no_domain = || Error::new(ErrorKind::Invalid, "the expression names no domain");
         let domain = request.domain().ok_or_else(no_domain)?.to_owned();
-        let line = self.line(&domain)?;
+        let log = self.log(&domain)?;
         let now_ms = self.now_ms();
         let read = move |domain: &Domain| domain.answer(&request, now_ms);
         match reading {
-            Reading::Strong => line.read(read).await?,
-            Reading::Eventual => line.read_recent(read).await?,
+            Reading::Strong => log.read(read).await?,
+            Reading::Eventual => log.read_recent(read).await?,
         }
     }
 
@@ -324,7 +324,7 @@ impl Domains for BucketDomains {
     }
 
     async fn delete(&self, domain: &str) -> Result<()> {
-        self.line(domain)?.seal().await
+        self.log(domain)?.seal().await
     }
 
     async fn list(&self) -> Result<Vec<String>> {

@@ -14,22 +14,24 @@
 //! requests that changed nothing (the client's).
 
 mod catalog;
-mod desk;
 mod domains;
 mod frame;
 mod guard;
+mod listing;
 mod log;
 mod markers;
 mod names;
+mod operations;
+mod pool;
 mod queues;
 mod receiver;
 mod segment;
+mod segment_handle;
 mod sender;
 mod settings;
 mod state;
 mod store;
 mod time;
-mod wishes;
 
 pub use domains::{BucketDomains, DomainReport};
 pub use guard::{Guard, Guards};

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! send ──▶ Sender ──▶ PUT segment
-//! receive ──▶ Receiver ──▶ LIST ──▶ Desk ──▶ PUT state, GET segment
-//! remove, hide ──────────────────▶ Desk ──▶ PUT state, or DELETE segment and state
+//! receive ──▶ Receiver ──▶ LIST ──▶ SegmentHandle ──▶ PUT state, GET segment
+//! remove, hide ──────────────────▶ SegmentHandle ──▶ PUT state, or DELETE segment and state
 //! ```
 //!
 //! Invariants:
@@ -14,19 +14,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_channel::oneshot;
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
 use super::catalog::{Catalog, Known};
-use super::desk::Desk;
 use super::guard::Guard;
+use super::listing::Shown;
 use super::markers::READS_AT_ONCE;
 use super::names::{Held, Holding};
+use super::operations::Claimed;
+use super::receiver::LOOKS;
+use super::segment_handle::SegmentHandle;
 use super::sender::Send;
-use super::state::Wish;
+use super::state::{Operation, Seen};
 use super::store::Store;
-use super::wishes::Claimed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
     QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
@@ -131,36 +134,79 @@ impl BucketQueues {
 }
 
 impl Catalog {
-    /// A peek: all in its own call, and nothing written (Q9).
+    /// A peek: all in its own call, and nothing written (Q9). Segments without a state come first:
+    /// they cost one request.
     async fn peek(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
-        for shown in known.receiver.shown().await? {
-            let desk = known.receiver.desk(shown.name);
-            let reads_state = self.store.guards.has(Guard::PeekState);
-            let seen = match &shown.state {
-                Some(_) if reads_state => Some(desk.read_state().await?.seen),
-                _ => None,
-            };
-            desk.hint(shown.state.as_ref());
-            let at = self.store.moment();
-            let visible = match &seen {
-                Some(seen) => seen.visible(&at, &self.store.guards),
-                None => (0..shown.name.count).collect(),
-            };
-            if visible.is_empty() {
-                continue;
+        let mut pages = known.receiver.pages();
+        loop {
+            let page = known.receiver.page(&mut pages).await?;
+            let (with, without): (Vec<Shown>, Vec<Shown>) = page
+                .segments
+                .into_iter()
+                .partition(|one| one.state.is_some());
+            for shown in without {
+                let found = self.peek_at(known, &shown, None, max).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
             }
-            let Some(bodies) = desk.read_segment().await? else {
-                continue;
-            };
-            let had_state = seen.as_ref().is_some_and(|seen| seen.exists);
-            let messages = visible.into_iter().take(max).map(|index| {
-                let entry = seen.as_ref().map(|seen| &seen.state.entries[index]);
-                let receives = entry.map_or(0, |entry| entry.receives) + 1;
-                desk.message(index, &bodies, receives, Holding::Peek { had_state })
-            });
-            return Ok(messages.collect());
+            for some in with.chunks(LOOKS) {
+                let looks = some.iter().map(|shown| self.look(known, shown));
+                let seen = join_all(looks).await;
+                for (shown, seen) in some.iter().zip(seen) {
+                    let Some(seen) = seen? else { continue };
+                    let found = self.peek_at(known, shown, seen, max).await?;
+                    if !found.is_empty() {
+                        return Ok(found);
+                    }
+                }
+            }
+            if page.is_last {
+                return Ok(Vec::new());
+            }
         }
-        Ok(Vec::new())
+    }
+
+    /// The state of a segment that has one; `None` if both are gone. A mutant does not look.
+    async fn look(&self, known: &Known, shown: &Shown) -> Result<Option<Option<Seen>>> {
+        match &shown.state {
+            Some(listed) if self.store.guards.has(Guard::PeekState) => {
+                let handle = known.receiver.handle(shown.name);
+                let view = handle.look(listed).await?;
+                Ok(view.map(|view| Some(view.seen)))
+            }
+            _ => Ok(Some(None)),
+        }
+    }
+
+    /// Visible messages of a segment, by its state if there is one.
+    async fn peek_at(
+        &self,
+        known: &Known,
+        shown: &Shown,
+        seen: Option<Seen>,
+        max: usize,
+    ) -> Result<Vec<Received>> {
+        let handle = known.receiver.handle(shown.name);
+        handle.hint(shown.state.as_ref());
+        let at = self.store.moment();
+        let visible = match &seen {
+            Some(seen) => seen.visible(&at, &self.store.guards),
+            None => (0..shown.name.count).collect(),
+        };
+        if visible.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(bodies) = handle.read_segment().await? else {
+            return Ok(Vec::new());
+        };
+        let had_state = seen.is_some();
+        let messages = visible.into_iter().take(max).map(|index| {
+            let entry = seen.as_ref().map(|seen| &seen.state.entries[index]);
+            let receives = entry.map_or(0, |entry| entry.receives) + 1;
+            handle.message(index, &bodies, receives, Holding::Peek { had_state })
+        });
+        Ok(messages.collect())
     }
 
     /// Claims messages of a segment; none if another process was faster, or the claim is over
@@ -168,11 +214,11 @@ impl Catalog {
     async fn claim(
         &self,
         known: &Known,
-        desk: &Arc<Desk>,
+        handle: &Arc<SegmentHandle>,
         max: usize,
         visibility: Duration,
     ) -> Result<Vec<Received>> {
-        let claimed = desk.claim(max, visibility).await?;
+        let claimed = handle.claim(max, visibility).await?;
         match claimed {
             Claimed::Messages(messages, end) => {
                 let is_in_time = self.store.now() < end || !self.store.guards.has(Guard::InTime);
@@ -183,11 +229,11 @@ impl Catalog {
                 Ok(Vec::new())
             }
             Claimed::GivenUp => {
-                known.receiver.give_up(desk);
+                known.receiver.give_up(handle);
                 Ok(Vec::new())
             }
             Claimed::Hidden => {
-                known.receiver.give_up(desk);
+                known.receiver.give_up(handle);
                 if !known.receiver.has_candidates(0) && self.store.learn_time().await {
                     known.receiver.forget();
                 }
@@ -196,11 +242,15 @@ impl Catalog {
         }
     }
 
-    /// The desk and the wish of a receipt; `None` if the message's queue is gone.
-    fn of_receipt(&self, known: &Known, receipt: &Receipt) -> Result<Option<(Arc<Desk>, Held)>> {
+    /// The handle and the operation of a receipt; `None` if the message's queue is gone.
+    fn of_receipt(
+        &self,
+        known: &Known,
+        receipt: &Receipt,
+    ) -> Result<Option<(Arc<SegmentHandle>, Held)>> {
         let held = Held::parse(receipt)?;
         let is_living = held.incarnation == known.receiver.incarnation();
-        Ok(is_living.then(|| (known.receiver.desk(held.segment), held)))
+        Ok(is_living.then(|| (known.receiver.handle(held.segment), held)))
     }
 }
 
@@ -262,8 +312,8 @@ impl Queues for BucketQueues {
                     return Ok(found);
                 }
                 true
-            } else if let Some(desk) = known.receiver.pick(how.max, seen) {
-                let found = inner.claim(&known, &desk, how.max, visibility).await?;
+            } else if let Some(handle) = known.receiver.pick(how.max, seen).await? {
+                let found = inner.claim(&known, &handle, how.max, visibility).await?;
                 if !found.is_empty() {
                     return Ok(found);
                 }
@@ -296,17 +346,17 @@ impl Queues for BucketQueues {
         check_count(receipts.len())?;
         let known = self.0.queue(queue).await?;
         let removes = receipts.iter().map(|receipt| async {
-            let Some((desk, held)) = self.0.of_receipt(&known, receipt)? else {
+            let Some((handle, held)) = self.0.of_receipt(&known, receipt)? else {
                 return Ok(());
             };
-            let wish = Wish::Remove {
+            let operation = Operation::Remove {
                 index: held.index,
                 holding: held.holding,
             };
-            desk.write(wish).await
+            handle.write(operation).await
         });
         known.receiver.refresh();
-        Ok(futures_util::future::join_all(removes).await)
+        Ok(join_all(removes).await)
     }
 
     async fn hide(&self, queue: &str, receipt: &Receipt, time: Duration) -> Result<()> {
@@ -317,12 +367,12 @@ impl Queues for BucketQueues {
             Error::new(ErrorKind::Invalid, context)
         };
         let found = self.0.of_receipt(&known, receipt)?;
-        let (desk, held) = found.ok_or_else(strange)?;
+        let (handle, held) = found.ok_or_else(strange)?;
         let Holding::Claim(claim) = held.holding else {
             return Err(strange());
         };
-        let hidden = desk
-            .write(Wish::Hide {
+        let hidden = handle
+            .write(Operation::Hide {
                 index: held.index,
                 claim,
                 time,
@@ -336,18 +386,27 @@ impl Queues for BucketQueues {
 
     async fn counts(&self, queue: &str) -> Result<QueueCounts> {
         let known = self.0.queue(queue).await?;
-        let segments = known.receiver.all().await?;
+        let mut pages = known.receiver.pages();
+        let mut segments = Vec::new();
+        loop {
+            let page = known.receiver.page(&mut pages).await?;
+            segments.extend(page.segments);
+            if page.is_last {
+                break;
+            }
+        }
         let counted = stream::iter(segments).map(|shown| {
-            let desk = known.receiver.desk(shown.name);
+            let known = &known;
             async move {
-                if shown.state.is_none() {
-                    let visible = shown.name.count as u64;
-                    return Ok((visible, 0));
-                }
-                let seen = desk.read_state().await?.seen;
-                let at = self.0.store.moment();
-                let visible = seen.visible(&at, &self.0.store.guards).len() as u64;
-                let entries = seen.state.entries.iter();
+                let Some(listed) = &shown.state else {
+                    return Ok((shown.name.count as u64, 0));
+                };
+                let handle = known.receiver.handle(shown.name);
+                let Some(view) = handle.look(listed).await? else {
+                    return Ok((0, 0));
+                };
+                let visible = view.visible(&self.0.store) as u64;
+                let entries = view.seen.state.entries.iter();
                 let left = entries.filter(|entry| !entry.is_removed).count() as u64;
                 Ok::<_, Error>((visible, left - visible))
             }

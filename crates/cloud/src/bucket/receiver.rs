@@ -1,63 +1,78 @@
 //! Receives of one process from one queue: the lists that they share, and the segments that are
 //! left to try (rules Q4, Q9, Q10).
 //!
+//! A list goes on to its next page while it showed no segment that is probably free. Then the
+//! states of those that other processes probably hold are read.
+//!
 //! Invariants:
 //! - RECEIVER-1 a receive says that there is nothing only after a list that began after it did.
-//! - RECEIVER-2 a receive tries the segments of such a list, however long list and claims take.
+//! - RECEIVER-2 a receive tries all segments of such a list, however many pages it has and however
+//!   long list and claims take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use futures_util::stream::StreamExt;
+use futures_util::future::join_all;
 use object_store::path::Path;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::desk::{Desk, Listed, part_key};
 use super::guard::Guard;
-use super::markers::foreign;
-use super::names::{Incarnation, Part, SegmentName, parse_part, parts_below};
-use super::store::{Store, modified};
+use super::listing::{Listed, Page, Pages, Shown};
+use super::names::{Incarnation, Part, SegmentName};
+use super::operations::like;
+use super::pool::{Candidate, hash, sort};
+use super::segment_handle::{SegmentHandle, View, part_key};
+use super::store::Store;
 use super::time::GRAIN;
-use super::wishes::like;
 use crate::error::{Error, Result};
 use crate::queues::QueueSettings;
 
-/// Keys of a page of a list.
-const PAGE: usize = 1000;
 /// How long what a list showed is used by receives that began after it.
 const LIST_KEPT: Duration = Duration::from_secs(1);
 /// Lists in a row without a segment of another process, after which a process receives alone.
 const ALONE_LISTS: u32 = 2;
-/// Leftovers that one list deletes, at most.
+/// Leftovers that one page deletes, at most.
 const LEFTOVERS_MAX: usize = 64;
+/// A process deletes a leftover at one of so many lists that show it: most often another process
+/// has deleted it by then.
+const TURNS: u64 = 8;
 /// Segments whose states are kept, at most.
-const DESKS_MAX: usize = 2048;
+const HANDLES_MAX: usize = 2048;
+/// The part of them that goes when there are more.
+const EVICTED: u64 = 8;
+/// Segments that others probably hold, after which states are read before the next page is.
+const HELD_MAX: usize = 1024;
+/// States that are read at once.
+pub(super) const LOOKS: usize = 16;
 
-/// A segment to try.
-#[derive(Debug)]
-struct Candidate {
-    desk: Arc<Desk>,
-    listed: Option<Listed>,
-    /// Messages that may be visible still.
-    left: usize,
-}
-
-/// A segment as a list shows it.
-#[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) name: SegmentName,
-    /// Its state's, if it has one.
-    pub(super) state: Option<Listed>,
-}
-
-/// What a list shows of a queue.
+/// What a list has left to show.
 #[derive(Debug, Default)]
-struct Listing {
-    segments: Vec<Shown>,
-    /// Objects to delete, in this order.
-    leftovers: Vec<Path>,
+enum Rest {
+    #[default]
+    Nothing,
+    Pages(Pages),
+    /// A receive reads them, or died while it did.
+    BeingRead,
+}
+
+/// What a receive does next.
+enum Next {
+    /// It tries this segment.
+    Try(Arc<SegmentHandle>),
+    /// Something has to be read before.
+    Read,
+    /// There is nothing to try.
+    Nothing,
+}
+
+/// What has to be read before the next segment is tried.
+enum Unread {
+    Nothing,
+    /// The states of these segments.
+    States(Vec<(SegmentName, Listed)>),
+    /// More of the list; so many candidates are left of what was read.
+    Pages(Pages, usize),
 }
 
 /// How a receive comes to its list.
@@ -85,8 +100,10 @@ pub(super) struct Receiver {
 
 #[derive(Debug, Default)]
 struct Inner {
-    desks: BTreeMap<SegmentName, Arc<Desk>>,
+    handles: BTreeMap<SegmentName, Arc<SegmentHandle>>,
+    /// In the order in which they are tried.
     pool: VecDeque<Candidate>,
+    rest: Rest,
     /// The number of the list that filled the pool.
     pool_of: u64,
     /// When that list was sent.
@@ -95,6 +112,10 @@ struct Inner {
     last: Option<SegmentName>,
     /// Lists in a row that showed segments, and none that another process holds.
     alone: u32,
+    /// Segments of the list that were looked at in vain.
+    vain: usize,
+    /// Lists of all kinds.
+    lists: u64,
     begun: u64,
     /// The number of the last list that ended, and why it failed if it did.
     ended: u64,
@@ -103,6 +124,14 @@ struct Inner {
 }
 
 impl Inner {
+    fn forget(&mut self) {
+        self.pool.clear();
+        self.rest = Rest::Nothing;
+        self.last = None;
+        self.alone = 0;
+        self.ended = 0;
+    }
+
     /// Whether a receive uses the pool: its list is young, or numbered above `after`, so that it
     /// began after the receive did.
     fn serves(&self, after: u64, now: Duration) -> bool {
@@ -136,14 +165,25 @@ impl Receiver {
     }
 
     /// A segment of the queue as this process works on it.
-    pub(super) fn desk(&self, name: SegmentName) -> Arc<Desk> {
+    pub(super) fn handle(&self, name: SegmentName) -> Arc<SegmentHandle> {
         let mut inner = self.inner();
-        if DESKS_MAX <= inner.desks.len() {
-            // What is idle can be read again.
-            inner.desks.retain(|_, desk| !desk.is_idle());
+        if HANDLES_MAX <= inner.handles.len() {
+            // What is idle can be read again. Most of it stays: a process that reads more states
+            // than it keeps, again and again, finds most of them here.
+            let salt = self.store.runtime.random();
+            let stays = |name| !hash(salt, name).is_multiple_of(EVICTED);
+            let handles = &mut inner.handles;
+            handles.retain(|name, handle| !handle.is_idle() || stays(*name));
         }
-        let made = || Arc::new(Desk::new(&self.store, &self.folder, self.incarnation, name));
-        inner.desks.entry(name).or_insert_with(made).clone()
+        let made = || {
+            Arc::new(SegmentHandle::new(
+                &self.store,
+                &self.folder,
+                self.incarnation,
+                name,
+            ))
+        };
+        inner.handles.entry(name).or_insert_with(made).clone()
     }
 
     /// The number of the last list that began.
@@ -185,54 +225,170 @@ impl Receiver {
         woken
     }
 
-    /// Whether there is a segment to try, for a receive that may use any list numbered above
+    /// Whether there is something to try, for a receive that may use any list numbered above
     /// `after`: above 0, whether any is left of the last list.
     pub(super) fn has_candidates(&self, after: u64) -> bool {
         let now = self.store.now();
         let inner = self.inner();
-        !inner.pool.is_empty() && inner.serves(after, now)
+        let is_read = matches!(inner.rest, Rest::Nothing);
+        (!inner.pool.is_empty() || !is_read) && inner.serves(after, now)
     }
 
     /// The next segment to try, for a receive of at most `max` messages that may use any list
     /// numbered above `after`.
-    pub(super) fn pick(&self, max: usize, after: u64) -> Option<Arc<Desk>> {
+    ///
+    /// # Errors
+    /// Those of further pages and of states.
+    pub(super) async fn pick(&self, max: usize, after: u64) -> Result<Option<Arc<SegmentHandle>>> {
+        loop {
+            match self.next(max, after) {
+                Next::Try(handle) => return Ok(Some(handle)),
+                Next::Nothing => return Ok(None),
+                Next::Read => self.read_next(after).await?,
+            }
+        }
+    }
+
+    fn next(&self, max: usize, after: u64) -> Next {
         let now = self.store.now();
         let mut inner = self.inner();
         if !inner.serves(after, now) {
             // A receive that began before that list uses it still.
-            return None;
+            return Next::Nothing;
         }
-        let first = inner.pool.front_mut()?;
-        let desk = first.desk.clone();
-        let listed = first.listed.clone();
+        let is_read = matches!(inner.rest, Rest::Nothing);
+        let Some(first) = inner.pool.front_mut() else {
+            return if is_read { Next::Nothing } else { Next::Read };
+        };
+        if !first.is_known {
+            return Next::Read;
+        }
+        let (name, listed) = (first.name, first.listed.clone());
         first.left = first.left.saturating_sub(max);
         if first.left == 0 {
             inner.pool.pop_front();
         }
-        inner.last = Some(desk.name());
+        inner.last = Some(name);
         drop(inner);
-        desk.hint(listed.as_ref());
-        Some(desk)
+        let handle = self.handle(name);
+        handle.hint(listed.as_ref());
+        Next::Try(handle)
+    }
+
+    /// Reads what is not known of the first segments, or more of the list, for all receives.
+    async fn read_next(&self, after: u64) -> Result<()> {
+        let _turn = self.listing.lock().await;
+        match self.unread(after) {
+            Unread::Nothing => Ok(()),
+            Unread::States(states) => self.look(states).await,
+            Unread::Pages(pages, pooled) => {
+                let read = self.read(pages, pooled).await;
+                let Ok((found, rest)) = read else {
+                    self.forget();
+                    return read.map(drop);
+                };
+                let mut inner = self.inner();
+                // Unless it was forgotten meanwhile.
+                if matches!(inner.rest, Rest::BeingRead) {
+                    let mut pool: Vec<Candidate> = inner.pool.drain(..).chain(found).collect();
+                    sort(&mut pool, inner.last, self.seed);
+                    inner.pool = pool.into();
+                    inner.rest = rest;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What to read next. The caller holds `listing`.
+    fn unread(&self, after: u64) -> Unread {
+        let now = self.store.now();
+        let mut inner = self.inner();
+        if matches!(inner.rest, Rest::BeingRead) {
+            // Its reader was dropped.
+            inner.forget();
+        }
+        let first = inner.pool.front();
+        if !inner.serves(after, now) || first.is_some_and(|one| one.is_known) {
+            return Unread::Nothing;
+        }
+        let is_free = first.is_some_and(|one| !one.is_held);
+        let pooled = inner.pool.len();
+        if !is_free
+            && pooled < HELD_MAX
+            && matches!(inner.rest, Rest::Pages(_))
+            && let Rest::Pages(pages) = std::mem::replace(&mut inner.rest, Rest::BeingRead)
+        {
+            return Unread::Pages(pages, pooled);
+        }
+        let unknown = inner.pool.iter().filter(|one| !one.is_known);
+        let states = unknown.filter_map(|one| Some((one.name, one.listed.clone()?)));
+        // As many as were looked at in vain.
+        let count = if is_free { inner.vain } else { LOOKS };
+        Unread::States(states.take(count.clamp(1, LOOKS)).collect())
+    }
+
+    /// Reads states, and drops the segments where nothing is visible. If nothing is left of the
+    /// list then, the store's time may have to be learned (Q11).
+    async fn look(&self, states: Vec<(SegmentName, Listed)>) -> Result<()> {
+        let looks = states.iter().map(|(name, listed)| {
+            let handle = self.handle(*name);
+            async move { handle.look(listed).await }
+        });
+        let views = join_all(looks).await;
+        let mut is_hidden = false;
+        let mut failed = None;
+        for ((name, _), view) in states.iter().zip(views) {
+            let view = view.unwrap_or_else(|error| {
+                failed = Some(error);
+                None
+            });
+            is_hidden |= view.is_some_and(|view| !self.looked(*name, &view));
+        }
+        let is_over = {
+            let mut inner = self.inner();
+            let before = inner.pool.len();
+            let looked = |name| states.iter().any(|(looked, _)| *looked == name);
+            // What is not known now is hidden or gone.
+            inner.pool.retain(|one| one.is_known || !looked(one.name));
+            inner.vain += before - inner.pool.len();
+            inner.pool.make_contiguous().sort_by_key(|one| one.is_held);
+            inner.pool.is_empty() && matches!(inner.rest, Rest::Nothing)
+        };
+        if is_over && is_hidden && self.store.learn_time().await {
+            self.forget();
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Notes the state of a segment of the pool; whether a message is visible there.
+    fn looked(&self, name: SegmentName, view: &View) -> bool {
+        let left = view.visible(&self.store);
+        let mut inner = self.inner();
+        let mut pool = inner.pool.iter_mut();
+        let known = pool.find(|one| one.name == name);
+        if let Some(one) = known.filter(|_| 0 < left) {
+            one.listed = view.listed().or(one.listed.take());
+            (one.left, one.is_known, one.is_held) = (left, true, false);
+        }
+        0 < left
     }
 
     /// Drops what was listed: another process was faster, so more of it is out of date. No receive
     /// says that there is nothing before the next list.
     pub(super) fn forget(&self) {
-        let mut inner = self.inner();
-        inner.pool.clear();
-        inner.last = None;
-        inner.alone = 0;
-        inner.ended = 0;
+        self.inner().forget();
     }
 
     /// Lists beside the caller if there are segments to try and other processes may receive, so
     /// that the next receive knows which segments they have claimed.
     pub(super) fn refresh(self: &Arc<Self>) {
-        let (is_alone, after) = {
+        let (is_alone, has_segments, after) = {
             let inner = self.inner();
-            (ALONE_LISTS <= inner.alone, inner.begun)
+            let is_alone = ALONE_LISTS <= inner.alone;
+            (is_alone, !inner.pool.is_empty(), inner.begun)
         };
-        if is_alone || !self.has_candidates(0) {
+        if is_alone || !has_segments {
             return;
         }
         let receiver = self.clone();
@@ -244,11 +400,8 @@ impl Receiver {
     }
 
     /// Gives up a segment: nothing is visible there.
-    pub(super) fn give_up(&self, desk: &Arc<Desk>) {
-        let mut inner = self.inner();
-        inner
-            .pool
-            .retain(|candidate| !Arc::ptr_eq(&candidate.desk, desk));
+    pub(super) fn give_up(&self, handle: &SegmentHandle) {
+        self.inner().pool.retain(|one| one.name != handle.name());
     }
 
     /// Waits for a list that began after the one numbered `after`, and makes it if no other receive
@@ -264,8 +417,8 @@ impl Receiver {
             Begun::Shared(outcome) => return outcome,
         };
         let sent = self.store.now();
-        let listing = self.read_list(PAGE).await;
-        let found = listing.map(|listing| self.take_over(listing, number, sent));
+        let read = self.read(self.pages(), 0).await;
+        let found = read.map(|(pool, rest)| self.take_over(pool, rest, number, sent));
         let mut inner = self.inner();
         inner.ended = number;
         inner.failed = found.as_ref().err().map(like);
@@ -292,84 +445,103 @@ impl Receiver {
         Begun::List(inner.begun)
     }
 
-    /// Makes a pool of what was listed, in an order of this process.
-    fn take_over(&self, listing: Listing, number: u64, sent: Duration) {
-        let mut pool: Vec<Candidate> = Vec::new();
-        for shown in listing.segments {
-            let desk = self.desk(shown.name);
-            let left = desk.visible_of(shown.state.as_ref());
-            // A state that is known and not listed is newer than the list.
-            let left = left.unwrap_or(shown.name.count);
-            if 0 < left {
-                let listed = shown.state;
-                pool.push(Candidate { desk, listed, left });
-            }
-        }
-        let last = self.inner().last;
-        let is_alone = self.sort(&mut pool, last);
+    /// Fills the pool with what was listed.
+    fn take_over(&self, mut pool: Vec<Candidate>, rest: Rest, number: u64, sent: Duration) {
         let mut inner = self.inner();
+        sort(&mut pool, inner.last, self.seed);
+        let is_idle = |one: &Candidate| {
+            let handle = inner.handles.get(&one.name);
+            handle.is_none_or(|handle| handle.is_idle())
+        };
+        let is_alone = !pool.iter().any(|one| one.is_held && is_idle(one));
         inner.alone = match is_alone {
             _ if pool.is_empty() => inner.alone,
             true => inner.alone.saturating_add(1),
             false => 0,
         };
+        inner.vain = 0;
         inner.pool = pool.into();
+        inner.rest = rest;
         inner.pool_of = number;
         inner.pool_at = sent;
-        drop(inner);
-        self.delete(listing.leftovers);
     }
 
-    /// Puts segments, which come in the order of their names, in the order of this process:
-    /// those that follow the segment of its last claim up to another process's, then the others by
-    /// hash, then those that are held. Whether no other process holds one.
+    /// Reads pages until one shows a segment that is probably free, or there are many to look at.
+    async fn read(&self, mut pages: Pages, pooled: usize) -> Result<(Vec<Candidate>, Rest)> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.page(&mut pages).await?;
+            found.extend(
+                page.segments
+                    .into_iter()
+                    .filter_map(|one| self.candidate(one)),
+            );
+            if page.is_last {
+                return Ok((found, Rest::Nothing));
+            }
+            let is_free = found.iter().any(|one| !one.is_held);
+            if is_free || HELD_MAX <= pooled + found.len() {
+                return Ok((found, Rest::Pages(pages)));
+            }
+        }
+    }
+
+    /// A segment to try, unless nothing is visible there.
+    fn candidate(&self, shown: Shown) -> Option<Candidate> {
+        let handle = self.inner().handles.get(&shown.name).cloned();
+        let visible = handle.and_then(|handle| handle.visible_of(shown.state.as_ref()));
+        let is_young = |listed: &Listed| {
+            let now = self.store.clock.lower(self.store.now());
+            now < listed.modified + self.visibility + GRAIN
+        };
+        // A state that is known and not listed is newer than the list.
+        let is_known = visible.is_some() || shown.state.is_none();
+        let left = visible.unwrap_or(shown.name.count);
+        (0 < left).then(|| Candidate {
+            name: shown.name,
+            left,
+            is_known,
+            is_held: !is_known && shown.state.as_ref().is_some_and(is_young),
+            listed: shown.state,
+        })
+    }
+
+    /// A list of the queue.
+    pub(super) fn pages(&self) -> Pages {
+        self.inner().lists += 1;
+        Pages::new(&self.store, &self.folder, self.retention)
+    }
+
+    /// The next page of a list. What is left over is deleted beside the caller.
     ///
-    /// So processes that claim at once keep apart. Without a last claim, or after a lost race, the
-    /// hash says where to begin: not next to another process's segment, if possible.
-    fn sort(&self, pool: &mut Vec<Candidate>, last: Option<SegmentName>) -> bool {
-        let held: Vec<bool> = pool.iter().map(|one| self.is_held(one)).collect();
-        let hashes: Vec<u64> = pool.iter().map(|one| self.hash(one.desk.name())).collect();
-        let next = last.and_then(|last| pool.iter().position(|one| last < one.desk.name()));
-        let next = next.filter(|index| !held[*index]);
-        let free = (0..pool.len()).filter(|index| !held[*index]);
-        let mut others = pool.iter().zip(&held);
-        let is_alone = !others.any(|(one, is_held)| *is_held && one.desk.is_idle());
-        let is_beside = |index: usize| 0 < index && held[index - 1];
-        let begin = next.or_else(|| free.min_by_key(|index| (is_beside(*index), hashes[*index])));
-        let begin = begin.unwrap_or(pool.len());
-        let mut is_in_run = false;
-        let ranked = pool.drain(..).enumerate().map(|(index, candidate)| {
-            is_in_run = (is_in_run || index == begin) && !held[index];
-            let rank = match is_in_run {
-                true => (false, 0),
-                false => (held[index], hashes[index].max(1)),
-            };
-            (rank, candidate)
-        });
-        let mut ranked: Vec<_> = ranked.collect();
-        // Stable: a run stays in the order of names.
-        ranked.sort_by_key(|(rank, _)| *rank);
-        pool.extend(ranked.into_iter().map(|(_, candidate)| candidate));
-        is_alone
+    /// # Errors
+    /// Those of [`Pages::next`].
+    pub(super) async fn page(&self, pages: &mut Pages) -> Result<Page> {
+        let page = pages.next().await?;
+        let lists = self.inner().lists;
+        let is_due = |name| {
+            hash(self.seed, name)
+                .wrapping_add(lists)
+                .is_multiple_of(TURNS)
+        };
+        let mut leftovers = Vec::new();
+        for name in page.orphans.iter().filter(|name| is_due(**name)) {
+            leftovers.push(self.key(*name, Part::State));
+        }
+        for (name, has_state) in page.retired.iter().filter(|(name, _)| is_due(*name)) {
+            let segment = self.key(*name, Part::Segment);
+            let state = has_state.then(|| self.key(*name, Part::State));
+            match self.store.guards.has(Guard::SegmentBeforeStateRetention) {
+                true => leftovers.extend([Some(segment), state].into_iter().flatten()),
+                false => leftovers.extend([state, Some(segment)].into_iter().flatten()),
+            }
+        }
+        leftovers.truncate(LEFTOVERS_MAX);
+        self.delete(leftovers);
+        Ok(page)
     }
 
-    fn hash(&self, name: SegmentName) -> u64 {
-        xxh3_64_with_seed(name.to_string().as_bytes(), self.seed)
-    }
-
-    /// Whether another process probably holds a segment: its state is unknown and younger than the
-    /// queue's visibility.
-    fn is_held(&self, candidate: &Candidate) -> bool {
-        let now = self.store.clock.lower(self.store.now());
-        let is_known = candidate
-            .desk
-            .visible_of(candidate.listed.as_ref())
-            .is_some();
-        let modified = candidate.listed.as_ref().map(|listed| listed.modified);
-        !is_known && modified.is_some_and(|modified| now < modified + self.visibility + GRAIN)
-    }
-
-    /// Deletes leftovers beside the caller.
+    /// Deletes leftovers, in this order, beside the caller.
     fn delete(&self, leftovers: Vec<Path>) {
         if leftovers.is_empty() {
             return;
@@ -377,129 +549,13 @@ impl Receiver {
         let store = self.store.clone();
         let deletes = async move {
             for key in leftovers {
-                // The next list deletes it otherwise.
+                // A later list deletes it otherwise.
                 if store.delete_surely(&key).await.is_err() {
                     return;
                 }
             }
         };
         drop(self.store.runtime.spawn(deletes));
-    }
-
-    /// The segments in the order of their names; for a peek.
-    pub(super) async fn shown(&self) -> Result<Vec<Shown>> {
-        self.segments(PAGE).await
-    }
-
-    /// All segments.
-    pub(super) async fn all(&self) -> Result<Vec<Shown>> {
-        self.segments(usize::MAX).await
-    }
-
-    async fn segments(&self, page: usize) -> Result<Vec<Shown>> {
-        let listing = self.read_list(page).await?;
-        self.delete(listing.leftovers);
-        Ok(listing.segments)
-    }
-
-    /// Lists the queue: pages until there is a segment to try, or the end.
-    async fn read_list(&self, page: usize) -> Result<Listing> {
-        let mut keys = self.store.list(&self.folder);
-        let mut listing = Listing::default();
-        let mut states: BTreeMap<SegmentName, Listed> = BTreeMap::new();
-        let mut count = 0_usize;
-        while let Some(meta) = keys.next().await {
-            let meta = meta?;
-            count += 1;
-            let parts = parts_below(&self.folder, &meta.location);
-            let parsed = match parts.as_slice() {
-                [last] => parse_part(last, self.store.guards.has(Guard::StatesFirst)),
-                _ => None,
-            };
-            let Some((name, part)) = parsed else {
-                return Err(foreign(&meta.location));
-            };
-            let modified = modified(&meta);
-            match part {
-                Part::State => {
-                    // States sort before their segments: an earlier one has none.
-                    self.orphans(&mut states, &mut listing, |known| *known < name);
-                    let e_tag = meta.e_tag;
-                    let listed = Listed { e_tag, modified };
-                    if self.store.guards.has(Guard::StatesFirst) {
-                        states.insert(name, listed);
-                    } else {
-                        self.late_state(&mut listing, name, listed);
-                    }
-                }
-                Part::Segment if self.is_over(modified) => {
-                    let state = states.remove(&name);
-                    self.retire(&mut listing, name, state.is_some());
-                }
-                Part::Segment => {
-                    let state = states.remove(&name);
-                    listing.segments.push(Shown { name, state });
-                }
-            }
-            if page <= count && count.is_multiple_of(page) && !listing.segments.is_empty() {
-                return Ok(listing);
-            }
-        }
-        self.orphans(&mut states, &mut listing, |_| true);
-        Ok(listing)
-    }
-
-    fn orphans(
-        &self,
-        states: &mut BTreeMap<SegmentName, Listed>,
-        listing: &mut Listing,
-        is_over: impl Fn(&SegmentName) -> bool,
-    ) {
-        if !self.store.guards.has(Guard::Orphans) {
-            return;
-        }
-        let over: Vec<SegmentName> = states
-            .keys()
-            .copied()
-            .filter(|name| is_over(name))
-            .collect();
-        for name in over {
-            states.remove(&name);
-            if listing.leftovers.len() < LEFTOVERS_MAX {
-                listing.leftovers.push(self.key(name, Part::State));
-            }
-        }
-    }
-
-    /// A state that is listed after all segments; for a mutant.
-    fn late_state(&self, listing: &mut Listing, name: SegmentName, listed: Listed) {
-        let mut segments = listing.segments.iter_mut();
-        match segments.find(|shown| shown.name == name) {
-            Some(shown) => shown.state = Some(listed),
-            None => listing.leftovers.push(self.key(name, Part::State)),
-        }
-    }
-
-    /// Whether a segment of this Last-Modified is past the queue's retention.
-    fn is_over(&self, modified: Duration) -> bool {
-        let now = self.store.clock.lower(self.store.now());
-        modified.saturating_add(self.retention) < now
-    }
-
-    fn retire(&self, listing: &mut Listing, name: SegmentName, has_state: bool) {
-        if LEFTOVERS_MAX <= listing.leftovers.len() {
-            return;
-        }
-        let segment = self.key(name, Part::Segment);
-        let state = has_state.then(|| self.key(name, Part::State));
-        match self.store.guards.has(Guard::SegmentBeforeStateRetention) {
-            true => listing
-                .leftovers
-                .extend([Some(segment), state].into_iter().flatten()),
-            false => listing
-                .leftovers
-                .extend([state, Some(segment)].into_iter().flatten()),
-        }
     }
 
     fn key(&self, name: SegmentName, part: Part) -> Path {

@@ -11,13 +11,13 @@ use object_store::PutMode;
 use object_store::path::Path;
 
 use super::catalog::Known;
-use super::desk::part_key;
 use super::guard::Guard;
 use super::names::{Part, SEGMENT_MESSAGES_MAX, SegmentName};
+use super::segment_handle::part_key;
 
+use super::operations::like;
 use super::segment::{SEGMENT_BYTES_MAX, encode};
 use super::store::{Put, Store};
-use super::wishes::like;
 use crate::error::{Error, ErrorKind, Result};
 
 /// PUTs in flight at once.

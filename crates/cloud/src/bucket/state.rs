@@ -128,7 +128,7 @@ impl Seen {
 
 /// What is asked of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Operation {
     /// Some messages.
     Claim {
         /// A number that was never used.
@@ -148,7 +148,7 @@ pub(super) enum Wish {
     },
 }
 
-/// What becomes of a wish.
+/// What becomes of an operation.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// It is granted when the write of the plan landed; a claim gets these messages, each with the
@@ -173,18 +173,18 @@ pub(super) enum Act {
     Delete,
 }
 
-/// A decision about wishes: an answer for each, and the act.
+/// A decision about operations: an answer for each, and the act.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) answers: Vec<Answer>,
     pub(super) act: Act,
 }
 
-/// Decides what one write makes of wishes. `is_reread` says that the state was read after a write
-/// was refused.
+/// Decides what one write makes of operations. `is_reread` says that the state was read after a
+/// write was refused.
 pub(super) fn plan(
     seen: &Seen,
-    wishes: &[Wish],
+    operations: &[Operation],
     at: &Moment,
     is_reread: bool,
     guards: &Guards,
@@ -206,25 +206,25 @@ pub(super) fn plan(
         guards,
     };
     // Removes and hides first: what they show can be claimed by the same write.
-    let mut answers: Vec<Option<Answer>> = wishes
+    let mut answers: Vec<Option<Answer>> = operations
         .iter()
-        .map(|wish| match wish {
-            Wish::Claim { .. } => None,
-            Wish::Remove { index, holding } => Some(drafts.remove(*index, *holding)),
-            Wish::Hide { index, claim, time } => Some(drafts.hide(*index, *claim, *time)),
+        .map(|operation| match operation {
+            Operation::Claim { .. } => None,
+            Operation::Remove { index, holding } => Some(drafts.remove(*index, *holding)),
+            Operation::Hide { index, claim, time } => Some(drafts.hide(*index, *claim, *time)),
         })
         .collect();
     let is_last = drafts.next.entries.iter().all(|entry| entry.is_removed);
-    let removes = wishes
+    let removes = operations
         .iter()
-        .any(|wish| matches!(wish, Wish::Remove { .. }));
+        .any(|operation| matches!(operation, Operation::Remove { .. }));
     let is_last = is_last || (!guards.has(Guard::LastOfAll) && removes && drafts.none_held());
-    for (wish, answer) in wishes.iter().zip(&mut answers) {
-        if let Wish::Claim {
+    for (operation, answer) in operations.iter().zip(&mut answers) {
+        if let Operation::Claim {
             id,
             max,
             visibility,
-        } = wish
+        } = operation
         {
             *answer = Some(match is_last {
                 true => Answer::Nothing,

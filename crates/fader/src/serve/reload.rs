@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - H1 the signal never ends the process. What cannot be read is told, and the old values stay.
-//! - H2 only the certificate, its key, those that ZooKeeper and this process know each other by, and
-//!   the log level change. All else needs a restart.
+//! - H2 only the certificate, its key, those that ZooKeeper and this process know each other by,
+//!   and the log level change. All else needs a restart.
 //! - H3 all of them are replaced, or none.
 
 use std::path::Path;

@@ -8,7 +8,8 @@ use fader_chain::{DiskId, Identity, Progress};
 
 use super::{Cluster, Event};
 use crate::coordinator::{Coordinator, CoordinatorError};
-use crate::member::{Folder, random_incarnation};
+use crate::member::Folder;
+use crate::random;
 use crate::settings::Settings;
 use crate::status::OpenError;
 
@@ -82,7 +83,7 @@ fn begin(
     shown: Progress,
 ) -> Result<Identity, OpenError> {
     patiently(|| {
-        let incarnation = random_incarnation()
+        let incarnation = random::incarnation()
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
         coordinator.open(disk, incarnation, shown)
     })

@@ -18,8 +18,8 @@ use fader_chain::placement::layout::is_at_rest;
 use fader_chain::{ChainId, Configuration, DiskId, Identity};
 use parking_lot::{Mutex, RwLock};
 
-use super::process::{Home, host};
-use super::{Cluster, Event, Slot};
+use super::process::{DataChains, Home, Tell, host};
+use super::{Cluster, Slot};
 use crate::coordinator::Present;
 use crate::member::Member;
 use crate::settings::Settings;
@@ -29,12 +29,6 @@ use crate::status::OpenError;
 const LOOK: Duration = Duration::from_millis(100);
 /// What is put behind the name of a folder that is being deleted.
 const LEFT: &str = "left";
-
-/// The chains of data of a process: more may come.
-pub(crate) type DataChains = Arc<RwLock<Vec<Arc<Cluster>>>>;
-
-/// Who hears of what happens to which chain.
-pub(super) type Tell = Arc<dyn Fn(ChainId, Event) + Send + Sync>;
 
 /// The thread that looks.
 pub(crate) struct Hosting {

@@ -17,18 +17,19 @@
 //! (`process.rs`).
 
 mod beginning;
+pub(crate) mod chains;
 mod controller;
 mod damage;
+pub(crate) mod door;
 mod failing;
-mod forward;
 mod homing;
 pub(crate) mod hosting;
-mod links;
+pub(crate) mod joining;
 pub(crate) mod process;
 mod restore;
-mod route;
-mod session;
+mod seats;
 mod status;
+mod why;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -43,25 +44,26 @@ use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Version, Wi
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
-use crate::chain_thread::Company;
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
-use crate::disk::{Disk, RealDisk};
-use crate::lock::FolderLock;
-use crate::member::{Folder, Member, random_incarnation};
+use crate::member::lease::Session;
+use crate::member::links::Links;
+use crate::member::thread::Company;
+use crate::member::{Folder, Member};
 use crate::peer::Outbox;
-use crate::seal::Seal;
+use crate::random;
+use crate::secrets::seal::Seal;
 use crate::settings::Settings;
 use crate::status::OpenError;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::lock::FolderLock;
 
 pub use controller::Event;
 use failing::Failures;
-use links::Links;
-pub use process::{Plan, ProcessSettings, new_cluster};
-pub(crate) use route::{AGAIN, carry_out_at};
+pub use joining::{Plan, ProcessSettings, new_cluster};
 pub use status::MemberStatus;
+pub use why::Why;
 
 use process::Process;
-use session::Session;
 use status::role;
 
 /// Scans answered at once; more wait.
@@ -125,10 +127,10 @@ pub struct Cluster {
     /// The way to all members.
     outbox: Arc<dyn Outbox>,
     slots: Vec<Slot>,
-    process: Option<Process>,
+    pub(crate) process: Option<Process>,
     /// Who answers the next read.
-    next: AtomicUsize,
-    scans: Semaphore,
+    pub(crate) next: AtomicUsize,
+    pub(crate) scans: Semaphore,
     is_closing: AtomicBool,
     controller: Mutex<Option<JoinHandle<()>>>,
     /// Who hears of what happens.
@@ -329,16 +331,6 @@ impl Cluster {
         self.coordinator.configuration().ok().flatten()
     }
 
-    /// A member that runs, by number.
-    pub(crate) fn member(&self, node: NodeId) -> Option<Arc<Member>> {
-        let members = self.slots.iter().map(|slot| slot.running.read());
-        let mut running = members.filter_map(|running| {
-            let running = running.as_ref()?;
-            (running.node == node).then(|| running.member.clone())
-        });
-        running.next()
-    }
-
     /// The members to begin with, when all are there.
     fn first_members(&self, sessions: &[Identity]) -> Option<Vec<Identity>> {
         match &self.process {
@@ -408,18 +400,6 @@ impl Cluster {
         members.filter_map(|running| Some(running.as_ref()?.member.clone()))
     }
 
-    /// The number of the member that is here, where the others are in other processes.
-    fn own(&self) -> Option<NodeId> {
-        let slot = self.slots.first()?;
-        *slot.node.lock()
-    }
-
-    /// Whether the head is here.
-    pub(crate) fn decides(&self) -> bool {
-        let head = self.configuration().map(|newest| newest.head());
-        head.is_some_and(|head| self.member(head).is_some())
-    }
-
     /// The name of the member with this number.
     pub(crate) fn name(&self, node: NodeId) -> String {
         if let Some(process) = &self.process {
@@ -466,7 +446,7 @@ impl Cluster {
             source,
         };
         let incarnation =
-            random_incarnation().map_err(|error| failed(std::io::Error::other(error)))?;
+            random::incarnation().map_err(|error| failed(std::io::Error::other(error)))?;
         let progress = folder.progress();
         let me = self
             .coordinator

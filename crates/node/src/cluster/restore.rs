@@ -2,9 +2,9 @@
 //! (AL-4; docs/protocol/reconfiguration.md, section 7).
 
 use fader_chain::controller::restore;
+use fader_chain::words;
 
 use super::{Cluster, ClusterError, Event};
-use crate::words;
 
 impl Cluster {
     /// Has the chain go on with this member alone, with what it has: what others acknowledged

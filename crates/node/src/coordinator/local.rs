@@ -30,9 +30,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Coordinator, CoordinatorError, Pinged};
 use crate::clock::monotonic_ms;
-use crate::configuration;
-use crate::disk::{self, Disk, SyncSite};
 use crate::status::OpenError;
+use crate::storage::disk::{self, Disk, SyncSite};
 
 const FILE: &str = "coordinator";
 const FILE_NEW: &str = "coordinator.new";
@@ -349,7 +348,7 @@ fn encode(kept: &Kept) -> Vec<u8> {
     }
     let mut bytes = Vec::new();
     if let Some(newest) = &kept.configuration {
-        configuration::encode(newest, &mut bytes);
+        newest.encode_to(&mut bytes);
     }
     put_bytes(&mut out, &bytes);
     let crc = checksum(CrcAlgorithm::Crc32Iscsi, &out) as u32;
@@ -376,7 +375,7 @@ fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
     let count = reader.count()?;
     let mut disks = BTreeMap::new();
     for _ in 0..count {
-        let disk = configuration::decode_u128(&mut reader)?;
+        let disk = reader.u128()?;
         let node = NodeId(reader.varint_u32()?);
         let epoch = reader.varint()?;
         let last = match format {
@@ -390,7 +389,7 @@ fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
     reader.end()?;
     let configuration = match newest.is_empty() {
         true => None,
-        false => Some(Arc::new(configuration::decode(newest)?)),
+        false => Some(Arc::new(Configuration::decode_from(newest)?)),
     };
     Ok(Kept {
         next_node,

@@ -23,9 +23,9 @@ use fader_chain::{DecodeError, DiskId, Identity, Incarnation, NodeId, Reader, pu
 use ring::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey, X25519};
 use ring::rand::SystemRandom;
 
-use super::key::ClusterKey;
 use super::noise::{Cipher, Handshake, KEY_SIZE, TAG_SIZE};
 use super::refusal::PeerError;
+use crate::secrets::cluster::ClusterKey;
 
 /// What a connection begins with: its last byte is the generation of the handshake.
 const PREAMBLE: [u8; 8] = *b"FADPEER\x01";

@@ -15,7 +15,6 @@
 mod asks;
 mod handshake;
 mod incoming;
-mod key;
 mod noise;
 mod outgoing;
 mod record;
@@ -43,7 +42,7 @@ use refusal::Complaints;
 use sessions::Sessions;
 use traffic::Traffic;
 
-pub use key::{ClusterKey, KeyError};
+pub use crate::secrets::cluster::{ClusterKey, KeyError};
 pub use traffic::PeerCounters;
 
 /// What takes a member's messages to others: queues within a process, connections between nodes.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod server;
+#[path = "../support/mod.rs"]
+mod support;
 mod zookeeper;
 
 use std::path::Path;
@@ -15,7 +17,8 @@ use fader_chain::{
     Configuration, DiskId, EntryId, Identity, Incarnation, Progress, Report, Version, Wiring,
 };
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
-use fader_node::disk::{Disk, SimulatedDisk};
+use fader_node::disk::Disk;
+use support::SimulatedDisk;
 
 /// Longer than a test takes.
 const LONG: Duration = Duration::from_secs(300);

@@ -7,6 +7,7 @@ mod access_key;
 mod domains;
 mod modes;
 mod placed;
+mod seam;
 
 pub use access_key::{key, keys};
 pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
@@ -14,6 +15,7 @@ pub use domains::{domain, domain_key};
 pub use modes::{Closing, close_domain, closing};
 pub use placed::{Placed, State, Unfinished, placed, unfinished};
 pub(crate) use placed::{condemn, enter};
+pub use seam::{Catalog, Done};
 
 use bytes::Bytes;
 

@@ -13,21 +13,14 @@ use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, Error, Reply, Request, delete, put, validate,
 };
-use crate::{View, item_key};
+use crate::{View, item_key, service};
 
 /// Marks of one register above which it takes no eventual operation: they are waiting for the floor
 /// to rise.
 const REGISTER_MARKS_MAX: usize = 4096;
 
 /// An eventual write that may be stamped.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Acceptance {
-    /// The reply, when all operations have their W.
-    pub answered: Answered,
-    /// One operation for each item, in the order in which the request first names them: the parts
-    /// of its name, from 0 (D19).
-    pub writes: Vec<Accepted>,
-}
+pub type Acceptance = service::Acceptance<Answered>;
 
 /// Decides an eventual write on what this member shows. That it has no condition is `permits`'s to
 /// see to.

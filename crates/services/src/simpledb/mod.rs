@@ -15,6 +15,7 @@ mod put;
 mod query;
 mod request;
 mod result;
+mod seam;
 mod select;
 mod settle;
 mod sweep;
@@ -31,39 +32,22 @@ pub use domains::decide_names;
 pub use error::{Code, Error};
 pub use get::{answer_item, is_tentative};
 pub use limits::Limits;
+pub(crate) use permits::no_such_quorum;
 pub use permits::{permits, permits_quorum};
 pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
 };
 pub use result::{decode_outcome, depends_on_state, encode_cause, encode_outcome, settled_outcome};
+pub use seam::SimpleDb;
 pub use settle::{Settled, settle};
 pub use sweep::sweep;
 pub use tentative::{Tentative, Unsettled};
 
-use crate::catalog::AccountId;
-use crate::{CollectionId, Decision, Mode, Pace, View};
+use crate::{Decision, View, service};
 
 /// What a decision or an answer knows beside the view.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// Who asks.
-    pub account: &'a AccountId,
-    /// The domain the request names, as the catalog knows it; `None` when it knows none, or the
-    /// request names none.
-    pub collection: Option<CollectionId>,
-    /// The mode in force for it; strong when there is none.
-    pub mode: Mode,
-    /// By how many items of it the view shows more, or fewer, than are committed
-    /// ([`Tentative::items`]); 0 on a view without unsettled operations.
-    pub unsettled_items: i64,
-    /// Milliseconds since 1970, settled once by the member that decides.
-    pub now_ms: u64,
-    /// The limits in force.
-    pub limits: &'a Limits,
-    /// When to end a page.
-    pub pace: &'a dyn Pace,
-}
+pub type Context<'a> = service::Context<'a, Limits>;
 
 /// A reply with what it cost.
 #[derive(Clone, Debug, PartialEq)]

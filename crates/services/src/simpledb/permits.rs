@@ -6,7 +6,8 @@
 
 use crate::Mode;
 use crate::level::{Bound, Demand, Level, Preference};
-use crate::simpledb::{Code, Error, Request};
+use crate::service::{self, Service};
+use crate::simpledb::{Code, Error, Request, SimpleDb};
 
 /// The level that `request` runs at, never [`Level::Default`], and its bound.
 ///
@@ -56,22 +57,18 @@ fn at_level(mode: Option<Mode>, kind: Kind, level: Level) -> Result<Level, Error
 /// # Errors
 /// `InvalidParameterValue`: a quorum is never lowered to what there is.
 pub fn permits_quorum(level: Level, size: usize) -> Result<(), Error> {
-    let Level::Eventual { r, w, .. } = level else {
-        return Ok(());
-    };
-    match [("r", r), ("w", w)]
-        .into_iter()
-        .find(|(_, members)| size < usize::from(*members))
-    {
-        None => Ok(()),
-        Some((name, members)) => Err(Error::new(
-            Code::InvalidParameterValue,
-            format!(
-                "Value ({members}) for parameter {name} is invalid. {name} must be between 1 and \
-                 {size}."
-            ),
-        )),
-    }
+    service::permits_quorum(level, size).map_err(SimpleDb::word)
+}
+
+/// The refusal of a quorum that a chain of `size` members never has.
+pub(crate) fn no_such_quorum(name: &str, members: u8, size: usize) -> Error {
+    Error::new(
+        Code::InvalidParameterValue,
+        format!(
+            "Value ({members}) for parameter {name} is invalid. {name} must be between 1 and \
+             {size}."
+        ),
+    )
 }
 
 /// What kind of request it is, as far as levels go.

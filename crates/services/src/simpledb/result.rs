@@ -24,7 +24,7 @@ const GONE: u8 = 2;
 
 /// Whether the outcome of a strong write depends on the state it was decided on: then it is an
 /// entry (D12). A refusal that rests on the request alone is none, nor is a failure of the store.
-pub fn depends_on_state(outcome: &Result<Answered, Error>) -> bool {
+pub fn depends_on_state(outcome: Result<&Answered, &Error>) -> bool {
     match outcome {
         Ok(_) => true,
         Err(error) => error.code.depends_on_state(),
@@ -32,7 +32,7 @@ pub fn depends_on_state(outcome: &Result<Answered, Error>) -> bool {
 }
 
 /// What is kept of the outcome of a named strong write, and `None` if it is no entry.
-pub fn encode_outcome(outcome: &Result<Answered, Error>) -> Option<Bytes> {
+pub fn encode_outcome(outcome: Result<&Answered, &Error>) -> Option<Bytes> {
     if !depends_on_state(outcome) {
         return None;
     }

@@ -8,7 +8,8 @@ mod script;
 use fader_chain::{Change, EntryId, Register, Under};
 
 use super::*;
-use crate::{MapView, Unhurried, catalog};
+use crate::catalog::AccountId;
+use crate::{CollectionId, MapView, Mode, Unhurried, catalog};
 
 /// A SimpleDB of one account, in memory.
 pub(crate) struct Service {

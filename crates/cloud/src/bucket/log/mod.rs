@@ -2,19 +2,19 @@
 //! never freed; one manifest per name.
 //!
 //! ```text
-//! write, read ──▶ Line ── decides on its view ──▶ PUT slot k+1, or GET of it
+//! write, read ──▶ LogClient ── decides on its view ──▶ PUT slot k+1, or GET of it
 //!                  └─ Keeper: manifest, snapshots, stubs, sweep
 //! ```
 //!
 //! What slots mean is a [`Machine`]'s. Domains are one; the database's sequenced family is another.
 
 mod bytes;
+mod client;
 mod keeper;
-mod line;
 mod view;
 
+pub(super) use self::client::LogClient;
 pub(super) use self::keeper::Keeper;
-pub(super) use self::line::Line;
 
 use ::bytes::Bytes;
 use fader_chain::{DecodeError, Reader};

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::Machine;
 use super::bytes::{Content, Slot, decode_snapshot};
-use super::line::{Ask, Line};
+use super::client::{Ask, LogClient};
 use crate::bucket::guard::Guard;
 use crate::bucket::names::Incarnation;
 use crate::bucket::time::drift;
@@ -48,7 +48,7 @@ pub(super) enum Looked {
     Lost,
 }
 
-impl<M: Machine> Line<M> {
+impl<M: Machine> LogClient<M> {
     /// Opens a view, or sees that the one there is has contact (L7).
     pub(super) async fn open(&self, writes: bool) -> Result<()> {
         for opens in 1..=OPENS_MAX {

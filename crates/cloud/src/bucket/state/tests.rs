@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Act, Answer, Plan, Seen, State, Wish, has_claimed, plan};
+use super::{Act, Answer, Operation, Plan, Seen, State, has_claimed, plan};
 use crate::bucket::guard::Guards;
 use crate::bucket::names::Holding;
 use crate::bucket::time::{Hidden, Landed, Moment};
@@ -17,36 +17,36 @@ fn at(store: u32) -> Moment {
     }
 }
 
-fn claim(id: u128, max: usize) -> Wish {
-    Wish::Claim {
+fn claim(id: u128, max: usize) -> Operation {
+    Operation::Claim {
         id,
         max,
         visibility: S * 30,
     }
 }
 
-fn remove(index: usize, id: u128) -> Wish {
-    Wish::Remove {
+fn remove(index: usize, id: u128) -> Operation {
+    Operation::Remove {
         index,
         holding: Holding::Claim(id),
     }
 }
 
-fn hide(index: usize, claim: u128, seconds: u32) -> Wish {
-    Wish::Hide {
+fn hide(index: usize, claim: u128, seconds: u32) -> Operation {
+    Operation::Hide {
         index,
         claim,
         time: S * seconds,
     }
 }
 
-fn decide(seen: &Seen, wishes: &[Wish], store: u32) -> Plan {
-    plan(seen, wishes, &at(store), false, &Guards::default())
+fn decide(seen: &Seen, operations: &[Operation], store: u32) -> Plan {
+    plan(seen, operations, &at(store), false, &Guards::default())
 }
 
-/// The state after these wishes, as a list shows it at a time of the store.
-fn after(seen: &Seen, wishes: &[Wish], store: u32) -> Seen {
-    let Act::Write(state) = decide(seen, wishes, store).act else {
+/// The state after these operations, as a list shows it at a time of the store.
+fn after(seen: &Seen, operations: &[Operation], store: u32) -> Seen {
+    let Act::Write(state) = decide(seen, operations, store).act else {
         panic!("nothing is written");
     };
     Seen {
@@ -129,7 +129,7 @@ fn what_is_removed_is_removed_again_with_success() {
 
 #[test]
 fn a_peek_removes_without_a_claim() {
-    let peeked = |had_state| Wish::Remove {
+    let peeked = |had_state| Operation::Remove {
         index: 0,
         holding: Holding::Peek { had_state },
     };

@@ -9,8 +9,9 @@ use fader_chain::{DiskId, EntryId, Incarnation, Progress, Report, Version, Wirin
 
 use super::{FILE, LocalCoordinator};
 use crate::coordinator::{Coordinator, CoordinatorError};
-use crate::disk::{Disk, SimulatedDisk, SyncSite};
 use crate::status::OpenError;
+use crate::storage::disk::{Disk, SyncSite};
+use crate::support::SimulatedDisk;
 
 fn open(disk: &SimulatedDisk) -> Result<LocalCoordinator, OpenError> {
     let session = Duration::from_secs(300);

@@ -8,8 +8,8 @@ use fader_chain::membership::{LifeRecord, Put, publish};
 use fader_chain::{
     ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
+use fader_zookeeper::Changed;
 
-use super::connection::Changed;
 use super::record::Content;
 use super::{ZooKeeperCoordinator, read};
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged};

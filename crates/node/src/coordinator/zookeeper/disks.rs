@@ -2,8 +2,8 @@
 
 use fader_chain::membership::{SessionRecord, number};
 use fader_chain::{ChainId, Configuration, DiskId, EntryId, NodeId, Progress};
+use fader_zookeeper::{Asker, Changed};
 
-use super::connection::{Asker, Changed};
 use super::record::{Content, DiskRecord, NextNode};
 use super::{TRIES, ZooKeeperCoordinator, missing, read};
 use crate::coordinator::CoordinatorError;

@@ -11,8 +11,8 @@
 use std::fmt;
 
 use fader_chain::{ChainId, DecodeError, Reader, put_bytes, put_varint};
+use fader_zookeeper::{Asker, Failure};
 
-use super::connection::{Asker, Failure};
 use super::record::{Content, NAME_MAX};
 use super::{ZooKeeperCoordinator, read};
 use crate::coordinator::{CoordinatorError, Fault};

@@ -8,11 +8,11 @@ use fader_chain::membership::{
 };
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, Progress, Version};
+use fader_zookeeper::{Asker, Changed, Failure};
 
 use super::TRIES;
-use super::connection::{Asker, Changed, Failure};
+use super::paths::{chain_path, disk_path, layout_path};
 use super::record::{ClusterRecord, Content, DiskRecord};
-use super::watcher::{Trouble, chain_path, disk_path, layout_path, unspoken};
 
 /// One look at a cluster.
 pub(super) struct Looker<'a> {
@@ -150,6 +150,27 @@ impl Looker<'_> {
             Unseen::Unasked => "the coordinator's watcher lost its place".to_owned(),
         })
     }
+}
+
+/// Why a reading is none.
+pub(super) enum Trouble {
+    Failure(Failure),
+    /// A znode is not what it should be.
+    Content(String),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failure(failure)
+    }
+}
+
+/// Why a process cannot be in a cluster.
+pub(super) fn unspoken(version: Version, speaks: Version) -> String {
+    format!(
+        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
+         with a newer version of Fader"
+    )
 }
 
 /// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown (C5).

@@ -18,43 +18,42 @@
 //! off knows nothing, are not relied on.
 
 mod chain;
-mod connection;
 mod disks;
 mod faults;
 mod looker;
 mod orders;
+mod paths;
 mod record;
 mod restoring;
 mod session;
 mod standing;
-mod stream;
 mod watcher;
-mod wire;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fader_chain::membership::{Keeper, Session, SessionRecord, risen};
+use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, DiskId, Identity, Incarnation, Progress, Version};
+use fader_zookeeper::{Asker, Changed, Credentials, Failure, Place, Znode};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
-use crate::member::random_incarnation;
-use crate::seal::Secret;
-use connection::{Asker, Changed, Failure, Place, Znode};
+use crate::random;
+use crate::secrets::seal::Secret;
 use disks::check_progress;
-use orders::layout_at;
+use looker::{Trouble, unspoken};
+use paths::layout_path;
 use record::{Content, DiskRecord, NAME_MAX, NextNode};
 use session::Carrier;
-use watcher::{Shared, Trouble, Watcher, unspoken};
+use watcher::{Shared, Watcher};
 
 pub use chain::ChainCoordinator;
+pub use fader_zookeeper::{Tls, TlsError};
 pub use faults::FaultOf;
-pub use orders::AwayDisk;
 pub use record::ClusterRecord;
 pub use standing::{Onlooker, Standing};
-pub use stream::{Tls, TlsError};
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -112,6 +111,17 @@ impl Present {
         let mut members = self.members.iter().rev();
         members.find_map(|(of, life)| (*of == chain).then_some(*life))
     }
+}
+
+/// What a disk is that a chain waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwayDisk {
+    /// The chain.
+    pub chain: ChainId,
+    /// The disk.
+    pub disk: DiskId,
+    /// The name of the node that it belongs to.
+    pub node: String,
 }
 
 /// The coordinator of a cluster, of which each chain's is a part ([`ZooKeeperCoordinator::chain`]).
@@ -330,7 +340,9 @@ impl ZooKeeperCoordinator {
     /// Who carries the requests of the session.
     fn carrier(&self) -> Carrier<'_> {
         Carrier {
-            shared: &self.shared,
+            own: &self.shared.session,
+            root: &self.shared.root,
+            speaks: self.shared.speaks,
             asker: &self.pinger,
         }
     }
@@ -374,7 +386,7 @@ impl From<Trouble> for CoordinatorError {
 }
 
 fn incarnation() -> Result<Incarnation, CoordinatorError> {
-    random_incarnation().map_err(|error| CoordinatorError::Unavailable(error.to_string()))
+    random::incarnation().map_err(|error| CoordinatorError::Unavailable(error.to_string()))
 }
 
 /// What the cluster was made with.
@@ -391,6 +403,19 @@ fn cluster_at(root: &str, asker: &mut Asker) -> Result<ClusterRecord, Coordinato
         return Err(CoordinatorError::Refused(why));
     }
     read(root, &record)
+}
+
+/// The layout, and the version of its znode, if it has one.
+fn layout_at(
+    root: &str,
+    cluster: &ClusterRecord,
+    asker: &mut Asker,
+) -> Result<(Layout, Option<i32>), CoordinatorError> {
+    let path = layout_path(root);
+    Ok(match asker.get(&path, false)? {
+        Some(znode) => (read(&path, &znode)?, Some(znode.version)),
+        None => (cluster.founded(), None),
+    })
 }
 
 /// What a znode says.
@@ -411,7 +436,10 @@ fn asker(settings: &ZooKeeperSettings) -> Asker {
 fn place(settings: &ZooKeeperSettings, patience: Duration) -> Place {
     Place {
         hosts: settings.hosts.clone(),
-        credentials: settings.credentials.clone(),
+        credentials: settings
+            .credentials
+            .as_ref()
+            .map(|it| Credentials::new(it.reveal())),
         tls: settings.tls.clone(),
         patience,
     }

@@ -6,24 +6,13 @@ use std::sync::Arc;
 use fader_chain::controller::abandon;
 use fader_chain::placement::layout::{Layout, Order};
 use fader_chain::{ChainId, Configuration, DiskId};
+use fader_zookeeper::{Asker, Changed};
 
-use super::connection::{Asker, Changed};
-use super::record::{ClusterRecord, Content};
+use super::paths::{chain_path, layout_path};
+use super::record::Content;
 use super::standing::{away_of, disks_of, lives};
-use super::watcher::{chain_path, layout_path};
-use super::{TRIES, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{TRIES, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
-
-/// What a disk is that a chain waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwayDisk {
-    /// The chain.
-    pub chain: ChainId,
-    /// The disk.
-    pub disk: DiskId,
-    /// The name of the node that it belongs to.
-    pub node: String,
-}
 
 impl ZooKeeperCoordinator {
     /// The nodes, and where the members of chains are to be.
@@ -121,19 +110,6 @@ impl ZooKeeperCoordinator {
         }
         Ok(count)
     }
-}
-
-/// The layout, and the version of its znode, if it has one.
-pub(super) fn layout_at(
-    root: &str,
-    cluster: &ClusterRecord,
-    asker: &mut Asker,
-) -> Result<(Layout, Option<i32>), CoordinatorError> {
-    let path = layout_path(root);
-    Ok(match asker.get(&path, false)? {
-        Some(znode) => (read(&path, &znode)?, Some(znode.version)),
-        None => (cluster.founded(), None),
-    })
 }
 
 fn put(

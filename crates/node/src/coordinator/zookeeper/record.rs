@@ -9,7 +9,7 @@
 //! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
 //! life     := chain node disk:u128 incarnation:u128 count report*
 //! report   := 0 epoch | 1 epoch id | 2 epoch id | 3 epoch id gap:u8
-//! chain    := configuration (crate::configuration)                            kind H, format 1
+//! chain    := configuration (fader_chain::Configuration)                      kind H, format 1
 //! ```
 //!
 //! Numbers without a size are varints; texts and the configuration have their length before them.
@@ -34,8 +34,6 @@ use fader_chain::{
     ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress,
     Reader, Report, Version, Wiring, put_bytes, put_varint,
 };
-
-use crate::configuration;
 
 mod layout;
 
@@ -217,7 +215,7 @@ impl Content for ClusterRecord {
             1 | 2 => Version::OLDEST,
             _ => Version(reader.varint_u32()?),
         };
-        let id = configuration::decode_u128(reader)?;
+        let id = reader.u128()?;
         let session_ms = reader.varint()?;
         if session_ms == 0 || SESSION_MS_MAX < session_ms {
             return Err(DecodeError::new("how long a session lasts"));
@@ -227,7 +225,7 @@ impl Content for ClusterRecord {
             1 => Wiring::Chain,
             _ => return Err(DecodeError::new("the wiring")),
         };
-        let key_check = configuration::decode_u128(reader)?.to_be_bytes();
+        let key_check = reader.u128()?.to_be_bytes();
         let count = reader.count()?;
         if MEMBERS_MAX < count {
             return Err(DecodeError::new("the number of members"));
@@ -301,8 +299,8 @@ fn put_identity(identity: &Identity, out: &mut Vec<u8>) {
 
 fn read_identity(reader: &mut Reader) -> Result<Identity, DecodeError> {
     let node = NodeId(reader.varint_u32()?);
-    let disk = DiskId(configuration::decode_u128(reader)?);
-    let incarnation = Incarnation(configuration::decode_u128(reader)?);
+    let disk = DiskId(reader.u128()?);
+    let incarnation = Incarnation(reader.u128()?);
     Ok(Identity {
         node,
         incarnation,
@@ -441,12 +439,12 @@ impl Content for Configuration {
 
     fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = Vec::new();
-        configuration::encode(self, &mut bytes);
+        self.encode_to(&mut bytes);
         put_bytes(out, &bytes);
     }
 
     fn read(reader: &mut Reader, _: u8) -> Result<Self, DecodeError> {
-        configuration::decode(reader.bytes()?)
+        Configuration::decode_from(reader.bytes()?)
     }
 }
 

@@ -2,17 +2,16 @@
 //! has (AL-4), and that may be an old copy of its disk (AL-7).
 
 use fader_chain::controller::{NotRestored, restore};
+use fader_chain::words;
 use fader_chain::{ChainId, Configuration, NodeId, Progress};
 
-use super::connection::{Asker, Changed};
 use super::disks::next_node;
-use super::orders::layout_at;
+use super::paths::{chain_path, disk_path};
 use super::record::{Content, DiskRecord};
 use super::standing::{Standing, disks_of, look, stay};
-use super::watcher::{chain_path, disk_path};
-use super::{ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
-use crate::words;
+use fader_zookeeper::{Asker, Changed};
 
 /// A chain about which something is ordered, and all that is known of it.
 struct Ordered {

@@ -5,13 +5,12 @@
 //! - Z11 nothing is locked that another thread waits for while a request is under way; a ping waits
 //!   for requests of its own session alone.
 
-use fader_chain::membership::{Answer, Change, Keeper, Ping, Request};
-use fader_chain::{ChainId, Identity, Progress, Report};
+use fader_chain::membership::{Answer, Change, Keeper, Ping, Request, session_name};
+use fader_chain::{ChainId, Identity, Progress, Report, Version};
+use fader_zookeeper::{Asker, Changed, Failure};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::connection::{Asker, Changed, Failure};
 use super::record::Content;
-use super::watcher::Shared;
 use super::{TRIES, incarnation};
 use crate::clock::monotonic_ms;
 use crate::coordinator::{CoordinatorError, Pinged};
@@ -70,7 +69,11 @@ impl OwnSession {
 
 /// How requests of the session are carried.
 pub(super) struct Carrier<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) own: &'a OwnSession,
+    /// Where the cluster is.
+    pub(super) root: &'a str,
+    /// The greatest version that this process speaks.
+    pub(super) speaks: Version,
     pub(super) asker: &'a Mutex<Asker>,
 }
 
@@ -126,7 +129,7 @@ impl Carrier<'_> {
     }
 
     fn keep<T>(&self, act: impl FnOnce(&mut Keeper) -> T) -> Result<T, CoordinatorError> {
-        let mut state = self.shared.session.state.lock();
+        let mut state = self.own.state.lock();
         let keeper = state.keeper.as_mut();
         keeper.map(act).ok_or(CoordinatorError::SessionOver)
     }
@@ -137,7 +140,7 @@ impl Carrier<'_> {
         &self,
         mut is_done: impl FnMut(&mut Keeper) -> Option<Result<T, CoordinatorError>>,
     ) -> Result<T, CoordinatorError> {
-        let own = &self.shared.session;
+        let own = self.own;
         let mut state = own.state.lock();
         let (lost, mut tries) = (state.lost, 0);
         while tries < TRIES {
@@ -174,7 +177,10 @@ impl Carrier<'_> {
     fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         // One request is under way at a time: no thread waits here.
         let mut asker = self.asker.lock();
-        let path = |session| self.shared.session_path(session);
+        let path = |session| {
+            let name = session_name(session, self.speaks);
+            format!("{}/sessions/{name}", self.root)
+        };
         let changed = |changed| match changed {
             Changed::Done => Answer::Done,
             Changed::Stale => Answer::Stale,

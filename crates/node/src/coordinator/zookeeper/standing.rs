@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 use fader_chain::controller::{Facts, Reports};
 use fader_chain::membership::{Reading, SILENT, Watch};
 use fader_chain::placement::layout::Layout;
+use fader_chain::words;
 use fader_chain::{ChainId, Configuration, DiskId, NodeId, Version};
 
-use super::connection::Asker;
 use super::faults::{FaultOf, faults};
 use super::looker::{Looked, Looker};
-use super::orders::AwayDisk;
+use super::paths::disk_path;
 use super::record::{ClusterRecord, DiskRecord};
-use super::watcher::disk_path;
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
+use super::{AwayDisk, Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
-use crate::words;
+use fader_zookeeper::Asker;
 
 /// Who stays looks this often in the time of a session.
 const LOOKS: u32 = 10;

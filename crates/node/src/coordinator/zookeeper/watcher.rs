@@ -1,4 +1,5 @@
-//! Watches the cluster's znodes on a connection of its own ([`Looker`]), keeps what was read last, and notes how far this process's disks came.
+//! Watches the cluster's znodes on a connection of its own ([`Looker`]), keeps what was read last,
+//! and notes how far this process's disks came.
 //!
 //! What was read last stays when nothing can be read.
 
@@ -8,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::membership::{Newest, Session, Watch, session_name};
+use fader_chain::membership::{Newest, Session, Watch};
 use fader_chain::placement::layout::Layout;
-use fader_chain::{ChainId, Configuration, DiskId, Identity, Progress, Version};
+use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
+use fader_zookeeper::{Asker, Failure};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::connection::{Asker, Failure};
-use super::looker::{Looker, note_end, note_progress};
+use super::looker::{Looker, Trouble, note_end, note_progress};
+use super::paths::{chain_path, disk_path};
 use super::record::ClusterRecord;
 use super::session::OwnSession;
 
@@ -89,11 +91,6 @@ impl Shared {
         disk_path(&self.root, disk)
     }
 
-    pub(super) fn session_path(&self, process: Identity) -> String {
-        let name = session_name(process, self.speaks);
-        format!("{}/sessions/{name}", self.root)
-    }
-
     /// We changed the record of the cluster.
     pub(super) fn on_changed(&self, cluster: ClusterRecord) {
         self.store(|reading| reading.cluster = Arc::new(cluster));
@@ -135,19 +132,6 @@ impl Shared {
 
     pub(super) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Why a reading is none.
-pub(super) enum Trouble {
-    Failure(Failure),
-    /// A znode is not what it should be.
-    Content(String),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Trouble::Failure(failure)
     }
 }
 
@@ -256,27 +240,4 @@ impl Watcher {
         }
         Ok(())
     }
-}
-
-/// Why a process cannot be in a cluster.
-pub(super) fn unspoken(version: Version, speaks: Version) -> String {
-    format!(
-        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
-         with a newer version of Fader"
-    )
-}
-
-/// The znode of a chain's configuration.
-pub(super) fn chain_path(root: &str, chain: ChainId) -> String {
-    format!("{root}/chains/{}", chain.0)
-}
-
-/// The znode of a disk's record.
-pub(super) fn disk_path(root: &str, disk: DiskId) -> String {
-    format!("{root}/disks/{:032x}", disk.0)
-}
-
-/// The znode of the nodes and places.
-pub(super) fn layout_path(root: &str) -> String {
-    format!("{root}/layout")
 }

@@ -11,13 +11,15 @@ use fader_services::simpledb::{AttributePut, ItemPut, Request};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::chain_thread::{Company, Job, Notice};
 use crate::clock::monotonic_ms;
-use crate::disk::{Disk, SimulatedDisk};
-use crate::engine::MemoryEngine;
-use crate::member::{Folder, Member, random_incarnation};
+use crate::member::pending::Work;
+use crate::member::thread::{Company, Job, Notice};
+use crate::member::{Folder, Member};
+use crate::random;
 use crate::settings::Settings;
-use crate::work::Work;
+use crate::storage::disk::Disk;
+use crate::support::MemoryEngine;
+use crate::support::SimulatedDisk;
 
 /// Hands what comes to the member, as soon as there is one.
 #[derive(Default)]
@@ -52,7 +54,7 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     let folder = Folder::open_with(settings, &disk, engine).unwrap();
     let me = Identity {
         node: NodeId(number),
-        incarnation: random_incarnation().unwrap(),
+        incarnation: random::incarnation().unwrap(),
         disk: folder.disk(),
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 
 #[track_caller]
 fn check_outcome(outcome: &Result<Answered, Error>, shown: &Expect) {
-    let bytes = encode_outcome(outcome).unwrap();
+    let bytes = encode_outcome(outcome.as_ref()).unwrap();
     shown.assert_eq(&bytes.escape_ascii().to_string());
     assert_eq!(decode_outcome(bytes.clone()).as_ref(), Ok(outcome));
     for size in 0..bytes.len() {
@@ -48,7 +48,7 @@ fn nothing_is_kept_of_a_refusal_that_rests_on_the_request_alone() {
         Code::InternalError,
         Code::ServiceUnavailable,
     ] {
-        assert_eq!(encode_outcome(&Err(Error::new(code, "no"))), None);
+        assert_eq!(encode_outcome(Err(&Error::new(code, "no"))), None);
     }
 }
 

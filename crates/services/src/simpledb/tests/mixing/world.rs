@@ -105,7 +105,7 @@ impl World {
         }
         let decision = decide(&self.newest, &self.context(&self.newest, request), request);
         let Decision { outcome, changes } = decision;
-        let Some(result) = encode_outcome(&outcome) else {
+        let Some(result) = encode_outcome(outcome.as_ref()) else {
             assert!(changes.is_empty(), "what is no entry changes nothing");
             let entry = None;
             return Decided {

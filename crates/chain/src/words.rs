@@ -1,0 +1,214 @@
+//! What a chain waits for, and why it is not restored, in words for people.
+//!
+//! They are said where a wait is known, not where it is shown: a process that is asked by another
+//! sends words, so that one of an older version shows what it does not know.
+//!
+//! Deliberately absent: what is waited for; that is `waiting`'s to say.
+
+use std::time::Duration;
+
+use crate::config::{ChainId, NodeId};
+use crate::controller::NotRestored;
+use crate::waiting::{Filling, Wait};
+
+/// What is said of a chain that waits for nothing.
+pub const NOTHING: &str = "waits for nothing";
+const MIB: u64 = 1 << 20;
+
+/// One thing that is waited for.
+pub fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> String) -> String {
+    match wait {
+        Wait::Restart(disks) => format!(
+            "all members that served are down. Any one of these, started on its own disk, begins \
+             again with everything: {}. If none can be, `fader cluster restore` goes on with less",
+            list(disks.iter().map(|(node, _)| name(*node)))
+        ),
+        Wait::Others(disks) => format!(
+            "all members that served were down, and some are back. For at most {session:?} it \
+             waits for the others: {}. Then the one that has most begins again",
+            list(disks.iter().map(|(node, _)| name(*node)))
+        ),
+        Wait::Session(node) => format!(
+            "for {0} to be heard of again, or for the end of its session, which comes when it was \
+             silent for {session:?}",
+            name(*node)
+        ),
+        Wait::Publication(epoch) => format!(
+            "for a controller to publish epoch {epoch} in ZooKeeper, which what is known asks for"
+        ),
+        Wait::Adoption(node, epoch) => format!(
+            "for {} to say that it has adopted epoch {epoch}",
+            name(*node)
+        ),
+        Wait::Arrival(node) => format!(
+            "for {}, which joins, to hold everything: until then it is greeted, filled or sent \
+             what it lacks",
+            name(*node)
+        ),
+        Wait::Hearing(node) => format!(
+            "for {}, which joins and holds everything, to be heard by the member that commits",
+            name(*node)
+        ),
+        Wait::HandingOn(node) => format!(
+            "for {}, which leaves for good, to hand on the eventual writes that it holds",
+            name(*node)
+        ),
+        Wait::Slow(node) => format!(
+            "for {}, which is slow to confirm; nobody can take its place, else the chain would go \
+             on without it",
+            name(*node)
+        ),
+        Wait::Turn(node, joining) => format!(
+            "for {} to have joined: then {} does, for one joins at a time",
+            name(*joining),
+            name(*node)
+        ),
+        Wait::Life(node) => format!(
+            "for {}, which was left out, to begin another life, and join",
+            name(*node)
+        ),
+        Wait::Members(has, wanted) => format!(
+            "for more members: there are {has} of {wanted}, and nobody else is there to join"
+        ),
+        Wait::Disk(node) => format!("for the disk of {}", name(*node)),
+        Wait::Seat(node) => format!("for a place for {} in the configuration", name(*node)),
+        Wait::Greeting(node, by) => {
+            format!("for the greeting of {} by {}", name(*node), name(*by))
+        }
+        Wait::Lease(node) => format!(
+            "for ZooKeeper to acknowledge a ping of {}: its lease is over, and it serves nothing \
+             strong until then",
+            name(*node)
+        ),
+        Wait::Fill(node, filling) => fill(&name(*node), filling, &name),
+        Wait::Confirmation(node, entries, millis) => format!(
+            "for {} to confirm {entries} entries; it takes {millis} ms",
+            name(*node)
+        ),
+        Wait::Operator(node, entries) => ahead(&name(*node), *entries),
+        Wait::Failure(node) => format!(
+            "for {}, which has stopped, to be started again: its log says why",
+            name(*node)
+        ),
+    }
+}
+
+/// What is said of a member that is ahead of its chain by so many committed entries (LD-2).
+pub fn ahead(name: &str, entries: u64) -> String {
+    format!(
+        "for an operator: {name} knows {entries} committed entries that the chain has not, which \
+         began again with an old copy of a disk. `fader cluster restore CHAIN --member {name} \
+         --yes` goes on with what {name} has, and gives up what came since; or, with its folder \
+         removed, {name} joins as new, and the {entries} entries are given up"
+    )
+}
+
+/// What a chain waits for whose member at this node is damaged.
+pub fn damage(name: &str) -> String {
+    format!(
+        "for the member of {name}, whose folder is damaged: it is set aside, and the member joins \
+         with an empty one, when another member serves"
+    )
+}
+
+/// What a chain waits for whose member at this node has failed, as these words say.
+pub fn failed(name: &str, words: &str) -> String {
+    format!("for the member of {name}, which {words}: it begins again by itself")
+}
+
+/// What a chain waits for whose member has what the others have not.
+pub fn made_equal(name: &str) -> String {
+    format!(
+        "for {name}, whose data was found to differ from the others' (or may have what a `restore` \
+         gave up), to be made equal to them: it serves nothing meanwhile"
+    )
+}
+
+/// What a node that leaves is waited for, whose disk of this chain some process has or has not: of
+/// one that holds nothing else nobody can say whether it runs.
+pub fn leaver(name: &str, chain: ChainId, has_disk: bool) -> String {
+    if has_disk {
+        return format!("for {name}, which leaves, to hand on what it held of {chain}");
+    }
+    format!(
+        "for {name}, which leaves, to hand on what it may hold of {chain}, in a folder that no \
+         process has: start {name}, if it was stopped. If it is gone for good, or the folder was \
+         damaged and is set aside, the order with --lost gives that up: `fader cluster drain \
+         {name} --lost`"
+    )
+}
+
+/// What a chain waits for whose member at this node stands still.
+pub fn standstill(name: &str, age: Duration) -> String {
+    format!(
+        "for the member of {name}, which has done nothing for {} s: its disk may be slow",
+        age.as_secs()
+    )
+}
+
+fn fill(name: &str, filling: &Filling, naming: &impl Fn(NodeId) -> String) -> String {
+    let Filling {
+        by,
+        bytes,
+        bytes_per_second,
+    } = filling;
+    let by = by.map_or("nobody yet".to_owned(), naming);
+    let (done, rate) = (bytes / MIB, bytes_per_second / MIB);
+    format!(
+        "for {name} to be filled by {by}: {done} MiB are compared and taken, at most {rate} MiB a \
+         second"
+    )
+}
+
+/// What a domain's change to the mode `strong` waits for.
+pub fn closing(domain: &str, away: Vec<String>, silent: Vec<String>) -> Option<String> {
+    let is_empty = away.is_empty() && silent.is_empty();
+    let mut why = format!("domain {domain} is closing");
+    if !away.is_empty() {
+        let away = list(away.into_iter());
+        why += &format!(
+            ", for {away} to come back with eventual writes that only it may have (or `fader \
+             cluster mode {domain} strong --abandon`)"
+        );
+    }
+    if !silent.is_empty() {
+        let silent = list(silent.into_iter());
+        why += &format!(", for {silent} to answer what it holds");
+    }
+    (!is_empty).then_some(why)
+}
+
+/// What a chain waits for that has not begun.
+pub fn first_members(missing: impl Iterator<Item = String>) -> String {
+    let missing = list(missing);
+    format!("to begin, for all its first members to be there at once: {missing} is missing")
+}
+
+/// Why a chain does not go on with what a member has.
+pub fn not_restored(why: NotRestored, member: &str, name: impl Fn(NodeId) -> String) -> String {
+    match why {
+        NotRestored::Serves(node) => format!(
+            "nothing has to be lost: {} serves, or its session is not over yet",
+            name(node)
+        ),
+        NotRestored::Returns(node) => format!(
+            "nothing has to be lost: {} has everything, and the chain begins again with it",
+            name(node)
+        ),
+        NotRestored::Absent => format!(
+            "{member} does not run: start it first. If all that is left of it is an old copy of \
+             its folder, which is refused, --accept-loss lets it begin"
+        ),
+        NotRestored::Unfilled => format!(
+            "{member} was being filled from another member, and what it has is no state: choose \
+             another one"
+        ),
+    }
+}
+
+fn list(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The chains that a process takes part in.
+
+use std::sync::Arc;
+
+use fader_chain::{Behind, ChainId};
+use fader_services::Reason;
+use fader_services::simpledb::Error;
+
+use super::Cluster;
+use super::hosting::Hosting;
+use super::process::{DataChains, Home};
+use crate::member::refusal::unavailable;
+use crate::peer::PeerCounters;
+use crate::status::{Counters, Health};
+use crate::storage::engine::Snapshot;
+
+/// The chains, by number: that of the system, then those of data.
+pub(crate) struct Chains {
+    pub(crate) system: Arc<Cluster>,
+    /// Those of data; more may come.
+    pub(crate) data: DataChains,
+    /// What their members share, where other processes have members too.
+    pub(crate) home: Option<(Arc<Home>, Hosting)>,
+}
+
+impl Chains {
+    /// The chain that knows accounts, access keys and collections.
+    pub(crate) fn system(&self) -> &Arc<Cluster> {
+        &self.system
+    }
+
+    /// A chain.
+    pub(crate) fn get(&self, ChainId(number): ChainId) -> Option<Arc<Cluster>> {
+        match number.checked_sub(1) {
+            None => Some(self.system.clone()),
+            Some(at) => self.data.read().get(usize::try_from(at).ok()?).cloned(),
+        }
+    }
+
+    /// Whether there are chains beside the system chain.
+    pub(crate) fn are_several(&self) -> bool {
+        !self.data.read().is_empty()
+    }
+
+    /// What this process knows of the catalog.
+    pub(crate) fn catalog(&self) -> Result<Snapshot, Error> {
+        let keeper = self.system().keeper();
+        let keeper = keeper.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
+        Ok(keeper.snapshot())
+    }
+
+    /// All of them, by number.
+    pub(crate) fn with_numbers(&self) -> impl Iterator<Item = (ChainId, Arc<Cluster>)> {
+        let data = self.data.read().clone();
+        let all = std::iter::once(self.system.clone()).chain(data);
+        (0..).map(ChainId).zip(all)
+    }
+
+    /// The worst that is said of a member.
+    pub(crate) fn health(&self) -> Health {
+        let healths = self.with_numbers().filter(|(_, chain)| chain.is_here());
+        let healths = healths.map(|(number, chain)| (number, chain.health()));
+        let worst = healths.max_by_key(|(_, health)| match health {
+            Health::Serving => 0,
+            Health::ReadOnly(_) => 1,
+            Health::Failed(_) => 2,
+        });
+        let name = |number: ChainId, reason: String| match self.are_several() {
+            false => reason,
+            true => format!("{number}: {reason}"),
+        };
+        match worst {
+            None | Some((_, Health::Serving)) => Health::Serving,
+            Some((number, Health::ReadOnly(reason))) => Health::ReadOnly(name(number, reason)),
+            Some((number, Health::Failed(reason))) => Health::Failed(name(number, reason)),
+        }
+    }
+
+    /// The counters of each chain that has a member here.
+    pub(crate) fn counters(&self) -> Vec<(ChainId, Counters)> {
+        let keepers = self.with_numbers();
+        let counters = keepers.filter_map(|(number, chain)| {
+            let keeper = chain.keeper().or_else(|| chain.any())?;
+            let all = chain.members().map(|member| member.counters());
+            let (tally, eventual) = all.fold(Default::default(), |(tally, eventual), it| {
+                (tally + it.tally, eventual + it.eventual)
+            });
+            let counters = Counters {
+                tally,
+                eventual,
+                ..keeper.counters()
+            };
+            Some((number, counters))
+        });
+        counters.collect()
+    }
+
+    /// How often members here have failed since the process began, and how many do not run again
+    /// yet, of each chain that has a member here.
+    pub(crate) fn failures(&self) -> Vec<(ChainId, u64, u64)> {
+        let here = self.with_numbers().filter(|(_, chain)| chain.is_here());
+        let failures = here.map(|(number, chain)| {
+            let (total, resting) = chain.failures();
+            (number, total, resting)
+        });
+        failures.collect()
+    }
+
+    /// How far members are behind the heads that are here, by name.
+    pub(crate) fn behind(&self) -> Vec<(ChainId, String, Behind)> {
+        let heads = self.with_numbers();
+        let behind = heads.flat_map(|(number, chain)| {
+            let behind = chain.members().flat_map(|member| member.behind());
+            let named = behind.map(|it| (number, chain.name(it.node), it));
+            named.collect::<Vec<_>>()
+        });
+        behind.collect()
+    }
+
+    /// What went between this process and each other one, by name.
+    pub(crate) fn peers(&self) -> Vec<(String, PeerCounters)> {
+        let home = self.home.iter();
+        let peers = home.flat_map(|(home, _)| home.peers().counters());
+        let name = |(node, counters)| (self.system().name(node), counters);
+        peers.map(name).collect()
+    }
+
+    /// Ends all at once, and then what they share.
+    pub(crate) fn close(&self) {
+        if let Some((_, hosting)) = &self.home {
+            hosting.close();
+        }
+        std::thread::scope(|scope| {
+            for (_, chain) in self.with_numbers() {
+                scope.spawn(move || chain.close());
+            }
+        });
+        if let Some((home, _)) = &self.home {
+            home.close();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A member's folder: opened, recovered, and the life that begins on it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+
+use fader_chain::{DiskId, EntryId, Identity, Progress};
+use parking_lot::Mutex;
+
+use super::Member;
+use super::state::Shared;
+use super::thread::{ChainThread, Company};
+use crate::settings::Settings;
+use crate::status::{OpenError, Recovery};
+use crate::storage::disk::{Disk, RealDisk};
+use crate::storage::engine::{Engine, LsmEngine};
+use crate::storage::lock::FolderLock;
+use crate::storage::log::{Durability, Log};
+use crate::storage::recovery::{self, Recovered, creating, open_log};
+
+/// Messages of other members that wait for the chain thread; what comes beyond is lost.
+const MESSAGES_MAX: usize = 4096;
+
+/// A member's folder, opened and recovered, before it lives.
+pub(crate) struct Folder {
+    settings: Settings,
+    engine: Arc<dyn Engine>,
+    log: Log,
+    recovered: Recovered,
+    is_new: bool,
+    unfinished: Option<String>,
+    lock: Option<FolderLock>,
+    start: Instant,
+}
+
+impl Folder {
+    /// Opens the data folder, creating it if absent, and recovers.
+    pub(crate) fn open(settings: Settings) -> Result<Folder, OpenError> {
+        let start = Instant::now();
+        let folder = settings.data.clone();
+        let creating = |source| creating(&folder, source);
+        RealDisk.create_folder(&folder).map_err(creating)?;
+        let lock = FolderLock::take(&folder)?;
+        let engine = Arc::new(LsmEngine::open(
+            &folder.join("engine"),
+            settings.cache_bytes,
+        )?);
+        let engine = settings.engine_layer.over(&folder, engine);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        Self::recover(settings, &disk, engine, Some(lock), start)
+    }
+
+    /// As [`Folder::open`], on a disk and an engine of the caller's choice, without a lock.
+    pub(crate) fn open_with(
+        settings: Settings,
+        disk: &Arc<dyn Disk>,
+        engine: Arc<dyn Engine>,
+    ) -> Result<Folder, OpenError> {
+        let start = Instant::now();
+        disk.create_folder(&settings.data)
+            .map_err(|error| creating(&settings.data, error))?;
+        Self::recover(settings, disk, engine, None, start)
+    }
+
+    fn recover(
+        settings: Settings,
+        disk: &Arc<dyn Disk>,
+        engine: Arc<dyn Engine>,
+        lock: Option<FolderLock>,
+        start: Instant,
+    ) -> Result<Folder, OpenError> {
+        let (mut log, unfinished) = open_log(
+            &settings.data,
+            (settings.durability, settings.segment_bytes),
+            disk,
+        )?;
+        let is_new = log.is_new();
+        let id = DiskId(u128::from(log.identity()));
+        let recovered = recovery::recover(&mut log, &*engine, id)?;
+        Ok(Folder {
+            settings,
+            engine,
+            log,
+            recovered,
+            is_new,
+            unfinished,
+            lock,
+            start,
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn data(&self) -> &Path {
+        &self.settings.data
+    }
+
+    /// Whether it was empty.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The disk's name: random, and as old as the folder.
+    pub(crate) fn disk(&self) -> DiskId {
+        DiskId(u128::from(self.log.identity()))
+    }
+
+    /// Whether the member that lived here had no company.
+    pub(crate) fn is_alone(&self) -> bool {
+        recovery::is_alone(self.log.kept(), self.disk())
+    }
+
+    /// How far it has come. Of a log that was not synced nothing can be asked: a power cut may
+    /// have taken what was there, and that it is an old copy does not show.
+    pub(crate) fn progress(&self) -> Progress {
+        let (kept, applied) = (self.log.kept(), self.recovered.applied);
+        let applied = match self.engine.is_filling() {
+            true => EntryId::ZERO,
+            false => applied,
+        };
+        let epoch = self.recovered.epoch;
+        let last = match self.settings.durability {
+            Durability::Disk => Progress::of_disk(kept, applied).last,
+            Durability::Os => Progress::UNCERTAIN,
+        };
+        Progress { epoch, last }
+    }
+
+    /// Begins a life.
+    pub(crate) fn live(
+        self,
+        me: Identity,
+        company: Option<Company>,
+    ) -> Result<(Member, Recovery), OpenError> {
+        let Folder {
+            settings,
+            engine,
+            log,
+            recovered,
+            is_new,
+            unfinished,
+            lock,
+            start,
+        } = self;
+        let shared = Arc::new(Shared::new(engine, lock));
+        let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
+        let known = (recovered.applied, recovered.epoch);
+        let thread = ChainThread::new(
+            queue,
+            settings.clone(),
+            shared.clone(),
+            log,
+            known,
+            me,
+            company,
+        );
+        if let Some(reason) = shared.failure() {
+            return Err(OpenError::Io {
+                context: "adopting an epoch".to_owned(),
+                source: io::Error::other(reason),
+            });
+        }
+        let builder = std::thread::Builder::new().name("chain".to_owned());
+        let thread = builder
+            .spawn(|| thread.run())
+            .map_err(|source| OpenError::Io {
+                context: "starting the chain thread".to_owned(),
+                source,
+            })?;
+        let recovery = Recovery {
+            is_first_start: is_new,
+            segments: recovered.replayed.segments,
+            bytes_verified: recovered.replayed.bytes,
+            entries_replayed: recovered.entries_replayed,
+            torn: recovered.replayed.torn.or(unfinished),
+            elapsed: start.elapsed(),
+        };
+        let member = Member {
+            shared,
+            jobs,
+            settings,
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok((member, recovery))
+    }
+}

@@ -1,0 +1,231 @@
+//! Keeps a member's session: pings the coordinator, passes on configurations and reports, and gives
+//! the member another life when one is over (FN-1, FN-6, I24).
+//!
+//! Invariants:
+//! - S1 a lease counts from before its ping was sent (FN-1).
+//! - S2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
+//! - S3 nothing here waits for the member's thread, which may stand still (SL-6).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use fader_chain::{EntryId, Identity, Progress, Report};
+
+use super::links::Links;
+use super::state::Shared;
+use super::thread::{Job, Notice};
+use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
+use crate::random;
+
+/// How often a member pings in the time of a session.
+const PINGS: u32 = 10;
+/// How often it looks at the configuration, and whether it is to end.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a member waits that was left out for the first time, and how often that doubles.
+const LEFT_OUT: Duration = Duration::from_secs(1);
+const LEFT_OUT_MAX: u32 = 6;
+/// How many times a session lasts a member's thread may stand still before it is given no more
+/// leases; one more, and its life is ended (SL-6).
+const STILL: u32 = 4;
+/// Reports kept while the coordinator cannot be reached; the newest say all.
+const REPORTS_MAX: usize = 16;
+
+/// The keeper of one member's session.
+pub(crate) struct Session {
+    pub(crate) me: Identity,
+    pub(crate) coordinator: Arc<dyn Coordinator>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) jobs: SyncSender<Job>,
+    pub(crate) notices: Receiver<Notice>,
+    pub(crate) is_ending: Arc<AtomicBool>,
+    /// The epoch of the last configuration passed on in this life.
+    pub(crate) told: u64,
+    pub(crate) reports: VecDeque<Report>,
+    /// The newest lease that the member's thread was not told of yet.
+    pub(crate) lease: Option<u64>,
+    /// How far the disk has come.
+    pub(crate) progress: Progress,
+    /// Whether this life is over, and no other has begun.
+    pub(crate) is_over: bool,
+    /// Why it was given no session, when it was told.
+    pub(crate) refused: Option<String>,
+    /// Whether the member takes nothing: no other life is to begin before it says so.
+    pub(crate) has_stopped: bool,
+    /// How often it was left out since it served, and when it may join again.
+    pub(crate) left_out: u32,
+    pub(crate) again_at: Option<Instant>,
+}
+
+impl Session {
+    /// Keeps the session until the member ends. Which life is the last one.
+    pub(crate) fn run(mut self) -> Identity {
+        let mut ping_at = Instant::now();
+        while !self.is_ending.load(Ordering::Relaxed) {
+            self.shared.gate.pass();
+            match self.notices.recv_timeout(LOOK) {
+                Ok(Notice::Report(report)) => self.on_report(report),
+                Ok(Notice::LifeOver) => (self.is_over, self.has_stopped) = (true, false),
+                Ok(Notice::LeftOut) => self.wait_longer(),
+                Ok(Notice::Stopped) => {
+                    self.coordinator.close(self.me);
+                    self.has_stopped = true;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            // The coordinator is on side 0.
+            if self.has_stopped || self.links.side(self.me.node) != 0 {
+                continue;
+            }
+            if self.stands_still() {
+                continue;
+            }
+            if ping_at <= Instant::now() {
+                ping_at = Instant::now() + self.coordinator.session() / PINGS;
+                match self.is_over {
+                    true if self.again_at.is_some_and(|at| Instant::now() < at) => {}
+                    true => self.live_again(),
+                    false => self.ping(),
+                }
+            }
+            if !self.is_over {
+                self.tell();
+            }
+        }
+        self.end()
+    }
+
+    fn on_report(&mut self, report: Report) {
+        self.progress.note(&report);
+        self.reports.push_back(report);
+        if REPORTS_MAX < self.reports.len() {
+            self.reports.pop_front();
+        }
+    }
+
+    /// A member that ends in order says at last how far it came (C5).
+    fn end(mut self) -> Identity {
+        let notices = std::iter::from_fn(|| self.notices.recv().ok());
+        let reports = notices.filter_map(|notice| match notice {
+            Notice::Report(report) => Some(report),
+            _ => None,
+        });
+        let last: Vec<Report> = reports.collect();
+        last.into_iter().for_each(|report| self.on_report(report));
+        if !self.is_over && !self.has_stopped && self.links.side(self.me.node) == 0 {
+            self.report();
+        }
+        self.me
+    }
+
+    fn report(&mut self) {
+        for report in self.reports.drain(..) {
+            self.coordinator.report(self.me, report);
+        }
+    }
+
+    /// SL-6: whether the member's thread has stood still for so long that its leases are to end,
+    /// and when they have, its life. The process lives, and pings for its other members.
+    fn stands_still(&mut self) -> bool {
+        let (still, session) = (self.shared.still_for(), self.coordinator.session());
+        let has_no_lease = (STILL + 1) * session <= still;
+        if has_no_lease && !self.is_over {
+            let seconds = still.as_secs();
+            tracing::error!(
+                seconds,
+                "this member did nothing for too long (its disk may hang): it is given up"
+            );
+            self.wait_longer();
+        }
+        STILL * session <= still
+    }
+
+    fn ping(&mut self) {
+        match self.coordinator.ping(self.me) {
+            Ok(Pinged(sent)) => {
+                let lease = lease(self.coordinator.session());
+                self.lease = Some(sent + lease.as_millis() as u64);
+            }
+            Err(CoordinatorError::SessionOver) => {
+                self.is_over = true;
+                self.live_again();
+            }
+            Err(error) => tracing::debug!(%error, "no ping"),
+        }
+    }
+
+    /// SL-1: whoever made others wait comes back, each time after twice as long, until it serves.
+    fn wait_longer(&mut self) {
+        self.coordinator.close(self.me);
+        self.is_over = true;
+        self.again_at = Some(Instant::now() + LEFT_OUT * 2_u32.pow(self.left_out));
+        self.left_out = (self.left_out + 1).min(LEFT_OUT_MAX);
+    }
+
+    /// Passes on what is new in both directions.
+    fn tell(&mut self) {
+        self.report();
+        if self.lease.is_some_and(|until| self.send(Job::Lease(until))) {
+            self.lease = None;
+        }
+        if let Ok(Some(newest)) = self.coordinator.configuration()
+            && self.told < newest.epoch
+            && self.send(Job::Configuration(newest.clone()))
+        {
+            self.told = newest.epoch;
+            if newest.serving().any(|node| node == self.me.node) {
+                self.left_out = 0;
+            }
+        }
+    }
+
+    /// Begins another life, if it gets a session: what the last one's configurations said is not
+    /// for this one.
+    fn live_again(&mut self) {
+        self.coordinator.close(self.me);
+        self.reports.clear();
+        let Ok(incarnation) = random::incarnation() else {
+            return;
+        };
+        let adopted = Progress {
+            epoch: self.shared.epoch(),
+            last: EntryId::ZERO,
+        };
+        self.progress = self.progress.max(adopted);
+        let opened = self
+            .coordinator
+            .open(self.me.disk, incarnation, self.progress);
+        match opened {
+            Ok(me) => {
+                self.me = me;
+                self.refused = None;
+                self.told = 0;
+                self.lease = None;
+                // If not, it gets another one.
+                self.is_over = !self.send(Job::Live(me));
+            }
+            Err(error) => self.tell_once(&error),
+        }
+    }
+
+    /// It is tried again and again: what is refused is told once.
+    fn tell_once(&mut self, error: &CoordinatorError) {
+        let CoordinatorError::Refused(reason) = error else {
+            tracing::debug!(%error, "no session yet");
+            return;
+        };
+        if self.refused.as_ref() != Some(reason) {
+            tracing::error!(reason, "this member is given no session");
+            self.refused = Some(reason.clone());
+        }
+    }
+
+    /// Whether the member's thread will take it; not if very much waits for it, or it is ending.
+    fn send(&self, job: Job) -> bool {
+        self.jobs.try_send(job).is_ok()
+    }
+}

@@ -1,0 +1,337 @@
+//! What the chain thread does beside requests: lives and their ends, errors of the disk, the sweep,
+//! checkpoints, and the log's end.
+
+use std::sync::Arc;
+
+use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Wiring};
+use fader_services::{ViewError, catalog};
+
+use super::closing::{Closings, Waiting};
+use super::pending::Work;
+use super::quorum::Members;
+use super::thread::{ChainThread, Notice};
+use crate::clock;
+use crate::random;
+use crate::status::Health;
+use crate::storage::engine::EngineError;
+use crate::storage::log::{Durability, LogError};
+
+/// Bytes of log that a start may have to apply again.
+const CHECKPOINT_BYTES: u64 = 64 << 20;
+/// Milliseconds between two attempts at the last step of a change of mode.
+const AGAIN_MS: u64 = 100;
+
+impl ChainThread {
+    /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
+    pub(super) fn live(&mut self, me: Identity) {
+        self.replica = Replica::new(me, self.settings.tuning());
+        let (durable, applied) = (self.log.kept().clone(), self.desk.applied());
+        let filling = self.is_filling;
+        self.step(Input::Recovered {
+            durable,
+            applied,
+            filling,
+        });
+        if self.company.is_none() {
+            let alone = self.alone(me);
+            self.step(Input::Configuration(alone));
+            self.step(Input::Lease { until: u64::MAX });
+        }
+        self.flush();
+    }
+
+    /// The next epoch of a chain of one.
+    fn alone(&mut self, me: Identity) -> Arc<Configuration> {
+        self.epoch += 1;
+        let seat = Seat {
+            node: me.node,
+            incarnation: me.incarnation,
+            disk: me.disk,
+            role: Role::Serving,
+        };
+        Arc::new(Configuration {
+            epoch: self.epoch,
+            wiring: Wiring::Star,
+            seats: vec![seat],
+            last_serving: vec![(me.node, me.disk)],
+            away: Vec::new(),
+            // GC-2: every member, this one, has applied it.
+            floor: self.desk.applied(),
+            lossy: fader_chain::Lossy::default(),
+            version: fader_chain::Version::OLDEST,
+        })
+    }
+
+    /// The coordinator knows this member under another incarnation.
+    pub(super) fn live_again(&mut self, me: Identity) {
+        if self.log_full.is_some() || self.shared.failure().is_some() {
+            return;
+        }
+        self.step(Input::PersistFailed);
+        self.drop_work();
+        self.live(me);
+    }
+
+    pub(super) fn on_configuration(&mut self, configuration: Arc<Configuration>) {
+        let is_out = self.replica.ends_with(&configuration);
+        let was_joining = self.replica.is_joining();
+        self.step(Input::Configuration(configuration));
+        if let Some(adopted) = self.replica.configuration() {
+            let members = Members {
+                now: adopted.size(),
+                whole: adopted.whole_size(),
+            };
+            self.desk.on_members(members);
+            self.shared.on_members(members);
+        }
+        if is_out {
+            self.notify(match was_joining {
+                true => Notice::LeftOut,
+                false => Notice::LifeOver,
+            });
+        }
+    }
+
+    /// LD-2: some disk of the chain is an old copy that passed for the disk.
+    pub(super) fn on_stop(&mut self, stop: Stop) {
+        match stop {
+            Stop::Ahead(entries) => tracing::error!(
+                entries,
+                "this member knows entries committed that its chain has not: the chain began again \
+                 with an old copy of a disk. The member has stopped, and its folder stays as it is"
+            ),
+            Stop::Behind(entries) => {
+                tracing::error!(
+                    entries,
+                    "this member served, and lacks entries that are committed: its folder is an \
+                     old copy. It joins again, and is sent what it lacks"
+                );
+                self.notify(Notice::LeftOut);
+            }
+        }
+    }
+
+    pub(super) fn on_log_error(&mut self, error: &LogError) {
+        if error.is_full() {
+            if self.log_full.is_none() {
+                tracing::warn!(%error, "no room for the log: writes are refused until there is");
+            }
+            self.log_full = Some(error.to_string());
+        } else {
+            self.fail(&error.to_string());
+        }
+        self.refresh_health();
+        self.drop_work();
+        // Its last step may never have happened.
+        self.desk.sweep().restart();
+        self.step(Input::PersistFailed);
+        self.notify(Notice::Stopped);
+    }
+
+    fn on_engine_error(&mut self, error: &EngineError) {
+        if !error.is_full {
+            return self.fail(&error.to_string());
+        }
+        self.on_full(error);
+        self.refresh_health();
+    }
+
+    pub(super) fn fail(&mut self, reason: &str) {
+        tracing::error!(reason, "the node failed: restart it when the cause is gone");
+        let was_failed = self.shared.failure().is_some();
+        self.shared.set_health(Health::Failed(reason.to_owned()));
+        if !was_failed {
+            self.stop();
+        }
+    }
+
+    /// What is read is not what was written.
+    pub(super) fn on_damage(&mut self, reason: &str) {
+        self.shared.on_damage();
+        self.fail(&format!("the store is damaged: {reason}"));
+    }
+
+    /// I23: it answers nobody, so its session can end at once, and the others go on without it.
+    fn stop(&mut self) {
+        if self.company.is_some() {
+            self.step(Input::PersistFailed);
+            self.notify(Notice::Stopped);
+        }
+    }
+
+    /// Who sees the health sees the counters of the life it tells of: they go first.
+    fn refresh_health(&self) {
+        self.publish();
+        let reason = self.log_full.as_ref().or(self.engine_full.as_ref());
+        self.shared
+            .set_health(reason.map_or(Health::Serving, |reason| Health::ReadOnly(reason.clone())));
+    }
+
+    pub(super) fn on_idle(&mut self) {
+        if self.shared.failure().is_some() {
+            return;
+        }
+        if self.log_full.is_some() {
+            self.try_to_resume();
+        } else if let Err(error) = self.log.mark() {
+            self.on_log_error(&error);
+        }
+    }
+
+    /// Goes on after the disk was full, in a new life, if there is room again.
+    fn try_to_resume(&mut self) {
+        let full = self.log_full.clone();
+        match self.log.begin(true) {
+            Err(error) => return self.on_log_error(&error),
+            Ok(()) if self.company.is_some() => self.notify(Notice::LifeOver),
+            Ok(()) => match random::incarnation() {
+                Ok(incarnation) => self.live(Identity {
+                    incarnation,
+                    ..self.replica.identity()
+                }),
+                Err(error) => return self.fail(&error.to_string()),
+            },
+        }
+        if self.log_full == full && self.log.is_open() {
+            tracing::info!("there is room for the log again: writes are taken");
+            self.log_full = None;
+            self.refresh_health();
+        }
+    }
+
+    /// Deleted domains are swept by entries, and those are the head's.
+    pub(super) fn is_sweeper(&self) -> bool {
+        self.replica.is_head() && self.replica.is_ready()
+    }
+
+    /// What is due between two turns: a step of the sweep, closing domains, checkpoints, and the
+    /// log's end.
+    pub(super) fn maintain(&mut self) {
+        if self.shared.refusal().is_some() && self.engine_full.is_none() {
+            return;
+        }
+        if self.engine_full.is_none() && self.is_sweeper() && self.desk.sweep().is_due() {
+            self.submit(Box::new(Work::Sweep));
+            self.flush();
+        }
+        self.close_domains();
+        if let Err(error) = self.checkpoint_if_due() {
+            self.on_engine_error(&error);
+        }
+        match self.shared.engine.durable() {
+            Ok(durable) => self.cut_log(durable),
+            Err(error) => self.on_engine_error(&error),
+        }
+    }
+
+    fn checkpoint_if_due(&mut self) -> Result<(), EngineError> {
+        let logged = self.log.stats().bytes;
+        let is_due = CHECKPOINT_BYTES <= logged - self.checkpoint_at;
+        if !is_due && !self.shared.engine.wants_checkpoint() {
+            return Ok(());
+        }
+        self.checkpoint_at = logged;
+        self.checkpoint()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), EngineError> {
+        // The engine may never be ahead of what a crash leaves of the log.
+        if self.settings.durability == Durability::Os
+            && let Err(error) = self.log.sync()
+        {
+            self.on_log_error(&error);
+            return Ok(());
+        }
+        self.shared.engine.checkpoint()
+    }
+
+    fn cut_log(&mut self, durable: fader_chain::EntryId) {
+        if self.engine_full.take().is_some() {
+            tracing::info!("there is room for the engine again: writes are taken");
+            self.refresh_health();
+        }
+        if let Err(error) = self
+            .log
+            .remove_through(durable, self.settings.log_retain_bytes)
+        {
+            tracing::warn!(%error, "an old segment of the log stays");
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        if self.shared.refusal().is_none() {
+            if let Err(error) = self.log.mark() {
+                self.on_log_error(&error);
+            } else if let Err(error) = self.checkpoint() {
+                self.on_engine_error(&error);
+            }
+        }
+        self.shared.engine.close();
+        self.publish();
+        // What is in the log is durable now, and the session ends with this (C5).
+        if let Some(report) = self.replica.progress() {
+            self.notify(Notice::Report(report));
+        }
+    }
+
+    pub(super) fn publish(&self) {
+        self.shared
+            .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
+    }
+}
+
+/// Domains on their way to the mode `strong`: the chain refuses the last step until nobody can hold
+/// eventual writes of the domain; then it is asked again.
+impl ChainThread {
+    /// Takes the last step of those that are not being asked for, if it is time.
+    pub(super) fn close_domains(&mut self) {
+        if let Err(error) = self.find_closings() {
+            return self.fail(&format!("the store is damaged: {error}"));
+        }
+        let now = clock::monotonic_ms();
+        if self.closings.known.is_empty() || now < self.closings.due_ms {
+            return;
+        }
+        self.closings.due_ms = now + AGAIN_MS;
+        if self.is_sweeper() {
+            for closing in self.closings.known.clone() {
+                if !self.desk.is_closing(closing.collection) {
+                    self.submit(Box::new(Work::Close(closing.collection)));
+                }
+            }
+            self.flush();
+        }
+        if let Err(error) = self.tell_closings() {
+            self.fail(&format!("the store is damaged: {error}"));
+        }
+    }
+
+    fn find_closings(&mut self) -> Result<(), ViewError> {
+        if self.closings.is_stale && !self.is_filling {
+            self.closings = Closings {
+                is_stale: false,
+                known: catalog::closing(&**self.desk.snapshot())?,
+                due_ms: 0,
+            };
+            self.shared.waitings.set(Vec::new());
+        }
+        Ok(())
+    }
+
+    /// What each of them waits for.
+    fn tell_closings(&self) -> Result<(), ViewError> {
+        let committed = &**self.desk.snapshot();
+        let waiting = self.closings.known.iter().map(|closing| {
+            let awaited = self.replica.awaited(closing.collection.0, committed);
+            let (away, silent) = awaited?;
+            Ok(Waiting {
+                closing: closing.clone(),
+                away,
+                silent,
+            })
+        });
+        let waiting = waiting.collect::<Result<_, ViewError>>()?;
+        self.shared.waitings.set(waiting);
+        Ok(())
+    }
+}

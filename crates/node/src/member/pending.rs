@@ -1,0 +1,307 @@
+//! A request on the chain thread's desk: how far it has come, and how it is answered.
+
+pub(super) mod ask;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, Digest, EntryId, Refusal, RequestId, Session};
+use fader_services::catalog::{self, AccountId};
+use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
+use fader_services::simpledb::{self, Answered, Error, Request};
+use fader_services::{CollectionId, Reason};
+use tokio::sync::oneshot;
+
+use super::quorum::Quorum;
+use super::refusal::{another_request, catalog_unavailable, unavailable, unknown};
+use super::showing::Showing;
+
+/// How long a request may take altogether.
+pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+/// How long an eventual write of a session may wait for its W, or its end, so that there is time
+/// to say what is known of it.
+const HOLD: Duration = Duration::from_secs(5);
+
+/// What comes back to whoever asked: what the service says, or that nothing was done here.
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
+/// A SimpleDB request's answer.
+pub(crate) type SimpleDbAnswer = Answer<Told>;
+
+/// A read's answer: what it is answered from, and what its session has seen then.
+pub(crate) type ReadAnswer = Answer<(Showing, Option<Box<Followed>>)>;
+
+/// A catalog command's answer.
+pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
+
+/// What a request's session has seen before it, if it has one.
+pub(crate) type Following = Option<Arc<Session>>;
+
+/// What a session has seen by the end of a request.
+pub(crate) struct Followed {
+    /// What the next token says.
+    pub(crate) session: Session,
+    /// Which of the operations that the token named ended without effect.
+    pub(crate) settled: Vec<Notice>,
+}
+
+/// What came of a request, and what is told beside.
+pub(crate) struct Told {
+    /// The service's answer.
+    pub(crate) outcome: Result<Answered, Error>,
+    /// What was read or written.
+    pub(crate) receipt: Receipt,
+    /// What its session has seen, where a member said.
+    pub(crate) followed: Option<Box<Followed>>,
+}
+
+impl Told {
+    /// A read's answer.
+    pub(crate) fn of(
+        answered: Result<(Answered, Receipt), Error>,
+        followed: Option<Box<Followed>>,
+    ) -> Told {
+        let (outcome, receipt) = match answered {
+            Ok((answered, receipt)) => (Ok(answered), receipt),
+            Err(error) => (Err(error), Receipt::default()),
+        };
+        Told {
+            outcome,
+            receipt,
+            followed,
+        }
+    }
+}
+
+impl From<Error> for Told {
+    fn from(error: Error) -> Told {
+        Told::of(Err(error), None)
+    }
+}
+
+/// How far a SimpleDB request that may change state has come.
+pub(crate) enum Stage {
+    /// It is decided by the head, which may find that it is eventual.
+    Strong,
+    /// It is accepted where it arrives.
+    Eventual(Quorum),
+    /// It is held by as many as were asked; how its parts end is still to be told.
+    Held(Box<Receipt>, Box<fader_chain::Receipt>),
+}
+
+/// A request on the desk.
+pub(crate) enum Work {
+    /// A SimpleDB request that may change state.
+    SimpleDb {
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        session: Following,
+        stage: Stage,
+        /// When an eventual write of a session is not waited for any more.
+        until: Option<Instant>,
+        outcome: Option<Result<Answered, Error>>,
+        reply: oneshot::Sender<SimpleDbAnswer>,
+    },
+    /// A catalog command.
+    Catalog {
+        command: catalog::Command,
+        outcome: Option<Result<(), catalog::Refusal>>,
+        reply: oneshot::Sender<CatalogAnswer>,
+    },
+    /// A step of the sweep.
+    Sweep,
+    /// The last step of a change of mode, to `strong`.
+    Close(CollectionId),
+    /// A request that changes nothing.
+    Read {
+        account: AccountId,
+        request: Request,
+        demand: Demand,
+        session: Following,
+        reply: oneshot::Sender<ReadAnswer>,
+    },
+}
+
+impl Work {
+    /// A SimpleDB request, not decided yet; with a quorum if it is known to be eventual.
+    pub(crate) fn simpledb(
+        account: AccountId,
+        request: Request,
+        (demand, session): (Demand, Following),
+        quorum: Option<Quorum>,
+        reply: oneshot::Sender<SimpleDbAnswer>,
+    ) -> Box<Work> {
+        Box::new(Work::SimpleDb {
+            account,
+            request,
+            demand,
+            until: session.is_some().then(|| Instant::now() + HOLD),
+            stage: quorum.map_or(Stage::Strong, Stage::Eventual),
+            session,
+            outcome: None,
+            reply,
+        })
+    }
+
+    /// A catalog command, not decided yet.
+    pub(crate) fn catalog(
+        command: catalog::Command,
+        reply: oneshot::Sender<CatalogAnswer>,
+    ) -> Box<Work> {
+        Box::new(Work::Catalog {
+            command,
+            outcome: None,
+            reply,
+        })
+    }
+
+    /// The request's name, where it has one.
+    pub(crate) fn name(&self) -> Option<RequestId> {
+        match self {
+            Work::SimpleDb { demand, .. } => demand.request,
+            _ => None,
+        }
+    }
+
+    /// The same with the digest of what is asked under it (XO-6).
+    pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
+        match self {
+            Work::SimpleDb { demand, .. } => {
+                demand.request.map(|name| (name, Digest(demand.digest)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What its session has seen before it, if it has one.
+    pub(crate) fn following(&self) -> Option<&Session> {
+        match self {
+            Work::SimpleDb { session, .. } | Work::Read { session, .. } => session.as_deref(),
+            Work::Catalog { .. } | Work::Sweep | Work::Close(_) => None,
+        }
+    }
+
+    /// Whoever asked may have gone away; then nobody needs the answer.
+    pub(crate) fn reply(self, id: Option<EntryId>, followed: Option<Box<Followed>>) {
+        match self {
+            Work::SimpleDb {
+                demand,
+                outcome,
+                reply,
+                ..
+            } => {
+                let outcome = outcome.expect("a decided request has its outcome");
+                drop(reply.send(Ok(decided(&demand, outcome, id, followed))));
+            }
+            Work::Catalog { outcome, reply, .. } => {
+                let outcome = outcome.expect("a decided command has its outcome");
+                drop(reply.send(Ok(outcome)));
+            }
+            Work::Sweep | Work::Close(_) | Work::Read { .. } => {}
+        }
+    }
+
+    /// A read may be answered.
+    pub(crate) fn show(self, showing: Showing, followed: Option<Box<Followed>>) {
+        if let Work::Read { reply, .. } = self {
+            drop(reply.send(Ok((showing, followed))));
+        }
+    }
+
+    /// It was decided before, under its name, or another request was.
+    pub(crate) fn repeat(self, id: EntryId, result: &Bytes, followed: Option<Box<Followed>>) {
+        let Work::SimpleDb { demand, reply, .. } = self else {
+            return self.fail("only a write of a client has a name");
+        };
+        let outcome = match kept_outcome(demand.digest, result) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(another_request()),
+            Err(error) => Err(unavailable(&error.to_string())),
+        };
+        drop(reply.send(Ok(decided(&demand, outcome, Some(id), followed))));
+    }
+
+    /// It may take effect, or not.
+    pub(crate) fn fail(self, reason: &str) {
+        match self {
+            Work::SimpleDb { reply, .. } => drop(reply.send(Ok(unavailable(reason).into()))),
+            Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
+            Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
+            Work::Sweep | Work::Close(_) => {}
+        }
+    }
+
+    /// Whether it is an eventual write of a session whose time is over.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        match self {
+            Work::SimpleDb { until, .. } => {
+                self.is_eventual() && until.is_some_and(|until| until <= now)
+            }
+            _ => false,
+        }
+    }
+
+    /// It has not come as far as was asked; what its session has seen of it goes with that.
+    pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
+        if let Work::SimpleDb { reply, .. } = self {
+            let error = unavailable(&unknown(Reason::Unconfirmed.sentence()));
+            drop(reply.send(Ok(Told::of(Err(error), followed))));
+        }
+    }
+
+    /// Nothing was done.
+    pub(crate) fn refuse(self, refusal: Refusal) {
+        match self {
+            Work::SimpleDb {
+                outcome: Some(Err(error)),
+                reply,
+                ..
+            } if refusal == Refusal::Denied => drop(reply.send(Ok(error.into()))),
+            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Sweep | Work::Close(_) => {}
+        }
+    }
+}
+
+/// What is told of a strong write that this entry decided, if it needed one.
+fn decided(
+    demand: &Demand,
+    outcome: Result<Answered, Error>,
+    id: Option<EntryId>,
+    followed: Option<Box<Followed>>,
+) -> Told {
+    let is_applied = demand.outcome && outcome.is_ok();
+    Told {
+        receipt: Receipt {
+            version: id.filter(|_| outcome.is_ok()),
+            outcome: is_applied.then(|| Outcomes::single(level::Outcome::Applied)),
+            ..Receipt::default()
+        },
+        outcome,
+        followed,
+    }
+}
+
+/// What is kept under a request's name: `digest:u128be outcome`, the digest being the request's
+/// (XO-6); nothing of what is no entry.
+pub(crate) fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
+    match simpledb::encode_outcome(outcome.as_ref()) {
+        Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
+        None => Bytes::new(),
+    }
+}
+
+/// Reads what `kept_result` wrote; `None` if it was for another request.
+fn kept_outcome(
+    digest: u128,
+    result: &Bytes,
+) -> Result<Option<Result<Answered, Error>>, DecodeError> {
+    match result.strip_prefix(&digest.to_be_bytes()) {
+        Some(outcome) => simpledb::decode_outcome(result.slice_ref(outcome)).map(Some),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,118 @@
+//! Reads on the chain thread: what a request looks at, and what is shown to it.
+
+use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
+use fader_services::catalog::{self, AccountId};
+use fader_services::level::{Demand, Receipt};
+use fader_services::simpledb::{Answered, Error, Request};
+use fader_services::{KeyBuilder, Table, ViewError, item_key};
+
+use super::context::reads_keys;
+use super::pending::Work;
+use super::showing::{Item, Showing};
+use super::thread::ChainThread;
+
+impl ChainThread {
+    /// Begins a read.
+    pub(super) fn read(&mut self, work: Box<Work>, level: Level) {
+        if matches!(level, Level::Eventual { .. } | Level::Barrier) {
+            return self.read_tentative(work, level);
+        }
+        let scope = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.scope(account, request, work.following().is_some()),
+            _ => Ok(Scope::All),
+        };
+        let asked = scope.and_then(|scope| Ok((scope, self.awaited(&work)?)));
+        self.ask_replica(work, level, asked);
+    }
+
+    /// Begins a read of what `scope` names that waits for what its session has seen.
+    pub(super) fn ask_replica(
+        &mut self,
+        work: Box<Work>,
+        level: Level,
+        asked: Result<(Scope, Session), ViewError>,
+    ) {
+        let (scope, session) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return work.show(Showing::failed(error), None),
+        };
+        let token = self.desk.put(work);
+        self.step(Input::Read {
+            token,
+            scope,
+            level,
+            session,
+        });
+    }
+
+    /// What a request looks at. With the domain's entry in the catalog: where that is clean, the
+    /// collection is the same before and after all that is not committed.
+    /// Where it is not there, a session may know better, and name items of it.
+    fn scope(
+        &self,
+        account: &AccountId,
+        request: &Request,
+        is_followed: bool,
+    ) -> Result<Scope, ViewError> {
+        let Some(name) = request.domain().filter(|_| reads_keys(request)) else {
+            return Ok(Scope::All);
+        };
+        let mut keys = vec![catalog::domain_key(account, name)];
+        let domain = catalog::domain(&**self.desk.snapshot(), account, name)?;
+        let collection = domain.map(|domain| domain.collection);
+        if collection.is_none() && is_followed {
+            return Ok(Scope::All);
+        }
+        if let Some(collection) = collection {
+            keys.push(match request {
+                Request::GetAttributes { item, .. } => item_key(collection, item.as_bytes()),
+                _ => KeyBuilder::new(collection, Table::Metadata).build(),
+            });
+        }
+        Ok(Scope::Keys(keys))
+    }
+
+    /// Answers a read, in the step of the reply.
+    pub(super) fn tell(&self, work: Box<Work>, reply: &Reply, showing: Showing) {
+        match self.follow(&work, reply) {
+            Ok(followed) => work.show(showing, followed),
+            Err(error) => work.show(Showing::failed(error), None),
+        }
+    }
+
+    /// The answer at a commit id that is in the log and not applied yet, with what is told of it.
+    fn answer_at(
+        &self,
+        at: EntryId,
+        account: &AccountId,
+        request: &Request,
+        demand: &Demand,
+    ) -> Result<(Answered, Receipt), Error> {
+        let view = self.replica.view_at(at, &**self.desk.snapshot());
+        let answered = self.desk.answer(&*view, account, request, demand)?;
+        let item = Item::committed(&*view, account, request, demand)?;
+        let receipt = item.map(|item| item.receipt(request));
+        Ok((answered, receipt.unwrap_or_default()))
+    }
+
+    /// Answers a read with the state at the commit id `at`.
+    pub(super) fn show(&mut self, token: Token, at: EntryId) {
+        let work = self.desk.take(token);
+        let showing = match &*work {
+            Work::Read {
+                account,
+                request,
+                demand,
+                ..
+            } if self.desk.applied() < at => {
+                Showing::Answered(Box::new(self.answer_at(at, account, request, demand)))
+            }
+            _ => Showing::Snapshot(self.desk.snapshot().clone()),
+        };
+        // What is shown may be newer than what had to be.
+        let at = at.max(self.desk.applied());
+        self.tell(work, &Reply::Show { at }, showing);
+    }
+}

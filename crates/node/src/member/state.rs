@@ -1,0 +1,179 @@
+//! What a member's thread and its handles share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fader_chain::{Behind, Replica, Wait};
+use parking_lot::{Mutex, RwLock};
+
+use super::closing::Waitings;
+use super::gate::Gate;
+use super::quorum::Members;
+use crate::secrets::keys::KeyCache;
+use crate::status::{Counters, Health};
+use crate::storage::engine::Engine;
+use crate::storage::lock::FolderLock;
+use crate::storage::log::LogStats;
+
+/// What the chain thread and the handles share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) keys: KeyCache,
+    pub(crate) gate: Gate,
+    pub(super) health: RwLock<Health>,
+    is_damaged: AtomicBool,
+    pub(super) queue_depth: AtomicU64,
+    /// How many members the chain has.
+    members: AtomicUsize,
+    members_whole: AtomicUsize,
+    /// How many operations of its overlay are not settled.
+    unsettled: AtomicUsize,
+    /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
+    ahead: AtomicU64,
+    pub(super) counters: Mutex<Counters>,
+    /// How far the others are behind, if it is the head.
+    pub(super) behind: Mutex<Vec<Behind>>,
+    /// What it waits for, and when it said so.
+    waits: Mutex<(Vec<Wait>, Option<Instant>)>,
+    pub(crate) waitings: Waitings,
+    /// Last, so that the folder is held until everything else is gone.
+    _lock: Option<FolderLock>,
+}
+
+impl Shared {
+    /// What a life begins with, on an engine in a folder that is held.
+    pub(super) fn new(engine: Arc<dyn Engine>, lock: Option<FolderLock>) -> Self {
+        Shared {
+            engine,
+            keys: KeyCache::default(),
+            gate: Gate::default(),
+            health: RwLock::new(Health::Serving),
+            is_damaged: AtomicBool::new(false),
+            queue_depth: AtomicU64::new(0),
+            members: AtomicUsize::new(Members::ONE.now),
+            members_whole: AtomicUsize::new(Members::ONE.whole),
+            unsettled: AtomicUsize::new(0),
+            ahead: AtomicU64::new(0),
+            counters: Mutex::default(),
+            behind: Mutex::default(),
+            waits: Mutex::default(),
+            waitings: Waitings::default(),
+            _lock: lock,
+        }
+    }
+
+    /// Why no write is taken, if none is.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match &*self.health.read() {
+            Health::Serving => None,
+            Health::ReadOnly(reason) | Health::Failed(reason) => Some(reason.clone()),
+        }
+    }
+
+    /// Why nothing is sure any more, if nothing is.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match &*self.health.read() {
+            Health::Failed(reason) => Some(reason.clone()),
+            Health::Serving | Health::ReadOnly(_) => None,
+        }
+    }
+
+    /// A failed node stays failed.
+    pub(crate) fn set_health(&self, health: Health) {
+        let mut current = self.health.write();
+        if !matches!(*current, Health::Failed(_)) {
+            *current = health;
+        }
+    }
+
+    /// The log or the engine is not what it was.
+    pub(crate) fn on_damage(&self) {
+        self.is_damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the log or the engine is not what it was.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
+    }
+
+    /// A request has left the queue.
+    pub(crate) fn on_dequeued(&self) {
+        self.queue_depth.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The chain has so many members now.
+    pub(crate) fn on_members(&self, members: Members) {
+        self.members.store(members.now, Ordering::Relaxed);
+        self.members_whole.store(members.whole, Ordering::Relaxed);
+    }
+
+    /// How many members the chain has.
+    pub(super) fn members(&self) -> Members {
+        Members {
+            now: self.members.load(Ordering::Relaxed),
+            whole: self.members_whole.load(Ordering::Relaxed),
+        }
+    }
+
+    /// So many operations are not settled; of those that were, a snapshot taken from now on tells.
+    pub(crate) fn on_unsettled(&self, count: usize) {
+        self.unsettled.store(count, Ordering::Release);
+    }
+
+    /// Whether a snapshot taken from now on is all that this member shows.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire) == 0
+    }
+
+    /// The epoch it adopted last.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.counters.lock().epoch
+    }
+
+    /// What the thread's log and its replica count.
+    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
+        let eventual = replica.eventual_counts();
+        self.on_unsettled(eventual.held);
+        let ahead = replica.ahead().unwrap_or_default();
+        self.ahead.store(ahead, Ordering::Relaxed);
+        let mut counters = self.counters.lock();
+        counters.epoch = replica.epoch();
+        counters.commit_index = replica.commit().index;
+        counters.tally = replica.tally();
+        counters.eventual = eventual;
+        counters.log_entries = log.entries;
+        counters.log_bytes = log.bytes;
+        counters.log_syncs = log.syncs;
+        counters.log_sync_us = log.sync_us;
+        counters.log_disk_bytes = log_disk_bytes;
+    }
+
+    /// By how many committed entries it is ahead of its chain, if it has stopped for that.
+    pub(crate) fn ahead(&self) -> Option<u64> {
+        Some(self.ahead.load(Ordering::Relaxed)).filter(|entries| *entries != 0)
+    }
+
+    /// So far the others are behind.
+    pub(crate) fn on_behind(&self, behind: Vec<Behind>) {
+        *self.behind.lock() = behind;
+    }
+
+    /// This is waited for now.
+    pub(crate) fn on_waits(&self, waits: Vec<Wait>) {
+        *self.waits.lock() = (waits, Some(Instant::now()));
+    }
+
+    /// What is waited for, and how long ago the member's thread said so; nothing before the first
+    /// time.
+    pub(crate) fn waits(&self) -> (Vec<Wait>, Option<Duration>) {
+        let (waits, said_at) = &*self.waits.lock();
+        (waits.clone(), said_at.map(|at| at.elapsed()))
+    }
+
+    /// For how long the member's thread has done nothing.
+    pub(crate) fn still_for(&self) -> Duration {
+        let said_at = self.waits.lock().1;
+        said_at.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+}

@@ -1,0 +1,579 @@
+//! The thread that drives the chain: it alone steps the replica, writes the log and brings the
+//! engine forward.
+//!
+//! One turn: take what is queued, step the replica with each, send what it says to others, write
+//! all records in one go, sync once, apply once, answer all. Nothing else touches the log, so the
+//! latency of a lone write is one wake-up, one write and one sync.
+//!
+//! Invariants:
+//! - T1 see `desk`.
+//! - T2 a reader who got an answer sees what it says: replies leave after the engine has it.
+//! - T3 the log lets go of nothing that the engine has not made durable.
+//! - T4 between two turns, all records are written and all that is committed is applied.
+//!
+//! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s. What is due beside
+//! requests is in `upkeep`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use fader_chain::{
+    Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
+    Mutation, Record, Replica, Reply, Report, Token,
+};
+use fader_services::{Reason, Table};
+
+use super::closing::Closings;
+use super::desk::Desk;
+use super::pending::Work;
+use super::pending::ask::Ask;
+use super::refusal::{forgotten, lost, unknown};
+use super::showing::Showing;
+use super::state::Shared;
+use crate::clock;
+use crate::peer::Outbox;
+use crate::secrets::keys;
+use crate::settings::Settings;
+use crate::storage::engine::{EngineError, Pair};
+use crate::storage::log::Log;
+
+/// How often the thread looks after itself when nobody asks for anything.
+const TICK: Duration = Duration::from_millis(100);
+/// The same for a member of a chain of several, which may have to say something again.
+const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
+/// Jobs in one turn.
+const BATCH_JOBS: usize = 512;
+/// Bytes of records in one turn, beyond which no further job is taken.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What the thread is asked to do.
+pub(crate) enum Job {
+    /// A request that may change state.
+    Submit(Box<Work>),
+    /// A request that changes nothing, at a level.
+    Read(Box<Work>, Level),
+    /// Another member says something.
+    Message(Envelope),
+    /// The coordinator published a configuration.
+    Configuration(Arc<Configuration>),
+    /// The lease holds until then.
+    Lease(u64),
+    /// The life is over; another begins.
+    Live(Identity),
+    /// A reader found that the store is damaged.
+    Damaged(String),
+    /// Finish, make everything durable, and end.
+    Close,
+    /// End at once, as a process that is killed.
+    Kill,
+}
+
+/// What a member of a chain of several has beside itself.
+pub(crate) struct Company {
+    /// The way to the others.
+    pub(crate) outbox: Arc<dyn Outbox>,
+    /// The way to the coordinator.
+    pub(crate) notices: Sender<Notice>,
+}
+
+/// What a member says to whoever keeps its session.
+pub(crate) enum Notice {
+    /// For the coordinator.
+    Report(Report),
+    /// This life is over, and the disk takes writes: another may begin.
+    LifeOver,
+    /// This life is over: others went on without waiting for its confirmations any longer (SL-1).
+    LeftOut,
+    /// The member takes nothing more and answers nobody: the others are not to wait for it (I23).
+    Stopped,
+}
+
+/// The thread's state.
+pub(crate) struct ChainThread {
+    pub(super) jobs: Receiver<Job>,
+    pub(super) settings: Settings,
+    pub(super) shared: Arc<Shared>,
+    pub(super) company: Option<Company>,
+    pub(super) replica: Replica,
+    pub(super) desk: Desk,
+    pub(super) log: Log,
+    /// The greatest epoch adopted on this disk.
+    pub(super) epoch: u64,
+    /// Whether the engine stands for nothing, since it is being filled.
+    pub(super) is_filling: bool,
+    /// Records to write, with the place of the last.
+    records: Vec<Record>,
+    records_last: Lsn,
+    records_bytes: usize,
+    /// What is to be done to the engine, in order.
+    applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
+    fills: VecDeque<Fill>,
+    /// Reads that wait until the engine has an entry.
+    pub(super) showing: Vec<(EntryId, Token)>,
+    effects: Vec<Effect>,
+    /// Domains on their way to the mode `strong`.
+    pub(super) closings: Closings,
+    /// Eventual writes whose next input is due when the effects are performed.
+    pub(super) turned: VecDeque<Box<Work>>,
+    /// When the replica was told the time last.
+    ticked_at: u64,
+    /// The log's bytes when the last checkpoint began.
+    pub(super) checkpoint_at: u64,
+    /// Why the log takes nothing, while it has no room.
+    pub(super) log_full: Option<String>,
+    /// Why the engine makes nothing durable, while it has no room.
+    pub(super) engine_full: Option<String>,
+}
+
+impl ChainThread {
+    /// A thread's state after recovery: the engine has everything up to `applied`; `epoch` is the
+    /// greatest one adopted. The log is begun or goes on.
+    pub(crate) fn new(
+        jobs: Receiver<Job>,
+        settings: Settings,
+        shared: Arc<Shared>,
+        log: Log,
+        (applied, epoch): (EntryId, u64),
+        me: Identity,
+        company: Option<Company>,
+    ) -> Self {
+        let committed = shared.engine.snapshot();
+        let (limits, placing) = (settings.limits.clone(), settings.placing.clone());
+        let is_filling = shared.engine.is_filling();
+        let mut thread = ChainThread {
+            jobs,
+            replica: Replica::new(me, settings.tuning()),
+            settings,
+            company,
+            desk: Desk::new(limits, placing, committed, applied),
+            log,
+            epoch,
+            is_filling,
+            records: Vec::new(),
+            records_last: Lsn::default(),
+            records_bytes: 0,
+            applies: Vec::new(),
+            fills: VecDeque::new(),
+            showing: Vec::new(),
+            effects: Vec::new(),
+            closings: Closings::new(),
+            turned: VecDeque::new(),
+            ticked_at: 0,
+            checkpoint_at: 0,
+            log_full: None,
+            engine_full: None,
+            shared,
+        };
+        match thread.log.resume() {
+            Ok(()) => thread.live(me),
+            Err(error) => thread.on_log_error(&error),
+        }
+        thread.publish();
+        thread
+    }
+
+    /// Serves until it is told to end, or until nobody is left who could ask.
+    pub(crate) fn run(mut self) {
+        let _failed_if_it_panics = FailOnPanic {
+            shared: self.shared.clone(),
+            notices: self.company.as_ref().map(|it| it.notices.clone()),
+        };
+        loop {
+            let patience = self.patience();
+            self.shared.gate.pass();
+            let flow = match self.jobs.recv_timeout(patience) {
+                Ok(job) => self.turn(job),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.on_idle();
+                    Flow::On
+                }
+                Err(RecvTimeoutError::Disconnected) => Flow::Close,
+            };
+            match flow {
+                Flow::On => {}
+                Flow::Close => break,
+                Flow::Kill => return,
+            }
+            self.tick_if_due();
+            self.maintain();
+            self.publish();
+        }
+        self.finish();
+    }
+
+    fn patience(&mut self) -> Duration {
+        let sweeps = self.desk.sweep().is_due() && self.is_sweeper();
+        if sweeps { Duration::ZERO } else { self.tick() }
+    }
+
+    fn tick(&self) -> Duration {
+        match self.company {
+            None => TICK,
+            Some(_) => TICK_IN_COMPANY,
+        }
+    }
+
+    /// Steps with what is queued and makes it durable.
+    fn turn(&mut self, first: Job) -> Flow {
+        let mut next = Some(first);
+        let mut flow = Flow::On;
+        let mut jobs = 0;
+        let mut has_yielded = false;
+        while let Some(job) = next {
+            match job {
+                Job::Close => flow = Flow::Close,
+                Job::Kill => return Flow::Kill,
+                job => self.take(job),
+            }
+            jobs += 1;
+            let has_room = jobs < BATCH_JOBS && self.records_bytes < BATCH_BYTES;
+            next = match flow {
+                Flow::On if has_room => self.next_of_turn(&mut has_yielded),
+                _ => None,
+            };
+        }
+        self.flush();
+        flow
+    }
+
+    /// What is queued. Before a turn is over, whoever is about to ask for something, on a machine
+    /// that is busy, does so first: one write and one sync are for all. On one that is idle this is
+    /// nothing.
+    fn next_of_turn(&self, has_yielded: &mut bool) -> Option<Job> {
+        let next = self.jobs.try_recv().ok();
+        if next.is_some() || *has_yielded {
+            return next;
+        }
+        *has_yielded = true;
+        std::thread::yield_now();
+        self.jobs.try_recv().ok()
+    }
+
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Submit(work) => {
+                self.shared.on_dequeued();
+                match self.shared.refusal() {
+                    Some(reason) => work.fail(&reason),
+                    None => self.submit(work),
+                }
+            }
+            Job::Read(work, level) => {
+                self.shared.on_dequeued();
+                self.read(work, level);
+            }
+            Job::Message(envelope) => self.step(Input::Message(envelope)),
+            Job::Configuration(configuration) => self.on_configuration(configuration),
+            Job::Lease(until) => self.step(Input::Lease { until }),
+            Job::Live(me) => self.live_again(me),
+            Job::Damaged(reason) => {
+                self.shared.on_dequeued();
+                self.on_damage(&reason);
+            }
+            Job::Close | Job::Kill => {}
+        }
+    }
+
+    pub(super) fn submit(&mut self, work: Box<Work>) {
+        let ask = match work.ask() {
+            Ask::Gather(name) => self.gather(name, &work),
+            ask => ask,
+        };
+        let token = self.desk.put(work);
+        self.step(ask.of(token));
+    }
+
+    /// Says what has gathered, writes, syncs, applies, answers, until there is nothing left.
+    pub(super) fn flush(&mut self) {
+        self.step(Input::Flush);
+        while self.work() && self.company.is_some() {
+            self.step(Input::Flush);
+        }
+    }
+
+    /// Writes, syncs and applies until there is nothing left. Says whether there was anything.
+    fn work(&mut self) -> bool {
+        let mut has_worked = false;
+        while self.work_once() {
+            has_worked = true;
+        }
+        has_worked
+    }
+
+    /// One step on the disk, if any is due.
+    fn work_once(&mut self) -> bool {
+        if !self.records.is_empty() {
+            self.write_records();
+        } else if !self.applies.is_empty() {
+            self.apply();
+        } else if let Some(fill) = self.fills.pop_front() {
+            self.fill(fill);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn write_records(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        self.records_bytes = 0;
+        if self.shared.failure().is_some() {
+            return self.step(Input::PersistFailed);
+        }
+        match self.log.append(&records) {
+            Ok(()) => self.step(Input::Persisted(self.records_last)),
+            Err(error) => self.on_log_error(&error),
+        }
+    }
+
+    /// Brings the engine forward, before anyone is answered.
+    fn apply(&mut self) {
+        let applies = std::mem::take(&mut self.applies);
+        let last = applies.last().expect("there is something to apply").0;
+        let pairs = newest(&applies);
+        if let Err(error) = self.shared.engine.commit(&pairs, last) {
+            return self.fail(&error.to_string());
+        }
+        self.shared.keys.on_applied(&pairs);
+        if keys::touches(&pairs, Table::Garbage) {
+            self.desk.sweep().on_garbage();
+        }
+        if keys::touches(&pairs, Table::Closing) {
+            self.closings.on_change();
+        }
+        self.on_applied(last);
+        self.step(Input::Applied(last));
+    }
+
+    fn on_applied(&mut self, last: EntryId) {
+        self.log.kept_mut().release(last);
+        self.desk.on_applied(self.shared.engine.snapshot(), last);
+        let due = |(at, _): &mut (EntryId, Token)| *at <= last;
+        for (at, token) in self.showing.extract_if(.., due).collect::<Vec<_>>() {
+            self.show(token, at);
+        }
+    }
+
+    fn fill(&mut self, fill: Fill) {
+        let engine = self.shared.engine.clone();
+        let filled = match &fill {
+            Fill::Begin => engine.begin_fill(),
+            Fill::Range(content) => engine.fill(content),
+            Fill::End { at } => engine.end_fill(*at),
+        };
+        match (filled, fill) {
+            (Err(error), _) => self.fail(&error.to_string()),
+            (Ok(()), Fill::Begin) => {
+                self.is_filling = true;
+                self.step(Input::Filled);
+            }
+            (Ok(()), Fill::Range(_)) => {
+                self.desk.on_filling(engine.snapshot());
+                self.step(Input::Filled);
+            }
+            (Ok(()), Fill::End { at }) => {
+                self.is_filling = false;
+                self.shared.keys.clear();
+                self.closings.on_change();
+                self.on_applied(at);
+                self.step(Input::Filled);
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self, input: Input) {
+        let mut effects = std::mem::take(&mut self.effects);
+        let stepped = self
+            .replica
+            .step(clock::now(), input, &mut self.desk, &mut effects);
+        if let Err(error) = stepped {
+            self.on_damage(&error.to_string());
+        }
+        effects.drain(..).for_each(|effect| self.perform(effect));
+        if self.effects.capacity() < effects.capacity() {
+            self.effects = effects;
+        }
+        while let Some(work) = self.turned.pop_front() {
+            self.submit(work);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Persist { lsn, record } => {
+                if let Record::Entry(entry) = &record {
+                    self.records_bytes += entry.changes.iter().map(size_of).sum::<usize>();
+                }
+                self.records.push(record);
+                self.records_last = lsn;
+            }
+            Effect::Send { to, envelope } => {
+                if let Some(company) = &self.company {
+                    company.outbox.send(to, envelope);
+                }
+            }
+            Effect::Apply { id, mutations } => self.applies.push((id, mutations)),
+            Effect::Fill(fill) => self.fills.push_back(fill),
+            Effect::Reply { token, reply } => self.reply(token, &reply),
+            Effect::Coordinator(report) => self.notify(Notice::Report(report)),
+            Effect::Stop(stop) => self.on_stop(stop),
+            Effect::Foreign { from, epoch } => {
+                let node = from.0;
+                tracing::warn!(
+                    node,
+                    epoch,
+                    "dropped a message of a life or an epoch that is over"
+                );
+            }
+        }
+    }
+
+    pub(super) fn notify(&self, notice: Notice) {
+        if let Some(company) = &self.company {
+            // Whoever keeps the session is gone only when the node is closing.
+            drop(company.notices.send(notice));
+        }
+    }
+
+    fn reply(&mut self, token: Token, reply: &Reply) {
+        match *reply {
+            Reply::Decided { id } => {
+                let work = self.desk.take(token);
+                match self.shared.failure() {
+                    None if work.is_eventual() => self.turned.push_back(work),
+                    None => match self.follow(&work, reply) {
+                        Ok(followed) => work.reply(id, followed),
+                        Err(error) => work.fail(&unknown(&error.to_string())),
+                    },
+                    Some(reason) => work.fail(&unknown(&reason)),
+                }
+            }
+            Reply::Show { at } if self.desk.applied() < at && self.desk.is_scan(token) => {
+                self.showing.push((at, token));
+            }
+            Reply::Show { at } => self.show(token, at),
+            Reply::Refused(refusal) => self.refuse(token, refusal),
+            Reply::Unknown => {
+                let reason = self
+                    .shared
+                    .refusal()
+                    .unwrap_or_else(|| Reason::LifeOver.sentence().to_owned());
+                self.desk.take(token).fail(&unknown(&reason));
+            }
+            Reply::Repeated { id, ref result } => {
+                let work = self.desk.take(token);
+                match self.follow(&work, reply) {
+                    Ok(followed) => work.repeat(id, result, followed),
+                    Err(error) => work.fail(&unknown(&error.to_string())),
+                }
+            }
+            Reply::Held(ref held) => self.on_held(token, held, reply),
+            Reply::Outcomes(ref settled) => self.on_outcomes(token, settled, reply),
+            Reply::ShowTentative { .. } => self.show_tentative(token, reply),
+            Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
+            Reply::Lost(ref name) => {
+                let work = self.desk.take(token);
+                self.tell(work, reply, Showing::failed(lost(name)));
+            }
+            Reply::Forgotten => {
+                let work = self.desk.take(token);
+                self.tell(work, reply, Showing::failed(forgotten()));
+            }
+        }
+    }
+
+    fn tick_if_due(&mut self) {
+        let now = clock::monotonic_ms();
+        if now < self.ticked_at + self.tick().as_millis() as u64 {
+            return;
+        }
+        self.ticked_at = now;
+        self.give_up();
+        self.step(Input::Tick);
+        self.flush();
+        if self.company.is_some() {
+            self.shared.on_behind(self.replica.behind(clock::now()));
+            self.shared.on_waits(self.replica.waits(clock::now()));
+        }
+    }
+
+    /// What is waiting for the disk is forgotten: it was never said to be durable.
+    pub(super) fn drop_work(&mut self) {
+        self.records.clear();
+        self.records_bytes = 0;
+        self.applies.clear();
+        self.fills.clear();
+    }
+
+    pub(super) fn on_full(&mut self, error: &EngineError) {
+        if self.engine_full.is_none() {
+            tracing::warn!(%error, "no room for the engine: writes are refused until there is");
+        }
+        self.engine_full = Some(error.to_string());
+    }
+}
+
+fn pair(mutation: &Mutation) -> Pair<'_> {
+    (&mutation.key, mutation.value.as_ref())
+}
+
+/// What the entries come to, each key once.
+fn newest(applies: &[(EntryId, Arc<Vec<Mutation>>)]) -> Vec<Pair<'_>> {
+    match applies {
+        [(_, entry)] => entry.iter().map(pair).collect(),
+        _ => {
+            let all = applies.iter().flat_map(|(_, entry)| entry.iter().map(pair));
+            all.collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
+    }
+}
+
+/// What comes after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    On,
+    Close,
+    Kill,
+}
+
+/// Leaves the member failed if the thread ends by a broken invariant, and ends its session at once.
+struct FailOnPanic {
+    shared: Arc<Shared>,
+    notices: Option<Sender<Notice>>,
+}
+
+impl Drop for FailOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("{}; see the log", Reason::Broken.sentence());
+            self.shared
+                .set_health(crate::status::Health::Failed(reason));
+            if let Some(notices) = &self.notices {
+                // Without a keeper of its session there is none.
+                drop(notices.send(Notice::Stopped));
+            }
+        }
+    }
+}
+
+fn size_of(change: &Change) -> usize {
+    match change {
+        Change::Put { key, value } => key.len() + value.len(),
+        Change::Remove { key } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
+            key.len()
+        }
+        Change::Merge { key, ops, .. } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),
+    }
+}
+
+fn size_of_op(op: &ElementOp) -> usize {
+    match op {
+        ElementOp::ClearAll => 1,
+        ElementOp::Clear { group } => group.len(),
+        ElementOp::Add { group, value } | ElementOp::Remove { group, value } => {
+            group.len() + value.len()
+        }
+    }
+}

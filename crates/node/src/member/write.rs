@@ -1,0 +1,186 @@
+//! Eventual operations in the shell: their way through the chain thread, and what a client is told.
+//! Reads ask for what is shown (`showing`); a write goes this way:
+//!
+//! ```text
+//!  Stage::Strong ── decide: its level is eventual ──┐
+//!                                                   ▼
+//!  Stage::Eventual ──── Write ──▶ Held ──▶ told that it is tentative, or detached
+//!                                  │ its outcome was asked for
+//!  Stage::Held ────── Outcome ──▶ Outcomes ──▶ told how it ended
+//! ```
+//!
+//! A write that does not get its W waits as long as somebody waits for it; then it is forgotten
+//! here, and the operation stays (EV-4).
+
+use bytes::Bytes;
+use fader_chain::{EntryId, Input, Outcome, Refusal, Reply, RequestId, Scope, Shown, Token};
+use fader_services::catalog::AccountId;
+use fader_services::simpledb::Request;
+use fader_services::{ViewError, item_key};
+
+use super::pending::ask::Ask;
+use super::pending::{Stage, Work};
+use super::refusal::unknown;
+use super::showing::{Item, Showing};
+use super::thread::ChainThread;
+
+impl ChainThread {
+    /// W members hold an eventual write.
+    pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt, reply: &Reply) {
+        let work = self.desk.take(token);
+        // Whoever asks after the reply finds it.
+        self.shared
+            .on_unsettled(self.replica.eventual_counts().held);
+        match (self.shared.failure(), self.follow(&work, reply)) {
+            (Some(reason), _) => work.fail(&unknown(&reason)),
+            (None, Ok(followed)) => self.turned.extend(work.held(held, followed)),
+            (None, Err(error)) => work.fail(&unknown(&error.to_string())),
+        }
+    }
+
+    /// An eventual write is settled, and whoever asked waits to hear how.
+    pub(super) fn on_outcomes(
+        &mut self,
+        token: Token,
+        settled: &[(EntryId, Outcome)],
+        reply: &Reply,
+    ) {
+        let work = self.desk.take(token);
+        match self.follow(&work, reply) {
+            Ok(followed) => work.settled(settled, followed),
+            Err(error) => work.fail(&unknown(&error.to_string())),
+        }
+    }
+
+    /// Decides after a barrier on the register of the write (BR-1).
+    pub(super) fn gather(&self, name: Option<RequestId>, work: &Work) -> Ask {
+        let keys = match work {
+            Work::SimpleDb {
+                account, request, ..
+            } => self.item(account, request),
+            _ => Ok(None),
+        };
+        // What cannot be read is said by who decides.
+        Ask::Decide(name, keys.ok().flatten().unwrap_or_default())
+    }
+
+    /// Begins a read that takes note of what is not settled. Whether there is no such domain, only
+    /// the head can say.
+    pub(super) fn read_tentative(&mut self, work: Box<Work>, level: fader_chain::Level) {
+        let key = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.item(account, request),
+            _ => Ok(None),
+        };
+        let is_last = self.replica.is_head() && !self.lags(&work);
+        let scope = match (key, work.is_query()) {
+            (Ok(None), _) if !is_last => return work.refuse(Refusal::NotServing),
+            (Ok(None), _) => {
+                let at = self.desk.applied();
+                let showing = Showing::Snapshot(self.desk.snapshot().clone());
+                return self.tell(work, &Reply::Show { at }, showing);
+            }
+            (Ok(Some(_)), true) => Ok(Scope::All),
+            (Ok(Some(keys)), false) => Ok(Scope::Keys(keys)),
+            (Err(error), _) => Err(error),
+        };
+        let asked = scope.and_then(|scope| Ok((scope, self.awaited(&work)?)));
+        self.ask_replica(work, level, asked);
+    }
+
+    /// The register that a request is about, if it is one; nothing without a domain.
+    fn item(
+        &self,
+        account: &AccountId,
+        request: &Request,
+    ) -> Result<Option<Vec<Bytes>>, ViewError> {
+        let collection = self.collection(account, request)?;
+        Ok(collection.map(|collection| match request {
+            Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
+            Request::PutAttributes { put, .. } => {
+                let item = put.item.iter();
+                item.map(|item| item_key(collection, item.as_bytes()))
+                    .collect()
+            }
+            Request::DeleteAttributes { delete, .. } => {
+                let item = delete.item.iter();
+                item.map(|item| item_key(collection, item.as_bytes()))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }))
+    }
+
+    /// Answers an eventual read with what this member shows.
+    pub(super) fn show_tentative(&mut self, token: Token, reply: &Reply) {
+        let work = self.desk.take(token);
+        let showing = match &*work {
+            Work::Read {
+                account, request, ..
+            } => self.tentative(account, request),
+            _ => return work.refuse(Refusal::NotServing),
+        };
+        let showing = showing.unwrap_or_else(Showing::failed);
+        self.tell(work, reply, showing);
+    }
+
+    fn tentative(&self, account: &AccountId, request: &Request) -> Result<Showing, ViewError> {
+        let snapshot = self.desk.snapshot().clone();
+        match self.collection(account, request)? {
+            Some(collection) => Showing::eventual(snapshot, collection, request, |start, end| {
+                self.replica
+                    .operations_within(start, end)
+                    .cloned()
+                    .collect()
+            }),
+            None => Ok(Showing::Snapshot(snapshot)),
+        }
+    }
+
+    /// Answers an eventual read with what several members show.
+    pub(super) fn show_register(&mut self, token: Token, shown: &Shown, reply: &Reply) {
+        let item = Item {
+            committed: shown.committed.clone(),
+            shown: shown.register.clone(),
+        };
+        let snapshot = self.desk.snapshot().clone();
+        let work = self.desk.take(token);
+        self.tell(work, reply, Showing::Item(snapshot, Box::new(item)));
+    }
+
+    /// Nothing was done. Where a domain is not known, another member may know it (7.4).
+    pub(super) fn refuse(&mut self, token: Token, refusal: Refusal) {
+        let work = self.desk.take(token);
+        let is_elsewhere =
+            refusal == Refusal::Denied && work.lacks_domain() && !self.replica.is_head();
+        work.refuse(match is_elsewhere {
+            true => Refusal::NotServing,
+            false => refusal,
+        });
+    }
+
+    /// Forgets what nobody waits for any more, and what is waited for too long.
+    pub(super) fn give_up(&mut self) {
+        for token in self.desk.overdue() {
+            let so_far = self.replica.held_so_far(token);
+            let work = self.desk.take(token);
+            let held = match &*work {
+                Work::SimpleDb {
+                    stage: Stage::Held(_, held),
+                    ..
+                } => Some(fader_chain::Receipt::clone(held)),
+                _ => so_far,
+            };
+            let followed = held.map(|held| self.follow(&work, &Reply::Held(held)));
+            // What cannot be read is not known: the session stays where it was.
+            work.miss(followed.and_then(|followed| followed.ok().flatten()));
+            self.step(Input::Abandon(token));
+        }
+        for token in self.desk.given_up() {
+            self.showing.retain(|(_, other)| *other != token);
+            drop(self.desk.take(token));
+            self.step(Input::Abandon(token));
+        }
+    }
+}

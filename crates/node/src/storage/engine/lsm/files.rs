@@ -1,0 +1,132 @@
+//! What the trees leave to us about their files: that their folders are durable, and that two lists
+//! are whole which they read without looking at the sums that they wrote.
+//!
+//! ```text
+//! current := number:u64  sum:u128  0      of v<number>, the list of a tree's tables
+//! table   := ...  list  "SFA!" 1 0 sum:u128 offset:u64 size:u64      the list of its parts
+//! ```
+//!
+//! Numbers are little-endian, sums are XXH3. All else in a table is in blocks with sums of their
+//! own, checked whenever a block is read.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::storage::disk::{Disk, RealDisk};
+
+const CURRENT_SIZE: usize = 25;
+const TRAILER_SIZE: usize = 38;
+/// No list of parts is near this size.
+const LIST_SIZE_MAX: u64 = 1 << 20;
+
+/// Makes the trees' folders, for nobody else to enter; the trees sync what is in them.
+pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) -> io::Result<()> {
+    for name in names {
+        RealDisk.create_folder(&folder.join(name))?;
+    }
+    File::open(folder)?.sync_all()?;
+    folder
+        .parent()
+        .map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+/// Checks the lists of a tree, and makes durable which of them is the newest: a process that was
+/// killed may not have.
+///
+/// # Errors
+/// In words, with the file.
+pub(super) fn check(folder: &Path) -> Result<(), String> {
+    let current = folder.join("current");
+    let named = match std::fs::read(&current) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(format!("{}: {error}", current.display())),
+    };
+    let Some((number, sum)) = split_current(&named) else {
+        return Err(format!("{} does not name a list", current.display()));
+    };
+    let list = folder.join(format!("v{number}"));
+    let bytes = std::fs::read(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+    if xxh3_128(&bytes) != sum {
+        return Err(format!("the checksum of {} does not match", list.display()));
+    }
+    let tables = listed_tables(&list).map_err(|e| format!("{}: {e}", list.display()))?;
+    for table in tables {
+        let path = folder.join("tables").join(table.to_string());
+        let is_whole = has_whole_list(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        if !is_whole {
+            return Err(format!(
+                "the list of parts of {} is damaged",
+                path.display()
+            ));
+        }
+    }
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| format!("syncing {}: {error}", folder.display()))
+}
+
+/// The tables that a list names; others are what a crash left of tables that never came to be.
+fn listed_tables(list: &Path) -> io::Result<Vec<u64>> {
+    let archive = sfa::Reader::new(list).map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let section = archive
+        .toc()
+        .section(b"tables")
+        .ok_or(io::ErrorKind::InvalidData)?;
+    let mut reader = section.buf_reader(list)?;
+    let mut tables = Vec::new();
+    for _level in 0..read::<1>(&mut reader)?[0] {
+        for _run in 0..read::<1>(&mut reader)?[0] {
+            for _table in 0..u32::from_le_bytes(read(&mut reader)?) {
+                tables.push(u64::from_le_bytes(read(&mut reader)?));
+                // The kind of its sum, the sum, and a sequence number.
+                read::<25>(&mut reader)?;
+            }
+        }
+    }
+    Ok(tables)
+}
+
+fn read<const N: usize>(reader: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    reader.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn split_current(bytes: &[u8]) -> Option<(u64, u128)> {
+    let bytes = <&[u8; CURRENT_SIZE]>::try_from(bytes).ok()?;
+    let (number, rest) = bytes.split_first_chunk()?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    (rest == [0]).then(|| (u64::from_le_bytes(*number), u128::from_le_bytes(*sum)))
+}
+
+fn has_whole_list(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut trailer = [0; TRAILER_SIZE];
+    let Some(trailer_at) = size.checked_sub(TRAILER_SIZE as u64) else {
+        return Ok(false);
+    };
+    file.read_exact_at(&mut trailer, trailer_at)?;
+    let Some((sum, offset, list_size)) = split_trailer(&trailer) else {
+        return Ok(false);
+    };
+    if offset.checked_add(list_size) != Some(trailer_at) || LIST_SIZE_MAX < list_size {
+        return Ok(false);
+    }
+    let mut list = vec![0; list_size as usize];
+    file.read_exact_at(&mut list, offset)?;
+    Ok(xxh3_128(&list) == sum)
+}
+
+fn split_trailer(bytes: &[u8; TRAILER_SIZE]) -> Option<(u128, u64, u64)> {
+    let rest = bytes.strip_prefix(b"SFA!\x01\x00")?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    let (offset, rest) = rest.split_first_chunk()?;
+    let size = <[u8; 8]>::try_from(rest).ok()?;
+    let [offset, size] = [*offset, size].map(u64::from_le_bytes);
+    Some((u128::from_le_bytes(*sum), offset, size))
+}

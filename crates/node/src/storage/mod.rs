@@ -1,0 +1,8 @@
+//! What a member keeps on its disk: the log, the engine that is the log applied, and how both come
+//! back after a crash.
+
+pub mod disk;
+pub mod engine;
+pub(crate) mod lock;
+pub(crate) mod log;
+pub(crate) mod recovery;

@@ -1,0 +1,133 @@
+//! The catalog as a service among others: every command is a strong write.
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, Reader};
+
+use crate::catalog::{self, Command, Refusal};
+use crate::kind::Kind;
+use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
+use crate::{Decision, Mode, Reason, View, ViewError};
+
+/// The catalog.
+#[derive(Debug)]
+pub enum Catalog {}
+
+/// A command was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done;
+
+impl Service for Catalog {
+    type Request = Command;
+    type Reply = Done;
+    type Refusal = Refusal;
+    type Limits = ();
+
+    fn class(_command: &Command) -> Class {
+        Class::Write
+    }
+
+    fn target(command: &Command) -> Target<'_> {
+        match command {
+            Command::SetMode { domain, .. } => Target::Of(Kind::Domain, domain),
+            _ => Target::System,
+        }
+    }
+
+    fn size(command: &Command) -> usize {
+        match command {
+            Command::CreateKey(key) => key.sealed_secret.len() + key.note.len(),
+            Command::RotateKey { id, replacement } => {
+                id.len() + replacement.sealed_secret.len() + replacement.note.len()
+            }
+            Command::SetKeyStatus { id, .. } | Command::SetKeyPreference { id, .. } => id.len(),
+            Command::SetMode { domain, .. }
+            | Command::Found { domain, .. }
+            | Command::Raze { domain, .. }
+            | Command::Settle { domain, .. } => domain.len(),
+        }
+    }
+
+    fn permits(
+        _mode: Option<Mode>,
+        _of_collection: Option<Preference>,
+        demand: &Demand,
+        _command: &Command,
+    ) -> Result<(Level, Option<Bound>), Refusal> {
+        match demand.level {
+            Level::Default | Level::Strong => Ok((Level::Strong, None)),
+            Level::Barrier | Level::Eventual { .. } => {
+                let message = "the catalog is changed strongly only";
+                Err(Refusal::Invalid(message.to_owned()))
+            }
+        }
+    }
+
+    fn decide(
+        view: &dyn View,
+        _context: &Context<'_, ()>,
+        command: &Command,
+    ) -> Result<Decision<Outcome<Self>>, Wait> {
+        let Decision { outcome, changes } = catalog::decide(view, command);
+        Ok(Decision {
+            outcome: outcome.map(|()| Done),
+            changes,
+        })
+    }
+
+    fn answer(
+        _view: &dyn View,
+        _context: &Context<'_, ()>,
+        _command: &Command,
+    ) -> Result<Done, Refusal> {
+        let message = "a command was sent where only reads are answered";
+        Err(Refusal::Invalid(message.to_owned()))
+    }
+
+    fn word(trouble: Trouble) -> Refusal {
+        match trouble {
+            Trouble::Unavailable(why) => Refusal::View(ViewError(why)),
+            Trouble::Unreadable(error) => Refusal::View(error),
+            Trouble::NoCollection => Refusal::NoSuchDomain(String::new()),
+            Trouble::NameTaken => {
+                Refusal::Invalid("the request's name is that of another request".to_owned())
+            }
+            Trouble::Quorum { name, size, .. } => {
+                Refusal::Invalid(format!("{name} must be between 1 and {size}"))
+            }
+            Trouble::StrangeToken => {
+                Refusal::Invalid("the session's token is not one of this account".to_owned())
+            }
+            Trouble::Lost(name) => {
+                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
+            }
+            Trouble::Forgotten => Refusal::Invalid("what this session has seen is lost".to_owned()),
+        }
+    }
+
+    fn meaning(refusal: &Refusal) -> Meaning {
+        match refusal {
+            Refusal::NoSuchDomain(_) => Meaning::NoCollection,
+            Refusal::View(error) => match Reason::of(&error.0) {
+                Reason::Store => Meaning::Unreadable,
+                reason => Meaning::Later(reason),
+            },
+            Refusal::NoSuchKey(_) | Refusal::KeyExists(_) | Refusal::Invalid(_) => Meaning::Final,
+        }
+    }
+
+    /// A refused command is answered at its own commit, whatever it was refused for.
+    fn depends_on_state(_refusal: &Refusal) -> bool {
+        true
+    }
+
+    /// Nothing is kept of a command: repeated it changes nothing and succeeds.
+    fn keep(_outcome: Result<&Done, &Refusal>) -> Option<Bytes> {
+        None
+    }
+
+    fn kept(bytes: Bytes) -> Result<Outcome<Self>, DecodeError> {
+        Reader::new(bytes).end()?;
+        Err(DecodeError::new("the outcome of a command"))
+    }
+}

@@ -1,0 +1,36 @@
+//! The kinds of collections: what a name stands for, and for whom.
+
+/// What a collection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A SimpleDB domain.
+    Domain = 0,
+    /// A queue.
+    Queue = 1,
+    /// The index of a bucket.
+    Bucket = 2,
+    /// A counter: the service that tests add.
+    Counter = 3,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Domain, Kind::Queue, Kind::Bucket, Kind::Counter];
+
+    /// The byte that stands for it in keys and messages.
+    pub fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this byte.
+    pub fn from_byte(byte: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.byte() == byte)
+    }
+
+    /// Whether a name stands for one collection of the whole cluster; else each account has its
+    /// own names.
+    pub fn is_of_cluster(self) -> bool {
+        matches!(self, Kind::Bucket)
+    }
+}

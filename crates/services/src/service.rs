@@ -1,0 +1,358 @@
+//! What a service is to those who carry its requests: the seam between `services` and `node`.
+//!
+//! A node asks of a request what it does ([`Class`]), which collection it is about ([`Target`]),
+//! which of its rows it looks at ([`Sight`]), and at which level it may run. Then it has it decided
+//! or answered. It never looks inside: `request` has the closed enums that it carries.
+//!
+//! Invariants:
+//! - V1 everything here is a function of its arguments: no clock, no randomness, no state.
+//! - V2 `class`, `target` and `sight` depend on the request alone, so that every node of a cluster
+//!   routes it the same way.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::{Accepted, DecodeError, ElementOp, Register, RequestId, Settled, Stamp};
+
+use crate::catalog::AccountId;
+use crate::kind::Kind;
+use crate::level::{Bound, Demand, Level, Preference};
+use crate::request::{Refusal, Reply};
+use crate::{CollectionId, Decision, Mode, Pace, Reason, View, ViewError};
+
+/// How far ahead the deadline of a [`Wait`] may be: AWS's longest poll is 20 s.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// What a request does, as far as its way goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It may change state, whatever it finds.
+    Write,
+    /// It may change state, and what it finds decides whether.
+    Conditional,
+    /// It changes nothing and looks at a few keys, which [`Sight`] names.
+    Keyed,
+    /// It changes nothing, and how long it takes depends on what there is.
+    Scan,
+}
+
+impl Class {
+    /// Whether it may change state: then it is decided, else answered.
+    pub fn is_write(self) -> bool {
+        matches!(self, Class::Write | Class::Conditional)
+    }
+}
+
+/// Which collection a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// None: it is for the system chain.
+    System,
+    /// The one of this name, on its chain.
+    Of(Kind, &'a str),
+    /// The one of this name, which it creates unless it is there. `plain`: any that is there will
+    /// do, whatever its properties.
+    Create {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: &'a str,
+        /// Whether nothing is asked of one that is there already.
+        plain: bool,
+    },
+    /// The one of this name, which it deletes.
+    Delete(Kind, &'a str),
+}
+
+impl<'a> Target<'a> {
+    /// The kind and the name, if there are any.
+    pub fn name(self) -> Option<(Kind, &'a str)> {
+        match self {
+            Target::System => None,
+            Target::Of(kind, name) | Target::Delete(kind, name) => Some((kind, name)),
+            Target::Create { kind, name, .. } => Some((kind, name)),
+        }
+    }
+}
+
+/// Which rows of its collection a request looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// One register, which eventual operations may change.
+    Register(Bytes),
+    /// The registers from one key to another, with what derives from them.
+    Registers(Bytes, Bytes),
+    /// Of a keyed read these rows, which have no registers; of any other request none in
+    /// particular.
+    Rows(Vec<Bytes>),
+}
+
+/// What a decision or an answer knows beside the view.
+pub struct Context<'a, L> {
+    /// Who asks.
+    pub account: &'a AccountId,
+    /// The collection the request names, as the catalog knows it; `None` when it knows none, or the
+    /// request names none.
+    pub collection: Option<CollectionId>,
+    /// The mode in force for it; strong when there is none.
+    pub mode: Mode,
+    /// By how many items of it the view shows more, or fewer, than are committed
+    /// ([`Tentative::items`](crate::Tentative)); 0 on a view without unsettled operations.
+    pub unsettled_items: i64,
+    /// Milliseconds since 1970, settled once by the member that decides.
+    pub now_ms: u64,
+    /// The limits in force.
+    pub limits: &'a L,
+    /// When to end a page.
+    pub pace: &'a dyn Pace,
+}
+
+impl<L> Clone for Context<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Context<'_, L> {}
+
+impl<'a, L> Context<'a, L> {
+    /// The same with other limits: those of one service instead of all.
+    pub fn under<M>(&self, limits: &'a M) -> Context<'a, M> {
+        Context {
+            account: self.account,
+            collection: self.collection,
+            mode: self.mode,
+            unsettled_items: self.unsettled_items,
+            now_ms: self.now_ms,
+            limits,
+            pace: self.pace,
+        }
+    }
+}
+
+/// A decision that cannot be made yet: it is made again when an entry touched the collection, and
+/// at the latest at the deadline, when it may not wait any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The deadline, in milliseconds since 1970; at most [`WAIT_MAX`] from now.
+    pub until_ms: u64,
+}
+
+/// An eventual write that may be stamped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acceptance<R> {
+    /// The reply, when all operations have their W.
+    pub answered: R,
+    /// One operation for each register, in the order in which the request first names them: the
+    /// parts of its name, from 0 (D19).
+    pub writes: Vec<Accepted>,
+}
+
+/// What a node itself has to say to a client, which its service puts into words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is not carried out now, or it is not known whether it was. Why: the sentence of a
+    /// [`Reason`], or the store's own words.
+    Unavailable(String),
+    /// There is no such collection.
+    NoCollection,
+    /// The store could not be read.
+    Unreadable(ViewError),
+    /// Its name is that of another request (XO-6).
+    NameTaken,
+    /// The chain never has as many members as the request's `r` or `w`.
+    Quorum {
+        /// `r` or `w`.
+        name: &'static str,
+        /// What is asked.
+        members: u8,
+        /// What there is.
+        size: usize,
+    },
+    /// The session's token was not given to this account.
+    StrangeToken,
+    /// The write of this name, which the session made or was shown, is nowhere any more.
+    Lost(RequestId),
+    /// What the session saw committed is no part of the chain any more (AL-4).
+    Forgotten,
+}
+
+impl From<Reason> for Trouble {
+    fn from(reason: Reason) -> Self {
+        Trouble::Unavailable(reason.sentence().to_owned())
+    }
+}
+
+/// What a refusal means to those on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// There is no such collection here; another member may know one.
+    NoCollection,
+    /// The store here could not be read; another member's may be.
+    Unreadable,
+    /// Not now: 503.
+    Later(Reason),
+    /// It is the answer.
+    Final,
+}
+
+/// What one service means. No value of it is ever made.
+///
+/// What a service without eventual writes has to say of them is said here.
+pub trait Service {
+    /// Its requests.
+    type Request;
+    /// What a request comes to that succeeds.
+    type Reply: Into<Reply>;
+    /// What it comes to otherwise.
+    type Refusal: Into<Refusal>;
+    /// Its limits.
+    type Limits;
+
+    /// What the request does.
+    fn class(request: &Self::Request) -> Class;
+
+    /// Which collection it is about.
+    fn target(request: &Self::Request) -> Target<'_>;
+
+    /// What it looks at in that collection.
+    fn sight(_request: &Self::Request, _collection: CollectionId) -> Sight {
+        Sight::Rows(Vec::new())
+    }
+
+    /// Bytes that it holds while it waits: those of its texts and values.
+    fn size(request: &Self::Request) -> usize;
+
+    /// The level that it runs at, never [`Level::Default`], and its bound. `mode` is that of its
+    /// collection, and `of_collection` what that prefers; nothing where this member knows none.
+    ///
+    /// # Errors
+    /// The refusal when level, mode and request do not go together.
+    fn permits(
+        mode: Option<Mode>,
+        of_collection: Option<Preference>,
+        demand: &Demand,
+        request: &Self::Request,
+    ) -> Result<(Level, Option<Bound>), Self::Refusal>;
+
+    /// Decides a request that may change state on the newest state of the log.
+    ///
+    /// # Errors
+    /// [`Wait`] when it is to be decided again later. At its deadline a request may wait no more.
+    fn decide(
+        view: &dyn View,
+        context: &Context<'_, Self::Limits>,
+        request: &Self::Request,
+    ) -> Result<Decision<Outcome<Self>>, Wait>;
+
+    /// Decides what it does to the names of collections, on the system chain of a cluster that has
+    /// its collections on `chains` others: the first step of a creation or a deletion
+    /// (`catalog/placed.rs`). Nothing of a request that does nothing to names there.
+    fn decide_names(
+        _view: &dyn View,
+        _context: &Context<'_, Self::Limits>,
+        _chains: u32,
+        _request: &Self::Request,
+    ) -> Option<Decision<Outcome<Self>>> {
+        None
+    }
+
+    /// Answers one that changes nothing, on a committed view.
+    ///
+    /// # Errors
+    /// The refusal, as the service words it.
+    fn answer(
+        view: &dyn View,
+        context: &Context<'_, Self::Limits>,
+        request: &Self::Request,
+    ) -> Outcome<Self>;
+
+    /// Answers one of a register from what several members show of it.
+    ///
+    /// # Errors
+    /// The refusal, as the service words it.
+    fn answer_register(
+        view: &dyn View,
+        context: &Context<'_, Self::Limits>,
+        request: &Self::Request,
+        _shown: Register,
+    ) -> Outcome<Self> {
+        Self::answer(view, context, request)
+    }
+
+    /// Whether an unsettled element decided anything of what the request is shown.
+    fn is_tentative(_request: &Self::Request, _committed: &Register, _shown: &Register) -> bool {
+        false
+    }
+
+    /// Decides an eventual write where it arrives, on what this member shows.
+    ///
+    /// # Errors
+    /// The refusal of the request as a whole, before anything is stamped.
+    fn accept(
+        _view: &dyn View,
+        _context: &Context<'_, Self::Limits>,
+        _request: &Self::Request,
+    ) -> Result<Acceptance<Self::Reply>, Self::Refusal> {
+        let message = "it takes no eventual writes";
+        Err(Self::word(Trouble::Unreadable(ViewError(
+            message.to_owned(),
+        ))))
+    }
+
+    /// Settles an eventual operation on `newest`, the state of the head's log. `ops` are the
+    /// elements that the log does not dominate, at least one.
+    ///
+    /// # Errors
+    /// [`ViewError`] when the store cannot be read, or `key` is no register's.
+    fn settle(
+        _newest: &dyn View,
+        _limits: &Self::Limits,
+        _key: &Bytes,
+        _ops: Vec<ElementOp>,
+        _stamp: Stamp,
+    ) -> Result<Settled, ViewError> {
+        Err(ViewError("an operation on what is no register".to_owned()))
+    }
+
+    /// Puts what a node has to say into the words of the service.
+    fn word(trouble: Trouble) -> Self::Refusal;
+
+    /// What a refusal means to those on its way.
+    fn meaning(refusal: &Self::Refusal) -> Meaning;
+
+    /// Whether a write is refused with it because of the state it found: then the refusal is an
+    /// entry (D12).
+    fn depends_on_state(refusal: &Self::Refusal) -> bool;
+
+    /// What is kept of the outcome of a named write (XO-3), and `None` if it is no entry.
+    fn keep(outcome: Result<&Self::Reply, &Self::Refusal>) -> Option<Bytes>;
+
+    /// Reads what `keep` wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no outcome of a strong write of this service.
+    fn kept(bytes: Bytes) -> Result<Outcome<Self>, DecodeError>;
+}
+
+/// What a request of a service comes to.
+pub type Outcome<S> = Result<<S as Service>::Reply, <S as Service>::Refusal>;
+
+/// Whether a chain of `size` members has the quorums that `level` asks.
+///
+/// # Errors
+/// [`Trouble::Quorum`]: a quorum is never lowered to what there is.
+pub fn permits_quorum(level: Level, size: usize) -> Result<(), Trouble> {
+    let Level::Eventual { r, w, .. } = level else {
+        return Ok(());
+    };
+    let mut asked = [("r", r), ("w", w)].into_iter();
+    match asked.find(|(_, members)| size < usize::from(*members)) {
+        None => Ok(()),
+        Some((name, members)) => Err(Trouble::Quorum {
+            name,
+            members,
+            size,
+        }),
+    }
+}
