@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
-    BatchPut, Form, Get, Intent, Items, Load, Log, Operation, Outcome, Plan, Put, Summary, Target,
-    Until, Verdict, Workload, run, run_through,
+    BatchPut, Form, Get, Intent, Items, Load, Log, Outcome, Plan, Put, Summary, Target, Until,
+    Verdict, Workload, run, run_through,
 };
 
 /// The variables that hold the access key and its secret.
@@ -200,8 +200,8 @@ fn print(log: &Log) {
         }
         seconds[second] += 1;
     }
-    let lost = |operation: &&Operation| operation.outcome == Outcome::Lost;
-    let lost = log.operations.iter().filter(lost).count();
+    let lost = log.operations.iter();
+    let lost = lost.filter(|it| it.outcome == Outcome::Lost).count();
     let ms = |quantile| summary.response.value_at_quantile(quantile) as f64 / 1e6;
     let line = serde_json::json!({
         "done": summary.done,
