@@ -176,6 +176,8 @@ class Liar(http.server.BaseHTTPRequestHandler):
 
     def hand_on(self):
         server = self.server
+        with server.lock:
+            server.counted += 1
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = self.headers.items()
         headers = {name: value for name, value in headers if name.lower() != server.drops}
@@ -210,15 +212,22 @@ class Liar(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def liar(url, drops="", keeps=""):
     """A proxy before a server that drops a header, or keeps `lists` or `reads`; its address."""
+    with counter(url, drops, keeps) as (proxy, _):
+        yield proxy
+
+
+@contextlib.contextmanager
+def counter(url, drops="", keeps=""):
+    """The same; its address, and a function that tells how many requests it was sent."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar)
     server.daemon_threads = True
     server.upstream = urllib.parse.urlparse(url).netloc
     server.drops, server.keeps = drops, keeps
-    server.known, server.lock = {}, threading.Lock()
+    server.known, server.lock, server.counted = {}, threading.Lock(), 0
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http://127.0.0.1:{server.server_address[1]}", lambda: server.counted
     finally:
         server.shutdown()
         thread.join()

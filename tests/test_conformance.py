@@ -22,11 +22,13 @@ def run(folder, *words, code=0, **more):
 
 
 def judge(service, url, folder, promises, *excused, **more):
-    """Runs a suite; all promises must be kept, but for those that are excused."""
+    """Runs a suite; all promises must be kept, but for those that are excused. Its requests, as
+    its meter counted them."""
     flags = [flag for promise in excused for flag in ("--excuse", promise)]
     said = run(folder, "measure", "conformance", service, url, *flags, **more)
     assert said.count("kept    ") == promises - len(excused), said
-    assert f"{promises} promises, {len(excused)} excused" in said
+    assert f"{promises} promises, {len(excused)} excused; " in said
+    return int(said.split(" excused; ")[1].split(" requests")[0])
 
 
 def judge_bucket(url, folder, *excused, **more):
@@ -114,6 +116,19 @@ def test_a_proxy_that_breaks_a_promise_is_found_out(tmp_path):
                 assert promise in said and "--queues sqs://" in said, said
         with clouds.liar(url) as proxy:
             assert "BROKEN" not in run(tmp_path, "cloud", "check", s3(proxy))
+
+
+def test_the_meter_counts_what_a_proxy_sees(server, tmp_path):
+    """Of each protocol; `cargo xtask clouds` compares 10,000 calls kind by kind."""
+    with clouds.gofakes3(tmp_path) as url, clouds.counter(url) as (proxy, counted):
+        assert judge("objects", s3(proxy), tmp_path, OBJECTS) == counted()
+    with clouds.elasticmq(tmp_path) as url, clouds.counter(url) as (proxy, counted):
+        excused = "removing twice is fine"
+        asked = judge("queues", f"sqs://own-?endpoint={proxy}", tmp_path, QUEUES, excused)
+        assert asked == counted()
+    with clouds.counter(server.url) as (proxy, counted):
+        asked = judge("domains", f"simpledb://own-?endpoint={proxy}", tmp_path, DOMAINS)
+        assert asked == counted()
 
 
 def test_a_service_that_is_none_is_found_out(server, tmp_path):

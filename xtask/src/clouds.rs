@@ -1,8 +1,12 @@
 //! Conformance of servers that take minutes to build: MinIO, and fake-gcs-server with its wrapper.
+//! And the whole comparison of the meter with a proxy.
 
 use anyhow::Result;
 
-use crate::{command, python};
+use crate::{command, fake_s3, python};
+
+/// Calls whose requests a proxy counts.
+const METERED_CALLS: u32 = 10_000;
 
 /// Builds the binary for testing, and runs the suites against each server.
 pub(crate) fn run() -> Result<bool> {
@@ -19,5 +23,5 @@ pub(crate) fn run() -> Result<bool> {
             "tests/test_conformance.py",
         ])
         .env("FADER_BIN", command::root().join("target/debug/fader"));
-    command::succeeds(&mut pytest)
+    Ok(command::succeeds(&mut pytest)? & fake_s3::meter(METERED_CALLS)?)
 }

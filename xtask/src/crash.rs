@@ -1,15 +1,11 @@
 //! Crashes on purpose: kill -9 of the real binary, and power cuts on the disk seam.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Subcommand;
 
 use crate::bench;
 use crate::command::{self, Profile};
+use crate::fake_s3::FakeS3;
 
 /// Which kind of crash.
 #[derive(Subcommand)]
@@ -89,63 +85,12 @@ fn cloud(rounds: u32, seeds: u64) -> Result<bool> {
         .args(["test", "--release", "--package", "fader-client"])
         .args(["--test", "folder_crash", "--test", "cloud_crash"])
         .args(["--", "--nocapture", "--test-threads", "1"])
-        .env("FADER_CRASH_ROUNDS", rounds.to_string())
-        .env("FADER_CRASH_S3", &server.address)
-        .env("AWS_ACCESS_KEY_ID", "crash")
-        .env("AWS_SECRET_ACCESS_KEY", "crash");
+        .env("FADER_CRASH_ROUNDS", rounds.to_string());
+    server.known_to(&mut crashes);
     let mut power = command::cargo();
     power
         .args(["test", "--release", "--package", "fader-client"])
         .args(["--lib", "folder::tests::power", "--", "--nocapture"])
         .env("FADER_POWER_SEEDS", seeds.to_string());
     Ok(command::succeeds(&mut crashes)? & command::succeeds(&mut power)?)
-}
-
-/// A running gofakes3 with a bucket `crash`, ended with this value.
-struct FakeS3 {
-    process: Child,
-    address: String,
-}
-
-impl FakeS3 {
-    fn start() -> Result<FakeS3> {
-        let program = command::root().join("target/gofakes3");
-        let mut build = Command::new("go");
-        build.args(["build", "-o"]).arg(&program).arg(".");
-        command::check(build.current_dir(command::root().join("tests/gofakes3")))?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = format!("127.0.0.1:{port}");
-        let process = Command::new(program)
-            .arg(&address)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let server = FakeS3 { process, address };
-        let mut tries = 0;
-        while let Err(error) = server.create_bucket() {
-            tries += 1;
-            ensure!(tries < 300, "gofakes3 does not answer: {error}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Ok(server)
-    }
-
-    fn create_bucket(&self) -> Result<()> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        let head = format!("PUT /crash HTTP/1.1\r\nHost: {}\r\n", self.address);
-        let rest = "Content-Length: 0\r\nConnection: close\r\n\r\n";
-        stream.write_all(format!("{head}{rest}").as_bytes())?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        ensure!(reply.starts_with("HTTP/1.1 200"), "{reply}");
-        Ok(())
-    }
-}
-
-impl Drop for FakeS3 {
-    fn drop(&mut self) {
-        // It holds nothing that is kept.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

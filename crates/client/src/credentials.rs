@@ -32,6 +32,31 @@ impl Credentials {
         }
     }
 
+    /// The access key of a section of AWS's credentials file, which is an INI file.
+    pub(crate) fn of_profile(text: &str, section: &str) -> Option<Credentials> {
+        let (mut id, mut secret, mut token) = (None, None, None);
+        let mut is_inside = false;
+        for line in text.lines().map(str::trim) {
+            let name = line.strip_prefix('[');
+            let name = name.and_then(|rest| rest.split_once(']'));
+            if let Some((name, _)) = name {
+                is_inside = name.trim() == section;
+            } else if let Some((name, value)) = line.split_once('=').filter(|_| is_inside) {
+                match name.trim() {
+                    "aws_access_key_id" => id = Some(value.trim()),
+                    "aws_secret_access_key" => secret = Some(value.trim()),
+                    "aws_session_token" => token = Some(value.trim()),
+                    _ => {}
+                }
+            }
+        }
+        let credentials = Credentials::new(id?, secret?);
+        Some(match token {
+            None => credentials,
+            Some(token) => credentials.with_token(token),
+        })
+    }
+
     /// The public half.
     pub fn access_key(&self) -> &str {
         &self.access_key
@@ -51,7 +76,7 @@ impl Credentials {
             None => Ok(self),
             Some(_) => Err(Error::invalid(format!(
                 "requests to {service} take no session token: use an access key that lasts, and \
-                 unset AWS_SESSION_TOKEN"
+                 unset AWS_SESSION_TOKEN, or choose a profile without aws_session_token"
             ))),
         }
     }

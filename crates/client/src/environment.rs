@@ -15,6 +15,9 @@ use crate::location::Service;
 /// Where gcloud keeps what a user logged in with.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
 
+/// Where AWS's tools keep access keys.
+const AWS_FILE: &str = ".aws/credentials";
+
 /// Variables by name: the process's, or others in their place.
 #[derive(Clone, Default)]
 pub struct Environment(Option<BTreeMap<String, String>>);
@@ -83,21 +86,57 @@ impl Environment {
 
     /// An access key of AWS, or of a service like it.
     pub(crate) fn aws(&self) -> Result<Credentials, Error> {
+        let found = self.access_key(None)?;
+        found.ok_or_else(|| {
+            Error::invalid(
+                "no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE \
+                 to a section of ~/.aws/credentials that has one, or add unsigned=true to the URL \
+                 of a server that takes unsigned requests",
+            )
+        })
+    }
+
+    /// An access key from where AWS's tools look: a profile that the caller names, else the
+    /// variables, else the profile that `AWS_PROFILE` names, else `default`. Profiles are sections
+    /// of the file `AWS_SHARED_CREDENTIALS_FILE`, else `~/.aws/credentials`.
+    ///
+    /// # Errors
+    /// `Invalid`: a profile that is named and has no access key; a file that cannot be read.
+    pub fn access_key(&self, profile: Option<&str>) -> Result<Option<Credentials>, Error> {
         let (id, secret) = (
             self.get("AWS_ACCESS_KEY_ID"),
             self.get("AWS_SECRET_ACCESS_KEY"),
         );
-        let (Some(id), Some(secret)) = (id, secret) else {
-            return Err(Error::invalid(
-                "no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add \
-                 unsigned=true to the URL of a server that takes unsigned requests",
-            ));
+        if let (Some(id), Some(secret), None) = (id, secret, profile) {
+            let credentials = Credentials::new(id, secret);
+            return Ok(Some(match self.get("AWS_SESSION_TOKEN") {
+                None => credentials,
+                Some(token) => credentials.with_token(token),
+            }));
+        }
+        let named = profile.map(str::to_owned);
+        let named = named.or_else(|| self.first(&["AWS_PROFILE", "AWS_DEFAULT_PROFILE"]));
+        let path = self.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
+        let path = path.or_else(|| {
+            self.get("HOME")
+                .map(|home| PathBuf::from(home).join(AWS_FILE))
+        });
+        let text = match &path {
+            Some(path) if path.exists() => std::fs::read_to_string(path).map_err(|error| {
+                Error::invalid(format!("cannot read {}: {error}", path.display()))
+            })?,
+            _ => String::new(),
         };
-        let credentials = Credentials::new(id, secret);
-        Ok(match self.get("AWS_SESSION_TOKEN") {
-            None => credentials,
-            Some(token) => credentials.with_token(token),
-        })
+        let section = named.as_deref().unwrap_or("default");
+        let found = Credentials::of_profile(&Zeroizing::new(text), section);
+        match (&found, &named, path) {
+            (None, Some(named), Some(path)) => Err(Error::invalid(format!(
+                "no access key in [{named}] of {}: write aws_access_key_id and \
+                 aws_secret_access_key there",
+                path.display()
+            ))),
+            _ => Ok(found),
+        }
     }
 
     /// Credentials of Google.

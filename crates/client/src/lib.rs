@@ -11,6 +11,7 @@ mod bucket;
 mod client;
 mod clock;
 mod control;
+mod counted;
 mod credentials;
 mod demand;
 mod domains;

@@ -2,8 +2,9 @@
 //! too, or at services of their own.
 //!
 //! Invariants:
-//! - OPEN-1 opened for writing, a bucket's promises are probed, or remembered as kept, before
-//!   queues or domains live in it; where one is broken, only objects open.
+//! - OPEN-1 opened for writing, the promises of any bucket, folder or memory are probed, or
+//!   remembered as kept, before queues or domains live in it; where one is broken, only objects
+//!   open.
 //! - OPEN-2 opened for reading, nothing is written.
 
 use std::fmt;
@@ -19,6 +20,7 @@ use object_store::prefix::PrefixStore;
 
 use crate::bucket::{AzureAccess, Bucket, GcsAccess};
 use crate::client::{Client, Settings};
+use crate::counted::Counted;
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, in_read};
 use crate::folder::Folder;
@@ -121,8 +123,8 @@ pub async fn open(url: &str, options: &Options) -> fader_cloud::Result<Cloud> {
 pub async fn open_all(url: &str, options: &Options) -> fader_cloud::Result<Opened> {
     let runtime = system_runtime();
     let root = in_read(Root::open(url, options))?;
-    let findings = match (options.access, &root.store) {
-        (Access::Write, Store::Bucket(_)) if options.needs_bucket() => {
+    let findings = match options.access {
+        Access::Write if options.needs_bucket() => {
             let store = root.objects(&options.meter);
             let findings = probe::remembered_or_probed(&*store, &runtime, &root.way()).await;
             Some(findings.map_err(|error| named(error, &root))?)
@@ -223,7 +225,7 @@ struct Root {
 #[derive(Debug)]
 enum Store {
     Bucket(Bucket),
-    /// What sends no wire requests.
+    /// Sends no wire requests; its calls count as those that they would be.
     Local(Arc<dyn ObjectStore>),
 }
 
@@ -241,7 +243,7 @@ impl Root {
     /// The objects below the prefix, whose requests count for `meter`.
     fn objects(&self, meter: &Meter) -> Arc<dyn ObjectStore> {
         match (&self.store, &self.location) {
-            (Store::Local(store), _) => store.clone(),
+            (Store::Local(store), _) => Arc::new(Counted::new(store.clone(), meter)),
             (Store::Bucket(store), Location::Bucket(location)) if !location.prefix.is_empty() => {
                 let prefix = Path::from(location.prefix.as_str());
                 Arc::new(PrefixStore::new(store.metered(meter), prefix))

@@ -2,7 +2,7 @@
 //! counters are exact, no acknowledged message is lost, and none comes back after its acknowledged
 //! removal.
 //!
-//! The bucket is a folder; and, where `FADER_CRASH_S3` names an S3 server with a bucket `crash`,
+//! The bucket is a folder; and, where `FADER_S3` names an S3 server with a bucket `crash`,
 //! that one, behind a proxy that closes some connections instead of handing on a reply.
 //! `cargo xtask crash cloud` starts one and plays all rounds.
 
@@ -295,8 +295,8 @@ fn a_folder_loses_no_message_of_processes_that_are_killed() {
 
 #[test]
 fn a_server_loses_no_message_of_processes_that_are_killed() {
-    let Ok(address) = std::env::var("FADER_CRASH_S3") else {
-        println!("left out: FADER_CRASH_S3 names no server");
+    let Ok(address) = std::env::var("FADER_S3") else {
+        println!("left out: FADER_S3 names no server");
         return;
     };
     let runtime = runtime();

@@ -35,6 +35,10 @@ pub const REQUESTS_MAX: usize = 20;
 pub const MEMORY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Below it are the memory and the objects of probes under way.
 const FOLDER: &str = "_fader/probe";
+/// The name of the object that a probe writes.
+const OBJECT: &str = "object";
+/// How old what a probe left is before it is swept.
+const LEFT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the store remembers, or else what a probe finds. `way` names the way to the store, such as
 /// its host: what holds on one way need not hold behind a proxy.
@@ -61,7 +65,7 @@ pub async fn probed(store: &dyn ObjectStore, runtime: &Runtime, way: &str) -> Re
     let mut probe = Probe {
         store,
         folder: Path::from(folder.as_str()),
-        key: Path::from(format!("{folder}/object")),
+        key: Path::from(format!("{folder}/{OBJECT}")),
         findings: Findings::new(runtime.clock.wall()),
     };
     probe.run().await?;
@@ -70,6 +74,47 @@ pub async fn probed(store: &dyn ObjectStore, runtime: &Runtime, way: &str) -> Re
         memory::write(store, way, &findings).await?;
     }
     Ok(findings)
+}
+
+/// Deletes, or only names, what probes left that were interrupted a day ago or before. A probe
+/// under way is younger, and one whose clock is a day off fails and leaves nothing wrong.
+///
+/// # Errors
+/// Those of the requests.
+pub async fn sweep(
+    store: &dyn ObjectStore,
+    runtime: &Runtime,
+    is_dry_run: bool,
+) -> Result<Vec<String>> {
+    let listed = store.list(Some(&Path::from(FOLDER))).try_collect().await;
+    let listed: Vec<ObjectMeta> = listed.map_err(|error| failed("list", &error))?;
+    let mut swept = Vec::new();
+    for meta in listed {
+        let modified = meta.last_modified.timestamp_millis();
+        let modified = Duration::from_millis(u64::try_from(modified).unwrap_or_default());
+        let key = meta.location;
+        if !is_probed(&key) || runtime.clock.wall() < modified + LEFT {
+            continue;
+        }
+        swept.push(key.to_string());
+        if !is_dry_run {
+            match store.delete(&key).await {
+                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(failed("delete", &error)),
+            }
+        }
+    }
+    Ok(swept)
+}
+
+/// Whether a key is one that a probe writes: its folder is 16 hexadecimal digits.
+fn is_probed(key: &Path) -> bool {
+    let below = key.as_ref().strip_prefix(FOLDER);
+    let parts = below.and_then(|below| below.strip_prefix('/')?.split_once('/'));
+    parts.is_some_and(|(folder, name)| {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        name == OBJECT && folder.len() == 16 && folder.bytes().all(is_hex)
+    })
 }
 
 /// A probe under way.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Opened, Service, ServiceLocation};
-use fader_cloud::{Domains, PriceBook, Queues, RequestKind};
+use fader_cloud::{Domains, PriceBook, Queues, RequestKind, probe};
 
 use crate::output::{self, visible};
 
@@ -20,7 +20,8 @@ Examples:
   fader cloud prices aws-2026
 
 URLs (docs/clouds.md has all of it):
-  s3://BUCKET/PREFIX?endpoint=URL         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION
+  s3://BUCKET/PREFIX?endpoint=URL         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION;
+                                          or AWS_PROFILE
   gs://BUCKET/PREFIX                      GOOGLE_APPLICATION_CREDENTIALS
   az://CONTAINER/PREFIX?account=NAME      AZURE_STORAGE_KEY, or AZURE_STORAGE_SAS_TOKEN
   file:///DIR                             a folder of this machine
@@ -47,7 +48,8 @@ enum Command {
     /// Lists queues with their depth and age, and domains with their items and bytes. Writes
     /// nothing.
     List(Where),
-    /// Deletes what deleted queues and domains, and interrupted writes, left in a bucket.
+    /// Deletes what deleted queues and domains, interrupted writes and interrupted probes left in a
+    /// bucket.
     Sweep(SweepOptions),
     /// Lists the price books, or prints one.
     Prices(PricesOptions),
@@ -271,7 +273,9 @@ async fn sweep(options: &SweepOptions) -> Result<ExitCode> {
             findings.unwrap_or_default()
         );
     };
-    let mut swept = queues.sweep(options.dry_run).await?;
+    let runtime = fader_client::system_runtime();
+    let mut swept = probe::sweep(&*opened.cloud.objects, &runtime, options.dry_run).await?;
+    swept.extend(queues.sweep(options.dry_run).await?);
     swept.extend(domains.sweep(options.dry_run).await?);
     let mut text = String::new();
     for key in &swept {

@@ -20,8 +20,9 @@ pub(crate) struct Flags {
     #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE", global = true)]
     ca_bundle: Option<PathBuf>,
 
-    /// Section of the credentials file. [default: default]
-    #[arg(long, env = "AWS_PROFILE", value_name = "NAME", global = true)]
+    /// Section of the credentials file, before the access key of the environment. Without it the
+    /// environment's key is taken, then the section that AWS_PROFILE names, then `default`.
+    #[arg(long, value_name = "NAME", global = true)]
     profile: Option<String>,
 
     /// Send requests unsigned, for a server that serves anonymous requests.

@@ -181,8 +181,7 @@ impl Door {
                     Some(limiter) => {
                         let outcome = Box::pin(limiter.within(action, carry_out)).await;
                         let refused = outcome.as_ref().err();
-                        if let Some(error) = refused.filter(|it| it.reason() == Some(Reason::Limit))
-                        {
+                        if let Some(error) = refused.filter(|it| it.reason == Some(Reason::Limit)) {
                             self.count_refusal(error);
                         }
                         outcome
@@ -220,7 +219,7 @@ impl Door {
 
     /// Counts what is refused before it is asked of a chain.
     fn count_refusal(&self, error: &Error) {
-        if let Some(reason) = error.reason() {
+        if let Some(reason) = error.reason {
             self.node.count_refusal(ChainId::SYSTEM, reason);
         }
     }
@@ -409,7 +408,7 @@ fn error_response(error: &Error, request_id: &str) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(error.code.status())
         .expect("every code's status is a number of three digits");
     let mut response = xml_response(status, simpledb::error(error, request_id));
-    if let Some(reason) = error.reason() {
+    if let Some(reason) = error.reason {
         let code = HeaderValue::from_static(reason.code());
         response.headers_mut().insert(REASON, code);
     }

@@ -18,13 +18,12 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use fader_services::Reason;
-use fader_services::simpledb::{Code, Error};
+use fader_services::simpledb::Error;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::metrics::{LimitMetrics, Limited};
-use crate::refusal::refuse;
 use crate::simpledb::Action;
 
 /// Without a number of its own, a burst is what comes in this time.
@@ -270,13 +269,7 @@ impl Lane {
 
     fn refuse(&self) -> Error {
         self.metrics.refused.inc();
-        refuse(
-            Code::ServiceUnavailable,
-            format!(
-                "Service AmazonSimpleDB is currently unavailable. Please try again later ({})",
-                Reason::Limit.sentence()
-            ),
-        )
+        Error::unavailable(Reason::Limit, Reason::Limit.sentence())
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) fn refuse(code: Code, message: impl Into<String>) -> Error {
         code,
         message: message.into(),
         box_usage: BoxUsage::default(),
+        reason: None,
     }
 }
 

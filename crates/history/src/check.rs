@@ -22,7 +22,7 @@ pub use registers::{Breach, Judged, Registers, registers};
 pub use search::objects::{Act, Objects};
 pub use search::{Found, Model, Searched, Stuck, Timed, explore, search, shortest};
 pub use sessions::{Guarantee, Sessions, sessions};
-pub use staleness::{Bin, Reading, Staleness, Visibility, staleness};
+pub use staleness::{Bin, Reading, Reference, Staleness, Visibility, staleness};
 
 use crate::{Action, Unfit, Violation};
 

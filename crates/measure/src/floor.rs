@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use crate::workload::{Form, Intent, Verdict, Workload};
+use crate::workload::{Form, Intent, Verdict, Wire, Workload};
 
 /// Of what the constant consists.
 const FILLER: u8 = b'x';
@@ -29,7 +29,7 @@ pub struct Floor {
 /// A workload whose requests are another's, and whose replies are a floor's.
 pub struct Constant {
     /// Whose requests are sent.
-    pub workload: Arc<dyn Workload>,
+    pub workload: Arc<dyn Wire>,
     /// The length of every reply.
     pub bytes: usize,
 }
@@ -84,7 +84,9 @@ impl Workload for Constant {
     fn plan(&self, sequence: u64) -> Intent {
         self.workload.plan(sequence)
     }
+}
 
+impl Wire for Constant {
     fn action(&self) -> &'static str {
         self.workload.action()
     }

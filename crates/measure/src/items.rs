@@ -142,6 +142,12 @@ pub(crate) fn parse_name(name: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// The key of an item as logs name it, or of the first of a batch.
+pub fn key_of(text: &str) -> Option<u64> {
+    let name = text.strip_prefix("batch of ").unwrap_or(text);
+    parse_name(name.as_bytes())
+}
+
 /// What a key and a stamp come to in attribute `index`; the stamp itself in the first.
 fn value(key: u64, stamp: u64, index: u64) -> u64 {
     match index {

@@ -1,36 +1,52 @@
 //! Measuring: load of a known shape, a log of every operation, and what the log says.
 //!
-//! A run is a [`Workload`] (what is asked and what must come back) under a [`Load`] (when it is
-//! asked), and yields a [`Log`]. Rates, latencies and intervals are functions of logs.
+//! A run is a [`Workload`] (what is asked) under a [`Load`] (when it is asked), and yields a log of
+//! `fader_history`. Rates, latencies and intervals are functions of logs. One [`Generator`] decides
+//! what begins when; [`run`] drives it on raw connections, [`drive`] on any [`Provider`].
 //!
 //! Deliberately absent: correction of latencies after the fact. An open loop takes them from the
 //! intended start, a closed loop says what its clients saw and nothing about those that would have
 //! come meanwhile.
 
+pub mod calibrate;
+mod compare;
 mod connection;
+mod curve;
+mod domain;
+mod drive;
 mod floor;
 pub mod formats;
 mod generator;
 mod items;
-mod ledger;
-mod log;
+mod keys;
+pub mod model;
+mod pacer;
 mod phases;
 mod plot;
+mod providers;
+mod run;
 mod schedule;
 mod simpledb;
-mod statistics;
+pub mod statistics;
 mod summary;
 mod workload;
+mod ycsb;
 
+pub use compare::{Compared, Measure, compare, responses};
+pub use curve::{Curve, Point};
+pub use domain::{COUNT, COUNTER, DomainLog, Noted, content};
+pub use drive::{Party, Provider, drive, drive_all};
 pub use floor::{Constant, Floor, serve_floor};
-pub use generator::{Load, Plan, RunError, Target, Until, run, run_through, sample};
-pub use items::{DIGITS, Items};
-pub use ledger::{COUNT, COUNTER, Checked, Ledger, content};
-pub use log::{Kind, Log, Operation, Outcome};
+pub use generator::{Generator, Load, Start, Step, Until};
+pub use items::{DIGITS, Items, key_of};
+pub use keys::{Chooser, Draw, Keys};
 pub use phases::{Phase, Phases, Recording, Sender, THREADS, Way, chart, run as run_phases};
-pub use plot::{Axis, Plot, Scale, Series};
-pub use schedule::{Arrivals, Schedule, rounds};
-pub use simpledb::{BatchPut, Get, Put, Select};
+pub use plot::{Axis, Boxes, Plot, Scale, Series, Whiskers, timeline};
+pub use providers::{EVENTUAL, InDomain, STRONG};
+pub use run::{ERRORS_MAX, Plan, Ran, RunError, Target, run, sample};
+pub use schedule::{Arrivals, Rate, Schedule, Starts, rounds};
+pub use simpledb::{BatchPut, Get, Put, Select, acknowledged};
 pub use statistics::{Interval, median, ratio_of_medians};
 pub use summary::Summary;
-pub use workload::{Form, Intent, Verdict, Workload};
+pub use workload::{Act, Form, Heard, Intent, Verdict, Wire, Workload};
+pub use ycsb::{Fill, Mix, Ycsb};

@@ -1,10 +1,17 @@
-//! Line plots as SVG: frame, grid, axes with round ticks, lines with their names beside them.
+//! Plots as SVG: frame, grid, axes with round ticks; lines with their names beside them, bands
+//! around lines, boxes, timelines.
 //!
 //! The colours are Okabe and Ito's, told apart by colour-blind readers too.
 //!
-//! Deliberately absent: other kinds of plot, fonts, scripts, interaction.
+//! Deliberately absent: fonts, scripts, interaction.
+
+mod boxes;
+mod timeline;
 
 use std::fmt::Write;
+
+pub use boxes::{Boxes, Whiskers};
+pub use timeline::timeline;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
@@ -15,6 +22,7 @@ const BOTTOM: f64 = 56.0;
 const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 ];
+const GRID: &str = "#e4e4e4";
 /// Names of lines stand at least this far apart.
 const NAME_GAP: f64 = 15.0;
 
@@ -71,41 +79,37 @@ struct Ruler {
 impl Plot {
     /// The plot as a document.
     pub fn svg(&self) -> String {
-        self.svg_in(&COLOURS)
+        self.drawn(&COLOURS, &[])
     }
 
     /// The same in these colours, a line in each; they are used in turn.
     pub fn svg_in(&self, colours: &[&str]) -> String {
+        self.drawn(colours, &[])
+    }
+
+    /// The same with a band around each line: from left to right, where it is, its lower and its
+    /// upper end.
+    pub fn svg_with(&self, bands: &[Vec<(f64, f64, f64)>]) -> String {
+        self.drawn(&COLOURS, bands)
+    }
+
+    fn drawn(&self, colours: &[&str], bands: &[Vec<(f64, f64, f64)>]) -> String {
         let lines: Vec<Vec<(f64, f64)>> = self
             .series
             .iter()
             .map(|series| self.visible(series))
             .collect();
-        let x = Ruler::new(
-            self.x.scale,
-            lines.iter().flatten().map(|p| p.0),
-            LEFT,
-            WIDTH - RIGHT,
-        );
-        let y = Ruler::new(
-            self.y.scale,
-            lines.iter().flatten().map(|p| p.1),
-            HEIGHT - BOTTOM,
-            TOP,
-        );
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-        );
-        text(
-            &mut svg,
-            LEFT,
-            24.0,
-            "font-size=\"15\" font-weight=\"bold\"",
+        let ends = bands.iter().flatten().flat_map(|band| [band.1, band.2]);
+        let ends = ends.filter(|end| end.is_finite());
+        let (mut svg, x, y) = frame(
             &self.title,
+            (&self.x, &self.y),
+            lines.iter().flatten().map(|p| p.0),
+            lines.iter().flatten().map(|p| p.1).chain(ends),
         );
-        self.draw_axes(&mut svg, &x, &y);
+        for (index, band) in bands.iter().enumerate() {
+            draw_band(&mut svg, colours[index % colours.len()], &x, &y, band);
+        }
         let mut names = Vec::new();
         for (index, line) in lines.iter().enumerate() {
             let points: Vec<(f64, f64)> = line.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
@@ -128,44 +132,6 @@ impl Plot {
             .collect()
     }
 
-    fn draw_axes(&self, svg: &mut String, x: &Ruler, y: &Ruler) {
-        const GRID: &str = "#e4e4e4";
-        for &tick in &x.ticks {
-            let at = x.at(tick);
-            line(svg, GRID, (at, y.start), (at, y.end));
-            text(
-                svg,
-                at,
-                y.start + 18.0,
-                "text-anchor=\"middle\"",
-                &number(tick),
-            );
-        }
-        for &tick in &y.ticks {
-            let at = y.at(tick);
-            line(svg, GRID, (x.start, at), (x.end, at));
-            text(
-                svg,
-                x.start - 8.0,
-                at + 4.0,
-                "text-anchor=\"end\"",
-                &number(tick),
-            );
-        }
-        line(svg, "#333", (x.start, y.start), (x.end, y.start));
-        line(svg, "#333", (x.start, y.start), (x.start, y.end));
-        let (middle_x, middle_y) = (f64::midpoint(x.start, x.end), f64::midpoint(y.start, y.end));
-        text(
-            svg,
-            middle_x,
-            HEIGHT - 14.0,
-            "text-anchor=\"middle\"",
-            &self.x.label,
-        );
-        let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 18 {middle_y:.1})\"");
-        text(svg, 18.0, middle_y, &turned, &self.y.label);
-    }
-
     /// Names at the ends of their lines, moved apart where they would overlap.
     fn draw_names(&self, svg: &mut String, mut names: Vec<(f64, usize)>, colours: &[&str]) {
         names.sort_by(|left, right| left.0.total_cmp(&right.0));
@@ -183,6 +149,60 @@ impl Plot {
             );
         }
     }
+}
+
+/// The beginning of a document: title, grid and axes over these values.
+fn frame(
+    title: &str,
+    (x, y): (&Axis, &Axis),
+    xs: impl Iterator<Item = f64>,
+    ys: impl Iterator<Item = f64>,
+) -> (String, Ruler, Ruler) {
+    let across = Ruler::new(x.scale, xs, LEFT, WIDTH - RIGHT);
+    let up = Ruler::new(y.scale, ys, HEIGHT - BOTTOM, TOP);
+    let mut svg = document(WIDTH, HEIGHT, title);
+    draw_axes(&mut svg, (x, &across), (y, &up));
+    (svg, across, up)
+}
+
+/// The beginning of a document of this size, with a title.
+fn document(width: f64, height: f64, title: &str) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+    );
+    let style = "font-size=\"15\" font-weight=\"bold\"";
+    text(&mut svg, LEFT, 24.0, style, title);
+    svg
+}
+
+fn draw_axes(svg: &mut String, (across, x): (&Axis, &Ruler), (up, y): (&Axis, &Ruler)) {
+    for &tick in &x.ticks {
+        let at = x.at(tick);
+        line(svg, GRID, (at, y.start), (at, y.end));
+        let label = number(tick);
+        text(svg, at, y.start + 18.0, "text-anchor=\"middle\"", &label);
+    }
+    for &tick in &y.ticks {
+        let at = y.at(tick);
+        line(svg, GRID, (x.start, at), (x.end, at));
+        let label = number(tick);
+        text(svg, x.start - 8.0, at + 4.0, "text-anchor=\"end\"", &label);
+    }
+    line(svg, "#333", (x.start, y.start), (x.end, y.start));
+    line(svg, "#333", (x.start, y.start), (x.start, y.end));
+    let (middle_x, middle_y) = (f64::midpoint(x.start, x.end), f64::midpoint(y.start, y.end));
+    let below = HEIGHT - 14.0;
+    text(
+        svg,
+        middle_x,
+        below,
+        "text-anchor=\"middle\"",
+        &across.label,
+    );
+    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 18 {middle_y:.1})\"");
+    text(svg, 18.0, middle_y, &turned, &up.label);
 }
 
 impl Ruler {
@@ -265,6 +285,25 @@ fn draw_line(svg: &mut String, colour: &str, points: &[(f64, f64)]) {
         svg,
         "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
          stroke-linejoin=\"round\" points=\"{path}\"/>"
+    )
+    .expect("a string takes any text");
+}
+
+/// The area between the ends of a band; what is not finite is left out.
+fn draw_band(svg: &mut String, colour: &str, x: &Ruler, y: &Ruler, band: &[(f64, f64, f64)]) {
+    let is_there = |ends: &&(f64, f64, f64)| ends.1.is_finite() && ends.2.is_finite();
+    let upper = band.iter().filter(is_there).map(|ends| (ends.0, ends.2));
+    let lower = band.iter().rev().filter(is_there);
+    let corners = upper.chain(lower.map(|ends| (ends.0, ends.1)));
+    let mut path = String::new();
+    for (across, up) in corners {
+        let separator = if path.is_empty() { "" } else { " " };
+        write!(path, "{separator}{:.1},{:.1}", x.at(across), y.at(up))
+            .expect("a string takes any text");
+    }
+    writeln!(
+        svg,
+        "<polygon fill=\"{colour}\" fill-opacity=\"0.25\" points=\"{path}\"/>"
     )
     .expect("a string takes any text");
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::items::{Hex, Items, Name, Texts, mix, parse_name};
-use crate::log::Kind;
-use crate::workload::{Form, Intent, Verdict, Workload};
+use fader_history::object::{Log, Value, Verb};
+
+use crate::items::{Hex, Items, Name, Texts, key_of, mix, parse_name};
+use crate::workload::{Act, Form, Intent, Verdict, Wire, Workload};
 
 /// The most items BatchPutAttributes takes.
 const BATCH_ITEMS: u64 = 25;
@@ -47,12 +48,15 @@ impl Workload for Get {
         let index = mix(sequence) % self.stamps.len() as u64;
         let (key, stamp) = self.stamps[index as usize];
         Intent {
-            kind: Kind::Get,
+            act: Act::Read,
             key,
             value: Some(stamp),
+            level: 0,
         }
     }
+}
 
+impl Wire for Get {
     fn action(&self) -> &'static str {
         "GetAttributes"
     }
@@ -74,12 +78,15 @@ impl Workload for Put {
     fn plan(&self, sequence: u64) -> Intent {
         let value = self.stamp_first + sequence;
         Intent {
-            kind: Kind::Put,
+            act: Act::Write,
             key: value % self.items.count,
             value: Some(value),
+            level: 0,
         }
     }
+}
 
+impl Wire for Put {
     fn action(&self) -> &'static str {
         "PutAttributes"
     }
@@ -90,7 +97,7 @@ impl Workload for Put {
     }
 
     fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
-        acknowledged(intent, body)
+        is_acknowledged(intent, body)
     }
 }
 
@@ -111,12 +118,15 @@ impl Workload for BatchPut {
         let key = sequence % self.operations() * BATCH_ITEMS;
         let stamp = self.stamp_first + sequence / self.operations();
         Intent {
-            kind: Kind::BatchPut,
+            act: Act::Batch,
             key,
             value: Some(stamp),
+            level: 0,
         }
     }
+}
 
+impl Wire for BatchPut {
     fn action(&self) -> &'static str {
         "BatchPutAttributes"
     }
@@ -131,7 +141,7 @@ impl Workload for BatchPut {
     }
 
     fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict {
-        acknowledged(intent, body)
+        is_acknowledged(intent, body)
     }
 }
 
@@ -144,12 +154,15 @@ impl Select {
 impl Workload for Select {
     fn plan(&self, sequence: u64) -> Intent {
         Intent {
-            kind: Kind::Select,
+            act: Act::Scan,
             key: mix(sequence) % self.items.groups,
             value: None,
+            level: 0,
         }
     }
+}
 
+impl Wire for Select {
     fn action(&self) -> &'static str {
         "Select"
     }
@@ -180,8 +193,22 @@ impl Workload for Select {
     }
 }
 
+/// The writes of a log that were acknowledged: the key of each, or of the first of its batch, and
+/// its stamp.
+pub fn acknowledged(log: &Log) -> impl Iterator<Item = (u64, u64)> + '_ {
+    log.operations.iter().filter_map(|operation| {
+        operation.done()?;
+        match &operation.action.verb {
+            Verb::Write(Value::Number(stamp)) => {
+                Some((key_of(&operation.action.key)?, u64::try_from(*stamp).ok()?))
+            }
+            _ => None,
+        }
+    })
+}
+
 /// A write's reply says nothing but which request it answers.
-fn acknowledged(intent: &Intent, body: &[u8]) -> Verdict {
+fn is_acknowledged(intent: &Intent, body: &[u8]) -> Verdict {
     match (Texts { rest: body }).next(b"<RequestId>") {
         Some(id) if !id.is_empty() => Verdict::Right(intent.value),
         _ => Verdict::Wrong,

@@ -1,8 +1,19 @@
-//! Medians, and how sure one can be of their ratio.
+//! Estimates, and how sure one can be of them.
 //!
-//! The interval is the percentile bootstrap: both sides are drawn anew from their own samples, with
-//! replacement, and the middle 95 % of the ratios of medians is the interval. It assumes nothing
-//! about the distribution; with five samples a side it is nearly the samples' whole range.
+//! The interval of a ratio of medians is the percentile bootstrap: both sides are drawn anew from
+//! their own samples, with replacement, and the middle 95 % of the ratios of medians is the
+//! interval. It assumes nothing about the distribution; with five samples a side it is nearly the
+//! samples' whole range.
+
+mod band;
+mod batches;
+mod quartiles;
+mod steady;
+
+pub use band::{Cluster, band, wilson};
+pub use batches::{mean, quantile, quantile_of, rate, student_at};
+pub use quartiles::Quartiles;
+pub use steady::{WarmUp, warm_up};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

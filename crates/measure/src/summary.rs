@@ -1,8 +1,9 @@
 //! A run in numbers: a function of its log.
 
-use hdrhistogram::Histogram;
+use std::time::Duration;
 
-use crate::log::{Log, Operation, Outcome};
+use fader_history::{Action, Log, Operation};
+use hdrhistogram::Histogram;
 
 /// One hour: no latency is longer.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -13,13 +14,13 @@ const DIGITS: u8 = 3;
 pub struct Summary {
     /// Operations that ended as they should.
     pub done: u64,
-    /// The others.
+    /// The others: refused, or of unknown outcome.
     pub errors: u64,
     /// Operations done within the run's time, per second.
     pub rate: f64,
-    /// Latency from the intended start, in nanoseconds.
+    /// Response time, from the intended start, in nanoseconds.
     pub response: Histogram<u64>,
-    /// Latency from the actual start.
+    /// Service time, from the actual start.
     pub service: Histogram<u64>,
     /// By how much operations started late: large when the connections, or the generator itself,
     /// could not keep to the schedule.
@@ -27,29 +28,47 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarizes a run.
-    pub fn of(log: &Log) -> Self {
+    /// Summarizes a run whose operations began within `elapsed`.
+    pub fn of<A: Action>(log: &Log<A>, elapsed: Duration) -> Self {
+        Summary::of_some(&log.operations, elapsed, |_| true)
+    }
+
+    /// The same of some of a run's operations.
+    pub fn of_some<'a, A: Action + 'a>(
+        operations: impl IntoIterator<Item = &'a Operation<A>>,
+        elapsed: Duration,
+        is_wanted: impl Fn(&Operation<A>) -> bool,
+    ) -> Self {
         let mut summary = Summary {
             done: 0,
-            errors: log.errors(),
+            errors: 0,
             rate: 0.0,
             response: histogram(),
             service: histogram(),
             slip: histogram(),
         };
         let mut within = 0_u64;
-        let is_done = |operation: &&Operation| operation.outcome == Outcome::Done;
-        for operation in log.operations.iter().filter(is_done) {
+        for operation in operations.into_iter().filter(|one| is_wanted(one)) {
+            let Some((returned, _)) = operation.done() else {
+                summary.errors += 1;
+                continue;
+            };
+            let (intended, called) = (operation.intended.nanos, operation.called.nanos);
+            let returned = returned.nanos;
             summary.done += 1;
-            within += u64::from(operation.end_ns <= log.elapsed_ns);
-            summary.response.saturating_record(operation.response_ns());
-            summary.service.saturating_record(operation.service_ns());
+            within += u64::from(u128::from(returned) <= elapsed.as_nanos());
+            summary
+                .response
+                .saturating_record(returned.saturating_sub(intended));
+            summary
+                .service
+                .saturating_record(returned.saturating_sub(called));
             summary
                 .slip
-                .saturating_record(operation.start_ns - operation.intended_ns);
+                .saturating_record(called.saturating_sub(intended));
         }
-        if 0 < log.elapsed_ns {
-            summary.rate = within as f64 / (log.elapsed_ns as f64 / 1e9);
+        if !elapsed.is_zero() {
+            summary.rate = within as f64 / elapsed.as_secs_f64();
         }
         summary
     }

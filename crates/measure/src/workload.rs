@@ -1,19 +1,38 @@
-//! What a run asks and what must come back.
+//! What a run asks: operations, and their form as requests of SimpleDB.
 
 use std::fmt::{Display, Write};
 use std::ops::Range;
 
-use crate::log::Kind;
+use fader_history::object::{Outcome, Reply, Request, Text, Value, Verb};
+
+use crate::items::Name;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Reads one item.
+    Read,
+    /// Writes one item.
+    Write,
+    /// Reads one item, then writes it if it is still as it was read.
+    Modify,
+    /// Writes many items.
+    Batch,
+    /// Reads many items.
+    Scan,
+}
 
 /// One operation as planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// What it does.
-    pub kind: Kind,
-    /// Which item or question it is about.
+    pub act: Act,
+    /// Which item, which items from the first, or which question it is about.
     pub key: u64,
     /// The stamp it writes or must observe, if it has one.
     pub value: Option<u64>,
+    /// At which of the plan's levels.
+    pub level: usize,
 }
 
 /// What an answer came to.
@@ -25,11 +44,17 @@ pub enum Verdict {
     Wrong,
 }
 
-/// The operations of a run, each a function of its number: any connection may take any of them.
+/// The operations of a run, each a function of its number: any client may take any of them.
 pub trait Workload: Send + Sync {
     /// What operation number `sequence` does.
     fn plan(&self, sequence: u64) -> Intent;
 
+    /// Hears of an operation that was done.
+    fn done(&self, _intent: &Intent) {}
+}
+
+/// A workload in the form of SimpleDB's requests and replies.
+pub trait Wire: Workload {
     /// Its action.
     fn action(&self) -> &'static str;
 
@@ -38,6 +63,78 @@ pub trait Workload: Send + Sync {
 
     /// Judges the body of a reply with status 200.
     fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict;
+}
+
+impl Intent {
+    /// The operation as a request to one object, as it stands in logs; that of [`Act::Modify`] is
+    /// the read.
+    pub fn request(&self) -> Request {
+        let value = self.value.map_or(Value::None, value);
+        let key = Name(self.key);
+        let (key, verb) = match self.act {
+            Act::Read | Act::Modify => (key.to_string(), Verb::Read),
+            Act::Write => (key.to_string(), Verb::Write(value)),
+            Act::Batch => (format!("batch of {key}"), Verb::Write(value)),
+            Act::Scan => (format!("scan of {key}"), Verb::Read),
+        };
+        Request {
+            key: key.into(),
+            verb,
+        }
+    }
+
+    /// Whether it may change something.
+    pub fn is_write(&self) -> bool {
+        matches!(self.act, Act::Write | Act::Modify | Act::Batch)
+    }
+
+    /// The outcome of a judged answer: one that is not as expected says nothing.
+    pub(crate) fn outcome(&self, verdict: Verdict) -> Outcome {
+        match verdict {
+            Verdict::Wrong => Outcome::Unknown,
+            Verdict::Right(stamp) => Outcome::Done(Reply {
+                shown: stamp.filter(|_| !self.is_write()).map(value),
+                ..Reply::default()
+            }),
+        }
+    }
+}
+
+/// A stamp as it stands in logs.
+pub(crate) fn value(stamp: u64) -> Value {
+    Value::Number(i64::try_from(stamp).unwrap_or(i64::MAX))
+}
+
+/// What a service said, or that it said nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Success.
+    Reply(Reply),
+    /// A status that is none, with the service's code for it.
+    Status(u16, Text),
+    /// Nothing: the request was sent, or may have been.
+    Silence,
+    /// The request was never sent.
+    Unsent,
+}
+
+impl Heard {
+    /// The one way from replies to outcomes: a status from 400 on other than 408 is refused; 408,
+    /// 5xx and silence are unknown of a write. A read changes nothing, so its status is kept.
+    pub fn outcome(self, is_write: bool) -> Outcome {
+        match self {
+            Heard::Reply(reply) => Outcome::Done(reply),
+            Heard::Status(status, _) if is_write && (status == 408 || 500 <= status) => {
+                Outcome::Unknown
+            }
+            Heard::Status(status, code) if code.is_empty() => {
+                Outcome::Refused(status.to_string().into())
+            }
+            Heard::Status(status, code) => Outcome::Refused(format!("{status} {code}").into()),
+            Heard::Silence => Outcome::Unknown,
+            Heard::Unsent => Outcome::Refused("not sent".into()),
+        }
+    }
 }
 
 /// Parameters in one growing text, so that building a request allocates nothing once warm.
@@ -75,3 +172,6 @@ impl Form {
         start..self.text.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{Credentials, SignatureVersion, Signer};
+use fader_history::Outcome;
+use fader_history::object::Log;
 use fader_measure::{
-    Arrivals, Constant, DIGITS, Floor, Items, Load, Log, Outcome, Plan, Put, RunError, Schedule,
-    Summary, Target, Until, run, run_through, serve_floor,
+    Arrivals, Constant, DIGITS, ERRORS_MAX, Floor, Items, Load, Plan, Put, Ran, Rate, RunError,
+    Schedule, Starts, Summary, Target, Until, acknowledged, run, serve_floor,
 };
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -59,16 +61,14 @@ fn plan(load: Load, until: Until) -> Plan {
         until,
         connections: 5,
         threads: 2,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     }
 }
 
 /// Whether every operation from the first to the last was done exactly once.
 fn is_complete(log: &Log) -> bool {
-    let values: BTreeSet<u64> = log
-        .operations
-        .iter()
-        .filter_map(|operation| operation.value)
-        .collect();
+    let values: BTreeSet<u64> = acknowledged(log).map(|(_, stamp)| stamp).collect();
     values.len() == log.operations.len() && values.last() == Some(&(values.len() as u64 - 1))
 }
 
@@ -77,28 +77,29 @@ fn a_closed_loop_does_each_operation_once() {
     let runtime = Runtime::new().unwrap();
     let target = start(&runtime);
     let plan = plan(Load::Closed, Until::Operations(500));
-    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    let Ran { log, elapsed, .. } = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
     assert_eq!(log.operations.len(), 500);
     assert!(is_complete(&log));
     for operation in &log.operations {
-        assert_eq!(operation.intended_ns, operation.start_ns);
-        assert!(operation.start_ns < operation.end_ns && operation.end_ns <= log.elapsed_ns);
+        assert!(operation.intended <= operation.called);
+        assert!(operation.called < operation.returned());
+        assert!(u128::from(operation.returned().nanos) <= elapsed.as_nanos());
     }
     // One operation at a time on each connection.
-    for session in 0..5 {
-        let of_session = log
+    for process in 0..5 {
+        let of_process = log
             .operations
             .iter()
-            .filter(|operation| operation.session == session);
-        let of_session: Vec<_> = of_session.collect();
-        assert!(!of_session.is_empty());
+            .filter(|operation| operation.process == process);
+        let of_process: Vec<_> = of_process.collect();
+        assert!(!of_process.is_empty());
         assert!(
-            of_session
+            of_process
                 .windows(2)
-                .all(|pair| pair[0].end_ns <= pair[1].start_ns)
+                .all(|pair| pair[0].returned() <= pair[1].called)
         );
     }
-    let summary = Summary::of(&log);
+    let summary = Summary::of(&log, elapsed);
     assert_eq!((summary.done, summary.errors), (500, 0));
 }
 
@@ -106,27 +107,24 @@ fn a_closed_loop_does_each_operation_once() {
 fn an_open_loop_keeps_to_its_schedule() {
     let runtime = Runtime::new().unwrap();
     let target = start(&runtime);
-    let (rate, arrivals, seed) = (5_000.0, Arrivals::Poisson, 9);
+    let starts = Starts::Rate {
+        rate: Rate::Constant(5_000.0),
+        arrivals: Arrivals::Poisson,
+        seed: 9,
+    };
     let elapsed = Duration::from_millis(100);
-    let plan = plan(
-        Load::Open {
-            rate,
-            arrivals,
-            seed,
-        },
-        Until::Elapsed(elapsed),
-    );
-    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
-    let mut intended: Vec<u64> = log.operations.iter().map(|o| o.intended_ns).collect();
+    let plan = plan(Load::Open(starts.clone()), Until::Elapsed(elapsed));
+    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap().log;
+    let mut intended: Vec<u64> = log.operations.iter().map(|o| o.intended.nanos).collect();
     intended.sort_unstable();
     let end = elapsed.as_nanos() as u64;
-    let expected = Schedule::new(arrivals, rate, seed).take_while(|time| *time < end);
+    let expected = Schedule::new(starts).take_while(|time| *time < end);
     assert_eq!(intended, expected.collect::<Vec<_>>());
     assert!(is_complete(&log));
     assert!(
         log.operations
             .iter()
-            .all(|operation| operation.intended_ns <= operation.start_ns)
+            .all(|operation| operation.intended <= operation.called)
     );
 }
 
@@ -136,9 +134,9 @@ fn a_closed_loop_ends_in_time() {
     let target = start(&runtime);
     let elapsed = Duration::from_millis(50);
     let plan = plan(Load::Closed, Until::Elapsed(elapsed));
-    let log = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
-    assert_eq!(log.elapsed_ns, 50_000_000);
-    assert!(!log.operations.is_empty());
+    let ran = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    assert_eq!(ran.elapsed, elapsed);
+    assert!(!ran.log.operations.is_empty());
 }
 
 #[test]
@@ -156,12 +154,25 @@ fn a_run_with_errors_is_an_error() {
     else {
         panic!("{error}")
     };
-    assert_eq!(first.outcome, Outcome::Wrong);
+    assert!(matches!(first.end, Some((_, Outcome::Unknown))));
     // Given up after the hundredth, while each of the others had at most one under way.
     assert!(
         errors == operations && (100..105).contains(&errors),
         "{errors} of {operations}"
     );
+}
+
+#[test]
+fn errors_are_data_if_the_plan_says_so() {
+    let runtime = Runtime::new().unwrap();
+    let target = start(&runtime);
+    let plan = Plan {
+        errors_max: None,
+        ..plan(Load::Closed, Until::Operations(300))
+    };
+    let ran = run(&target, &plan, workload(BYTES + 1), |_| {}).unwrap();
+    let summary = Summary::of(&ran.log, ran.elapsed);
+    assert_eq!((summary.done, summary.errors), (0, 300));
 }
 
 /// Refuses each request of a connection.
@@ -186,7 +197,7 @@ async fn refuse(stream: TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_run_that_goes_on_counts_refusals_by_their_reasons() {
+fn refusals_are_counted_by_their_reasons() {
     let runtime = Runtime::new().unwrap();
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
@@ -195,13 +206,18 @@ fn a_run_that_goes_on_counts_refusals_by_their_reasons() {
             tokio::spawn(refuse(stream));
         }
     });
-    let plan = plan(Load::Closed, Until::Operations(150));
+    let strict = plan(Load::Closed, Until::Operations(150));
+    let tolerant = Plan {
+        errors_max: None,
+        ..strict.clone()
+    };
     let target = target(address, SignatureVersion::V2);
-    let log = run_through(&target, &plan, workload(BYTES)).unwrap();
-    let reason = String::from("no-member");
-    assert_eq!(log.refusals, BTreeMap::from([(reason, 150)]));
-    assert_eq!(log.errors(), 150);
-    let error = run(&target, &plan, workload(BYTES), |_| {}).unwrap_err();
+    let ran = run(&target, &tolerant, workload(BYTES), |_| {}).unwrap();
+    assert_eq!(
+        ran.refusals,
+        BTreeMap::from([("no-member".to_owned(), 150)])
+    );
+    let error = run(&target, &strict, workload(BYTES), |_| {}).unwrap_err();
     assert!(error.to_string().contains("no-member"), "{error}");
 }
 
@@ -222,7 +238,7 @@ fn a_server_that_went_away_is_an_error() {
     let RunError::Failed { first, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!(first.outcome, Outcome::Lost);
+    assert!(matches!(first.end, Some((_, Outcome::Unknown))));
     // And one that was never there.
     let plan = Plan { threads: 3, ..plan };
     assert!(matches!(

@@ -187,7 +187,7 @@ impl Node {
                 }
                 Ok(())
             }
-            Doors::Many(chains) => chains.system().ready().await,
+            Doors::Many(chains) => Ok(chains.system().ready().await?),
         }
     }
 

@@ -357,7 +357,7 @@ async fn one_of_eight_chains_fails_alone() {
         // The head may have moved under them: they are answered, or it is not known what they did.
         for node in &pair.nodes {
             let met = write(node, bait(20 + number), strong()).await;
-            let reason = met.err().and_then(|error| error.reason());
+            let reason = met.err().and_then(|error| error.reason);
             let may_be = [None, Some(Reason::Lost), Some(Reason::Broken)];
             assert!(may_be.contains(&reason), "{site:?}: {reason:?}");
         }

@@ -123,7 +123,8 @@ impl Reason {
         }
     }
 
-    /// The reason whose sentence stands in a message: the first of the list, and last the store.
+    /// The reason whose sentence stands in a message of another process: the first of the list, and
+    /// last the store. Within a process a refusal has its reason.
     pub fn of(message: &str) -> Reason {
         let mut all = Reason::ALL.into_iter();
         let found = all.find(|reason| message.contains(reason.sentence()));

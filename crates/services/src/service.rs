@@ -151,9 +151,13 @@ pub struct Acceptance<R> {
 /// What a node itself has to say to a client, which its service puts into words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is not carried out now, or it is not known whether it was. Why: the sentence of a
-    /// [`Reason`], or the store's own words.
-    Unavailable(String),
+    /// It is not carried out now, or it is not known whether it was.
+    Unavailable {
+        /// Why.
+        reason: Reason,
+        /// The same in words: the reason's sentence, or the store's own.
+        words: String,
+    },
     /// There is no such collection.
     NoCollection,
     /// The store could not be read.
@@ -179,7 +183,10 @@ pub enum Trouble {
 
 impl From<Reason> for Trouble {
     fn from(reason: Reason) -> Self {
-        Trouble::Unavailable(reason.sentence().to_owned())
+        Trouble::Unavailable {
+            reason,
+            words: reason.sentence().to_owned(),
+        }
     }
 }
 

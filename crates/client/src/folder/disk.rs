@@ -10,8 +10,9 @@
 
 use std::fmt;
 use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Each sync and each lock of the store.
+/// Each sync and each lock of the store, and what sharing them rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     /// A staged body and its records, before it gets its name.
@@ -30,6 +31,8 @@ pub(super) enum Guard {
     Stripe,
     /// The lock that tells the staging folder of a live process from leftovers.
     Owner,
+    /// That a sync which is shared began after the changes of all that share it.
+    Round,
 }
 
 /// What a name in a folder stands for.
@@ -83,6 +86,9 @@ pub(super) trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Removes a folder. `DirectoryNotEmpty` when it has names in it.
     fn remove_folder(&self, at: &Self::Folder, name: &str) -> io::Result<()>;
+
+    /// The folder's number: that of no other folder while this one is open.
+    fn number(&self, folder: &Self::Folder) -> io::Result<u64>;
 
     /// Whether the folder was removed while it was open.
     fn is_removed(&self, folder: &Self::Folder) -> io::Result<bool>;
@@ -150,4 +156,18 @@ pub(super) trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Locks a folder, unless another has locked it.
     fn try_lock(&self, folder: &Self::Folder, guard: Guard) -> io::Result<Option<Self::Lock>>;
+
+    /// Lets other threads of this process go on; returns some time after one of them signalled, or
+    /// before.
+    fn wait<'a, T>(
+        &self,
+        signal: &Condvar,
+        mutex: &'a Mutex<T>,
+        held: MutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T>;
+
+    /// Whether a guard that is neither a sync nor a lock stands.
+    fn keeps(&self, _: Guard) -> bool {
+        true
+    }
 }

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
@@ -185,6 +186,10 @@ impl Disk for Linux {
         Ok(unlinkat(at, name, AtFlags::REMOVEDIR)?)
     }
 
+    fn number(&self, folder: &OwnedFd) -> io::Result<u64> {
+        Ok(fstat(folder)?.st_ino)
+    }
+
     fn is_removed(&self, folder: &OwnedFd) -> io::Result<bool> {
         Ok(fstat(folder)?.st_nlink == 0)
     }
@@ -321,5 +326,14 @@ impl Disk for Linux {
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn wait<'a, T>(
+        &self,
+        signal: &Condvar,
+        _: &'a Mutex<T>,
+        held: MutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T> {
+        signal.wait(held).expect("nothing panics under this lock")
     }
 }

@@ -6,9 +6,9 @@
 //!  get ──▶ open ──▶ read                                         (locks nothing)
 //! ```
 //!
-//! Calls of the file system block, so each of the store's calls runs on a thread of its own; puts
-//! under way at once share the file system's commits. A call that was begun ends, even when its
-//! caller is gone.
+//! Calls of the file system block, so each of the store's calls runs on a thread of its own. Calls
+//! under way at once share the syncs of their folders; bodies are synced side by side. A call that
+//! was begun ends, even when its caller is gone.
 //!
 //! Deliberately absent: tags and versions of objects; links; keys below a key; removal of empty
 //! folders by a deletion (a list removes those that stay empty).
@@ -20,6 +20,7 @@ mod linux;
 mod record;
 mod staging;
 mod store;
+mod syncs;
 #[cfg(test)]
 mod tests;
 mod upload;

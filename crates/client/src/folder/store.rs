@@ -7,9 +7,10 @@
 //!   name, and every folder on the way. A deletion is answered after the name's absence is durable;
 //!   a refused condition, after the state that refused it is.
 //! - FOLDER-4 an ETag is 128 random bits, drawn for each put.
+//! - FOLDER-6 a sync that callers share began after the change of each (`syncs.rs`).
 
 use std::io::{self, ErrorKind as IoKind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -20,6 +21,7 @@ use super::failure::{Effect, failed, generic, refused};
 use super::key::Key;
 use super::record;
 use super::staging::{Staging, check_format, random, random_name};
+use super::syncs::{Step, Syncs};
 
 /// How often a put makes the folders of its key anew, which others remove because they are empty.
 const TRIES: u32 = 100;
@@ -28,8 +30,24 @@ const TRIES: u32 = 100;
 #[derive(Debug)]
 pub(super) struct Store<D: Disk> {
     disk: D,
-    /// Since the first write.
-    staging: Mutex<Option<Arc<Staging<D>>>>,
+    shared: Mutex<Shared<D>>,
+    /// Signalled when what is opening, or a round of syncs, has ended.
+    ended: Condvar,
+}
+
+/// What the callers of one process share. It is not held during calls of the disk.
+#[derive(Debug)]
+struct Shared<D: Disk> {
+    staging: Preparation<D>,
+    syncs: Syncs,
+}
+
+/// Whether the folder is prepared for writes.
+#[derive(Debug)]
+enum Preparation<D: Disk> {
+    Not,
+    UnderWay,
+    Ready(Arc<Staging<D>>),
 }
 
 /// A body without a name; it is removed when it gets none.
@@ -78,7 +96,11 @@ impl<D: Disk> Store<D> {
         check_format(&disk)?;
         Ok(Store {
             disk,
-            staging: Mutex::new(None),
+            shared: Mutex::new(Shared {
+                staging: Preparation::Not,
+                syncs: Syncs::default(),
+            }),
+            ended: Condvar::new(),
         })
     }
 
@@ -86,14 +108,61 @@ impl<D: Disk> Store<D> {
         &self.disk
     }
 
-    fn staging(&self) -> Result<Arc<Staging<D>>> {
-        let mut staging = self.staging.lock().expect("nothing panics under this lock");
-        if let Some(staging) = &*staging {
-            return Ok(Arc::clone(staging));
+    fn shared(&self) -> MutexGuard<'_, Shared<D>> {
+        self.shared.lock().expect("nothing panics under this lock")
+    }
+
+    /// What writes need; the first write prepares it.
+    pub(super) fn staging(&self) -> Result<Arc<Staging<D>>> {
+        let mut shared = self.shared();
+        loop {
+            match &shared.staging {
+                Preparation::Ready(staging) => return Ok(Arc::clone(staging)),
+                Preparation::UnderWay => {
+                    shared = self.disk.wait(&self.ended, &self.shared, shared);
+                }
+                Preparation::Not => break,
+            }
         }
-        let opened = Arc::new(Staging::open(&self.disk)?);
-        *staging = Some(Arc::clone(&opened));
-        Ok(opened)
+        shared.staging = Preparation::UnderWay;
+        drop(shared);
+        let opened = Staging::open(&self.disk).map(Arc::new);
+        self.shared().staging = match &opened {
+            Ok(staging) => Preparation::Ready(Arc::clone(staging)),
+            Err(_) => Preparation::Not,
+        };
+        self.ended.notify_all();
+        opened
+    }
+
+    /// The control folder was removed by hand: the next write makes it anew.
+    fn forget(&self, gone: &Arc<Staging<D>>) {
+        let mut shared = self.shared();
+        if let Preparation::Ready(staging) = &shared.staging
+            && Arc::ptr_eq(staging, gone)
+        {
+            shared.staging = Preparation::Not;
+        }
+    }
+
+    /// Makes durable which names are in a folder now. Callers at once share a sync.
+    fn sync(&self, folder: &D::Folder, guard: Guard) -> io::Result<()> {
+        let number = self.disk.number(folder)?;
+        let mut shared = self.shared();
+        let round = shared.syncs.join(number, !self.disk.keeps(Guard::Round));
+        loop {
+            match shared.syncs.step(number, round) {
+                Step::Over(outcome) => return outcome,
+                Step::Wait => shared = self.disk.wait(&self.ended, &self.shared, shared),
+                Step::Sync => {
+                    drop(shared);
+                    let outcome = self.disk.sync_folder(folder, guard);
+                    shared = self.shared();
+                    shared.syncs.end(number, outcome);
+                    self.ended.notify_all();
+                }
+            }
+        }
     }
 
     /// Begins a body that has no name.
@@ -104,9 +173,8 @@ impl<D: Disk> Store<D> {
             let staging = self.staging()?;
             let name = random_name().map_err(fail)?;
             let file = match self.disk.create(&staging.own, &name) {
-                // The control folder was removed by hand: it is made anew.
                 Err(error) if error.kind() == IoKind::NotFound => {
-                    *self.staging.lock().expect("nothing panics under this lock") = None;
+                    self.forget(&staging);
                     continue;
                 }
                 file => file.map_err(fail)?,
@@ -182,9 +250,7 @@ impl<D: Disk> Store<D> {
                 _ => fail(error),
             })?;
             if !self.disk.has_mark(&next).map_err(fail)? {
-                self.disk
-                    .sync_folder(&folder, Guard::Parent)
-                    .map_err(fail)?;
+                self.sync(&folder, Guard::Parent).map_err(fail)?;
                 // Without a mark, the next put syncs again: a mark needs rights on the folder.
                 let _ = self.disk.mark(&next);
             }
@@ -305,7 +371,7 @@ impl<D: Disk> Store<D> {
             let outcome = match known {
                 Some((_, outcome)) => outcome.clone(),
                 None => {
-                    let outcome = self.disk.sync_folder(&folder, Guard::Removal);
+                    let outcome = self.sync(&folder, Guard::Removal);
                     let outcome = outcome.map_err(|error| error.to_string());
                     synced.push((path, outcome.clone()));
                     outcome
@@ -361,7 +427,9 @@ impl<D: Disk> Store<D> {
 
 impl<D: Disk> Drop for Store<D> {
     fn drop(&mut self) {
-        if let Ok(Some(staging)) = self.staging.get_mut().map(|staging| staging.take()) {
+        if let Ok(Shared { staging, .. }) = self.shared.get_mut()
+            && let Preparation::Ready(staging) = staging
+        {
             staging.close(&self.disk);
         }
     }
@@ -389,13 +457,13 @@ impl<D: Disk> Staged<D> {
             .seal()
             .map_err(|error| failed(key.path(), Effect::None, error))?;
         let store = Arc::clone(&self.store);
-        let (disk, fail) = (&store.disk, |error| failed(key.path(), Effect::None, error));
+        let fail = |error| failed(key.path(), Effect::None, error);
         let folder = match mode {
             PutMode::Update(_) => match store.way(key.folders()).map_err(fail)? {
                 Way::There(folder) => self.name(key, mode, folder)?,
                 Way::Missing(folder) => {
                     // A name above may be removed, and not durably.
-                    disk.sync_folder(&folder, Guard::Refusal).map_err(fail)?;
+                    store.sync(&folder, Guard::Refusal).map_err(fail)?;
                     None
                 }
                 Way::Blocked => None,
@@ -420,7 +488,7 @@ impl<D: Disk> Staged<D> {
             };
             return Err(store.refusal(key, mode, None).unwrap_or_else(gone));
         };
-        let synced = disk.sync_folder(&folder, Guard::Entry);
+        let synced = store.sync(&folder, Guard::Entry);
         synced.map_err(|error| failed(key.path(), Effect::Unsure, error))?;
         Ok(record::e_tag(e_tag))
     }
@@ -445,7 +513,7 @@ impl<D: Disk> Staged<D> {
             let found = store.e_tag(&folder, key.name()).map_err(fail)?;
             if let Some(refusal) = store.refusal(key, mode, found.as_deref()) {
                 drop(lock);
-                disk.sync_folder(&folder, Guard::Refusal).map_err(fail)?;
+                store.sync(&folder, Guard::Refusal).map_err(fail)?;
                 return Err(refusal);
             }
         }

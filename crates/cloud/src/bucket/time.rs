@@ -51,7 +51,7 @@ pub(super) enum Landed {
 pub(super) struct Moment {
     /// The process's monotonic clock.
     pub(super) now: Duration,
-    /// The process's wall clock. Only mutants look at it.
+    /// The process's wall clock. Only dry runs and mutants look at it.
     pub(super) wall: Duration,
     /// A lower bound of the store's time since 1970; zero if none is known.
     pub(super) store: Duration,

@@ -382,3 +382,36 @@ fn a_memory_is_read_as_it_was_written_and_nothing_else_is() {
         assert_eq!(memory::parse(text), None, "{text:?}");
     }
 }
+
+#[test]
+fn a_sweep_takes_what_interrupted_probes_left_and_nothing_else() {
+    run(async {
+        let (runtime, clock) = runtime();
+        let store = InMemory::new();
+        let left = Path::from("_fader/probe/0123456789abcdef/object");
+        let others = [
+            "_fader/probe/of-localhost",
+            "_fader/probe/0123456789abcdef/other",
+            "_fader/probe/0123456789ABCDEF/object",
+            "_fader/probe/0123/object",
+            "_fader/probed/0123456789abcdef/object",
+            "0123456789abcdef/object",
+        ];
+        for key in others.map(Path::from).iter().chain([&left]) {
+            store.put(key, "body".into()).await.unwrap();
+        }
+        let modified = store.head(&left).await.unwrap().last_modified;
+        let modified = Duration::from_millis(modified.timestamp_millis() as u64);
+        // One under way is left alone.
+        *clock.0.lock().unwrap() = modified + LEFT - Duration::from_millis(1);
+        assert_eq!(sweep(&store, &runtime, false).await.unwrap(), [""; 0]);
+        *clock.0.lock().unwrap() = modified + LEFT;
+        for is_dry_run in [true, false] {
+            let swept = sweep(&store, &runtime, is_dry_run).await.unwrap();
+            assert_eq!(swept, [left.as_ref()]);
+        }
+        assert_eq!(sweep(&store, &runtime, false).await.unwrap(), [""; 0]);
+        let kept: Vec<_> = store.list(None).try_collect().await.unwrap();
+        assert_eq!(kept.len(), others.len());
+    });
+}

@@ -98,7 +98,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         .collect();
     match conformance::judge(&verdicts, &excused) {
         Ok(count) => {
-            println!("{count} promises, {} excused", excused.len());
+            let requests = client.meter.usage().requests();
+            let excused = excused.len();
+            println!("{count} promises, {excused} excused; {requests} requests");
             Ok(ExitCode::SUCCESS)
         }
         Err(complaints) => {

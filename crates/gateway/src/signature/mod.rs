@@ -188,13 +188,7 @@ fn unknown_key() -> Error {
 /// asked.
 fn unreadable(refusal: &Refusal) -> Error {
     tracing::warn!(%refusal, "access keys cannot be read");
-    refuse(
-        Code::ServiceUnavailable,
-        format!(
-            "Service AmazonSimpleDB is currently unavailable. Please try again later ({})",
-            Reason::NoMember.sentence()
-        ),
-    )
+    Error::unavailable(Reason::NoMember, Reason::NoMember.sentence())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ fn heads() {
         size: head.len() - 5,
         body_size: 5,
         is_last: false,
+        reason: None,
     };
     assert_eq!(parse_head(head).unwrap(), Some(expected));
     for end in 0..head.len() - 5 {

@@ -1,5 +1,5 @@
 //! Logs in files: our JSON lines and CSV, Jepsen's EDN, operations as Porcupine has them, in and
-//! out; Jepsen's text logs in.
+//! out; Jepsen's text logs in, HdrHistogram's interval logs out.
 //!
 //! Each format is read and written line by line, so that a log may be larger than memory. Logs of
 //! several processes are merged by [`read_all`].
@@ -13,6 +13,7 @@
 
 mod edn;
 mod events;
+mod hlog;
 mod line;
 mod porcupine;
 mod table;
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 use fader_history::object::{Log, Operation, Text};
 use fader_history::{Clock, Header};
 use thiserror::Error;
+
+pub use hlog::write_hlog;
 
 /// A format of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

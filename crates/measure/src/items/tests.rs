@@ -1,9 +1,8 @@
 //! Requests for known items, and judging what comes back.
 
 use super::*;
-use crate::log::Kind;
 use crate::simpledb::{BatchPut, Get, Put, Select};
-use crate::workload::{Intent, Workload};
+use crate::workload::{Act, Intent, Wire, Workload};
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ fn items(count: u64, groups: u64) -> Arc<Items> {
     })
 }
 
-fn form(workload: &dyn Workload, intent: &Intent) -> String {
+fn form(workload: &dyn Wire, intent: &Intent) -> String {
     let mut form = Form::default();
     form.push("left", "over");
     form.clear();
@@ -54,9 +53,10 @@ fn a_get_is_right_only_with_the_whole_item_of_its_stamp() {
     assert_eq!(
         intent,
         Intent {
-            kind: Kind::Get,
+            act: Act::Read,
             key: 7,
             value: Some(5),
+            level: 0,
         }
     );
     expect_test::expect![[r#"
@@ -92,18 +92,20 @@ fn puts_go_round_with_rising_stamps() {
     assert_eq!(
         put.plan(0),
         Intent {
-            kind: Kind::Put,
+            act: Act::Write,
             key: 0,
             value: Some(100),
+            level: 0,
         }
     );
     let intent = put.plan(13);
     assert_eq!(
         intent,
         Intent {
-            kind: Kind::Put,
+            act: Act::Write,
             key: 3,
             value: Some(113),
+            level: 0,
         }
     );
     expect_test::expect![[r#"
@@ -136,9 +138,10 @@ fn batches_put_every_item_once() {
     let [first, last] = [0, 1].map(|sequence| form(&batch, &batch.plan(sequence)));
     assert_eq!(first.matches("ItemName=").count(), 25);
     let next_pass = Intent {
-        kind: Kind::BatchPut,
+        act: Act::Batch,
         key: 25,
         value: Some(1),
+        level: 0,
     };
     assert_eq!((batch.plan(3), batch.keys(25)), (next_pass, 25..26));
     assert!(form(&batch, &next_pass).contains("Item.1.Attribute.1.Replace=true"));
@@ -161,9 +164,10 @@ fn a_select_is_right_only_with_its_whole_group() {
         items: items(10, 4),
     };
     let intent = Intent {
-        kind: Kind::Select,
+        act: Act::Scan,
         key: 1,
         value: None,
+        level: 0,
     };
     expect_test::expect![[r#"
         SelectExpression=select itemName() from `dom` where `group` = '0000000000000001'

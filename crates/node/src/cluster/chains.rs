@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use fader_chain::{Behind, ChainId};
 use fader_services::Reason;
-use fader_services::simpledb::Error;
 
 use super::Cluster;
 use super::hosting::Hosting;
 use super::process::{DataChains, Home};
-use crate::member::refusal::unavailable;
+use crate::member::refusal::{Kind, Refusal};
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
 use crate::storage::engine::Snapshot;
@@ -43,9 +42,9 @@ impl Chains {
     }
 
     /// What this process knows of the catalog.
-    pub(crate) fn catalog(&self) -> Result<Snapshot, Error> {
+    pub(crate) fn catalog(&self) -> Result<Snapshot, Refusal> {
         let keeper = self.system().keeper();
-        let keeper = keeper.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
+        let keeper = keeper.ok_or_else(|| Refusal::new(Kind::Again, Reason::NoMember))?;
         Ok(keeper.snapshot())
     }
 

@@ -43,6 +43,7 @@ use crate::storage::engine::Snapshot;
 use context::{domain_of, in_context};
 use pending::{Followed, Following, Work};
 use quorum::{Quorum, check_level, check_quorum};
+use refusal::{Kind, Refusal};
 use showing::Item;
 use state::Shared;
 use thread::Job;
@@ -78,8 +79,8 @@ impl Member {
         self.shared.engine.snapshot()
     }
 
-    /// Queues a client's request; the error says in words why not.
-    pub(crate) fn enqueue(&self, job: Job) -> Result<(), String> {
+    /// Queues a client's request.
+    pub(crate) fn enqueue(&self, job: Job) -> Result<(), Refusal> {
         let waiting = self.shared.queue_depth.fetch_add(1, Ordering::Relaxed);
         let sent = match waiting < self.settings.queue_depth_max as u64 {
             true => self.jobs.try_send(job),
@@ -88,8 +89,8 @@ impl Member {
         sent.map_err(|error| {
             self.shared.on_dequeued();
             match error {
-                TrySendError::Full(_) => Reason::QueueFull.sentence().to_owned(),
-                TrySendError::Disconnected(_) => Reason::Stopping.sentence().to_owned(),
+                TrySendError::Full(_) => Refusal::new(Kind::Again, Reason::QueueFull),
+                TrySendError::Disconnected(_) => Refusal::new(Kind::Elsewhere, Reason::Stopping),
             }
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Digest, EntryId, Refusal, RequestId, Session};
+use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session};
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
 use fader_services::simpledb::{self, Answered, Error, Request};
@@ -14,7 +14,7 @@ use fader_services::{CollectionId, Reason};
 use tokio::sync::oneshot;
 
 use super::quorum::Quorum;
-use super::refusal::{another_request, catalog_unavailable, unavailable, unknown};
+use super::refusal::{Kind, Refusal, another_request};
 use super::showing::Showing;
 
 /// How long a request may take altogether.
@@ -212,23 +212,24 @@ impl Work {
 
     /// It was decided before, under its name, or another request was.
     pub(crate) fn repeat(self, id: EntryId, result: &Bytes, followed: Option<Box<Followed>>) {
+        // Only a write of a client has a name.
         let Work::SimpleDb { demand, reply, .. } = self else {
-            return self.fail("only a write of a client has a name");
+            return;
         };
         let outcome = match kept_outcome(demand.digest, result) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(another_request()),
-            Err(error) => Err(unavailable(&error.to_string())),
+            Err(error) => Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
         };
         drop(reply.send(Ok(decided(&demand, outcome, Some(id), followed))));
     }
 
-    /// It may take effect, or not.
-    pub(crate) fn fail(self, reason: &str) {
+    /// It is not answered.
+    pub(crate) fn fail(self, refusal: Refusal) {
         match self {
-            Work::SimpleDb { reply, .. } => drop(reply.send(Ok(unavailable(reason).into()))),
-            Work::Catalog { reply, .. } => drop(reply.send(Ok(Err(catalog_unavailable(reason))))),
-            Work::Read { reply, .. } => drop(reply.send(Err(Refusal::NotServing))),
+            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Sweep | Work::Close(_) => {}
         }
     }
@@ -246,23 +247,26 @@ impl Work {
     /// It has not come as far as was asked; what its session has seen of it goes with that.
     pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
         if let Work::SimpleDb { reply, .. } = self {
-            let error = unavailable(&unknown(Reason::Unconfirmed.sentence()));
-            drop(reply.send(Ok(Told::of(Err(error), followed))));
+            let refusal = Refusal::new(Kind::Unknown, Reason::Unconfirmed);
+            drop(reply.send(Ok(Told::of(Err(refusal.into()), followed))));
         }
     }
 
     /// Nothing was done.
-    pub(crate) fn refuse(self, refusal: Refusal) {
-        match self {
-            Work::SimpleDb {
-                outcome: Some(Err(error)),
-                reply,
-                ..
-            } if refusal == Refusal::Denied => drop(reply.send(Ok(error.into()))),
-            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Sweep | Work::Close(_) => {}
+    pub(crate) fn refuse(self, refusal: fader_chain::Refusal) {
+        match (self, refusal) {
+            (
+                Work::SimpleDb {
+                    outcome: Some(Err(error)),
+                    reply,
+                    ..
+                },
+                fader_chain::Refusal::Denied,
+            ) => drop(reply.send(Ok(error.into()))),
+            (Work::SimpleDb { reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
+                drop(reply.send(Ok(another_request().into())));
+            }
+            (work, refusal) => work.fail(refusal.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use fader_services::catalog::DomainEntry;
 use fader_services::level::{Demand, Level};
 use fader_services::simpledb::{self, Error, Request};
 
-use super::refusal::unavailable;
+use super::refusal::{Kind, Refusal};
 
 /// How many members a chain has.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ impl Quorum {
 pub(crate) fn check_quorum(level: Level, members: Members) -> Result<(), Error> {
     simpledb::permits_quorum(level, members.whole)?;
     simpledb::permits_quorum(level, members.now)
-        .map_err(|_| unavailable(Reason::TooFewMembers.sentence()))
+        .map_err(|_| Refusal::new(Kind::Again, Reason::TooFewMembers).into())
 }
 
 /// The level that a request runs at on a chain of so many members; refuses what cannot be had.

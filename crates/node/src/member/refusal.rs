@@ -1,21 +1,96 @@
-//! How a request is refused, and how a client hears that it is not known what came of it.
+//! How a request is refused that no service has answered: what its caller does next, and why.
 
-use fader_chain::{Refusal, RequestId};
+use fader_chain::RequestId;
 use fader_services::catalog;
 use fader_services::level::show_name;
-use fader_services::simpledb::{self, Code, Error};
+use fader_services::simpledb::{Code, Error};
 use fader_services::{Reason, ViewError};
 
-/// What a client is told whose request nobody took.
-pub(crate) fn refused(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::NameUsed(_) => another_request(),
-        Refusal::Quorum => unavailable(Reason::TooFewMembers.sentence()),
-        Refusal::Overloaded => unavailable(Reason::Overloaded.sentence()),
-        Refusal::TooOld(_) => unavailable(Reason::NameTooOld.sentence()),
-        Refusal::NotHead | Refusal::NotServing | Refusal::NotDrained | Refusal::Denied => {
-            unavailable(Reason::NoMember.sentence())
+/// What the caller does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It asks elsewhere: nothing was done here, and another member may do it.
+    Elsewhere,
+    /// It asks again, later: nothing was done.
+    Again,
+    /// It looks, or asks under the request's name: the request may have taken effect, once.
+    Unknown,
+    /// Nothing: the same is refused for ever.
+    Never,
+}
+
+/// A request that is not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: Kind,
+    pub(crate) reason: Reason,
+    /// What the store says itself; of all other reasons their sentence says it.
+    words: Option<Box<str>>,
+}
+
+impl Refusal {
+    /// For this reason.
+    pub(crate) fn new(kind: Kind, reason: Reason) -> Self {
+        Refusal {
+            kind,
+            reason,
+            words: None,
         }
+    }
+
+    /// The store's own words.
+    pub(crate) fn of_store(kind: Kind, words: impl Into<Box<str>>) -> Self {
+        Refusal {
+            kind,
+            reason: Reason::Store,
+            words: Some(words.into()),
+        }
+    }
+
+    /// What another process said that did nothing: an older one has sentences alone.
+    pub(crate) fn told(words: &str) -> Self {
+        Refusal {
+            kind: Kind::Elsewhere,
+            reason: Reason::of(words),
+            words: Some(words.into()),
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.words.as_deref().unwrap_or(self.reason.sentence()))?;
+        match (self.kind, self.reason) {
+            (Kind::Unknown, Reason::Lost) | (Kind::Elsewhere | Kind::Again | Kind::Never, _) => {
+                Ok(())
+            }
+            (Kind::Unknown, _) => f.write_str("; it is not known whether the write took effect"),
+        }
+    }
+}
+
+impl From<fader_chain::Refusal> for Refusal {
+    fn from(refusal: fader_chain::Refusal) -> Self {
+        use fader_chain::Refusal as Of;
+        match refusal {
+            Of::NotHead | Of::NotServing => Refusal::new(Kind::Elsewhere, Reason::NoMember),
+            Of::NotDrained | Of::Denied => Refusal::new(Kind::Again, Reason::NoMember),
+            Of::Quorum => Refusal::new(Kind::Again, Reason::TooFewMembers),
+            Of::Overloaded => Refusal::new(Kind::Again, Reason::Overloaded),
+            Of::TooOld(_) | Of::NameUsed(_) => Refusal::new(Kind::Never, Reason::NameTooOld),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Error::unavailable(refusal.reason, &refusal.to_string())
+    }
+}
+
+impl From<Refusal> for catalog::Refusal {
+    fn from(refusal: Refusal) -> Self {
+        catalog::Refusal::View(ViewError(refusal.to_string()))
     }
 }
 
@@ -25,27 +100,6 @@ pub(crate) fn another_request() -> Error {
         Code::InvalidParameterCombination,
         "The request's name is that of another request",
     )
-}
-
-/// The refusal while a node cannot say more.
-pub(crate) fn unavailable(reason: &str) -> Error {
-    Error {
-        code: Code::ServiceUnavailable,
-        message: format!(
-            "Service AmazonSimpleDB is currently unavailable. Please try again later ({reason})"
-        ),
-        box_usage: simpledb::BoxUsage::default(),
-    }
-}
-
-/// The same for the catalog.
-pub(crate) fn catalog_unavailable(reason: &str) -> catalog::Refusal {
-    catalog::Refusal::View(ViewError(reason.to_owned()))
-}
-
-/// What is said of a write that may have taken effect.
-pub(crate) fn unknown(reason: &str) -> String {
-    format!("{reason}; it is not known whether the write took effect")
 }
 
 /// ?17: what a session saw, or wrote, is nowhere any more.

@@ -29,7 +29,7 @@ use super::closing::Closings;
 use super::desk::Desk;
 use super::pending::Work;
 use super::pending::ask::Ask;
-use super::refusal::{forgotten, lost, unknown};
+use super::refusal::{Kind, Refusal, forgotten, lost};
 use super::showing::Showing;
 use super::state::Shared;
 use crate::clock;
@@ -256,7 +256,7 @@ impl ChainThread {
             Job::Submit(work) => {
                 self.shared.on_dequeued();
                 match self.shared.refusal() {
-                    Some(reason) => work.fail(&reason),
+                    Some(reason) => work.fail(Refusal::of_store(Kind::Again, reason)),
                     None => self.submit(work),
                 }
             }
@@ -445,9 +445,11 @@ impl ChainThread {
                     None if work.is_eventual() => self.turned.push_back(work),
                     None => match self.follow(&work, reply) {
                         Ok(followed) => work.reply(id, followed),
-                        Err(error) => work.fail(&unknown(&error.to_string())),
+                        Err(error) => {
+                            work.fail(Refusal::of_store(Kind::Unknown, error.to_string()))
+                        }
                     },
-                    Some(reason) => work.fail(&unknown(&reason)),
+                    Some(reason) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
                 }
             }
             Reply::Show { at } if self.desk.applied() < at && self.desk.is_scan(token) => {
@@ -456,17 +458,17 @@ impl ChainThread {
             Reply::Show { at } => self.show(token, at),
             Reply::Refused(refusal) => self.refuse(token, refusal),
             Reply::Unknown => {
-                let reason = self
-                    .shared
-                    .refusal()
-                    .unwrap_or_else(|| Reason::LifeOver.sentence().to_owned());
-                self.desk.take(token).fail(&unknown(&reason));
+                let refusal = match self.shared.refusal() {
+                    Some(reason) => Refusal::of_store(Kind::Unknown, reason),
+                    None => Refusal::new(Kind::Unknown, Reason::LifeOver),
+                };
+                self.desk.take(token).fail(refusal);
             }
             Reply::Repeated { id, ref result } => {
                 let work = self.desk.take(token);
                 match self.follow(&work, reply) {
                     Ok(followed) => work.repeat(id, result, followed),
-                    Err(error) => work.fail(&unknown(&error.to_string())),
+                    Err(error) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
                 }
             }
             Reply::Held(ref held) => self.on_held(token, held, reply),

@@ -13,14 +13,14 @@
 //! here, and the operation stays (EV-4).
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Input, Outcome, Refusal, Reply, RequestId, Scope, Shown, Token};
+use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
 use fader_services::catalog::AccountId;
 use fader_services::simpledb::Request;
 use fader_services::{ViewError, item_key};
 
 use super::pending::ask::Ask;
 use super::pending::{Stage, Work};
-use super::refusal::unknown;
+use super::refusal::{Kind, Refusal};
 use super::showing::{Item, Showing};
 use super::thread::ChainThread;
 
@@ -32,9 +32,9 @@ impl ChainThread {
         self.shared
             .on_unsettled(self.replica.eventual_counts().held);
         match (self.shared.failure(), self.follow(&work, reply)) {
-            (Some(reason), _) => work.fail(&unknown(&reason)),
+            (Some(reason), _) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
             (None, Ok(followed)) => self.turned.extend(work.held(held, followed)),
-            (None, Err(error)) => work.fail(&unknown(&error.to_string())),
+            (None, Err(error)) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 
@@ -48,7 +48,7 @@ impl ChainThread {
         let work = self.desk.take(token);
         match self.follow(&work, reply) {
             Ok(followed) => work.settled(settled, followed),
-            Err(error) => work.fail(&unknown(&error.to_string())),
+            Err(error) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 
@@ -75,7 +75,7 @@ impl ChainThread {
         };
         let is_last = self.replica.is_head() && !self.lags(&work);
         let scope = match (key, work.is_query()) {
-            (Ok(None), _) if !is_last => return work.refuse(Refusal::NotServing),
+            (Ok(None), _) if !is_last => return work.refuse(fader_chain::Refusal::NotServing),
             (Ok(None), _) => {
                 let at = self.desk.applied();
                 let showing = Showing::Snapshot(self.desk.snapshot().clone());
@@ -119,7 +119,7 @@ impl ChainThread {
             Work::Read {
                 account, request, ..
             } => self.tentative(account, request),
-            _ => return work.refuse(Refusal::NotServing),
+            _ => return work.refuse(fader_chain::Refusal::NotServing),
         };
         let showing = showing.unwrap_or_else(Showing::failed);
         self.tell(work, reply, showing);
@@ -150,12 +150,13 @@ impl ChainThread {
     }
 
     /// Nothing was done. Where a domain is not known, another member may know it (7.4).
-    pub(super) fn refuse(&mut self, token: Token, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, token: Token, refusal: fader_chain::Refusal) {
         let work = self.desk.take(token);
-        let is_elsewhere =
-            refusal == Refusal::Denied && work.lacks_domain() && !self.replica.is_head();
+        let is_elsewhere = refusal == fader_chain::Refusal::Denied
+            && work.lacks_domain()
+            && !self.replica.is_head();
         work.refuse(match is_elsewhere {
-            true => Refusal::NotServing,
+            true => fader_chain::Refusal::NotServing,
             false => refusal,
         });
     }

@@ -9,7 +9,7 @@ use fader_services::{Reason, ViewError};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::member::pending::{Following, Told, Work};
-use crate::member::refusal::{refused, unavailable};
+use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 use crate::member::{Member, READ, Showing, reads_keys};
 
@@ -28,14 +28,14 @@ pub(crate) async fn write(
     let (reply, answer) = oneshot::channel();
     let work = Work::simpledb(account.clone(), request, (demand, session), quorum, reply);
     let enqueued = member.enqueue(Job::Submit(work));
-    enqueued.map_err(|error| unavailable(&error))?;
+    enqueued?;
     match answer.await {
         Ok(Ok(told)) => Ok(told),
-        Ok(Err(fader_chain::Refusal::NotHead | fader_chain::Refusal::NotServing)) => {
-            Err(unavailable(Reason::NoWrites.sentence()))
+        Ok(Err(refusal)) if refusal.kind == Kind::Elsewhere => {
+            Err(Refusal::new(Kind::Again, Reason::NoWrites).into())
         }
-        Ok(Err(refusal)) => Err(refused(refusal)),
-        Err(_) => Err(unavailable(Reason::Stopping.sentence())),
+        Ok(Err(refusal)) => Err(refusal.into()),
+        Err(_) => Err(Refusal::new(Kind::Unknown, Reason::Stopping).into()),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn read(
         return member.answer(&*member.snapshot(), account, &request, &demand);
     }
     let permit = scans.acquire().await;
-    let _permit = permit.map_err(|_| unavailable(Reason::Stopping.sentence()))?;
+    let _permit = permit.map_err(|_| Refusal::new(Kind::Elsewhere, Reason::Stopping))?;
     let (member, account) = (member.clone(), account.clone());
     let answer = tokio::task::spawn_blocking(move || {
         member.answer(&*member.snapshot(), &account, &request, &demand)
@@ -81,7 +81,7 @@ pub(crate) async fn read_eventually(
             scans
                 .acquire()
                 .await
-                .map_err(|_| unavailable(Reason::Stopping.sentence()))?,
+                .map_err(|_| Refusal::new(Kind::Elsewhere, Reason::Stopping))?,
         ),
     };
     // All that is committed is applied before anyone hears of it.
@@ -94,7 +94,7 @@ pub(crate) async fn read_eventually(
             member.show(account, asked, (level, READ)).await
         }
     };
-    let (showing, followed) = shown.ok_or_else(|| unavailable(Reason::NoMember.sentence()))?;
+    let (showing, followed) = shown.ok_or_else(|| Refusal::new(Kind::Again, Reason::NoMember))?;
     let answered = member
         .clone()
         .answer_aside(showing, account, &request, &demand)

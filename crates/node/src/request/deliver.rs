@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use fader_chain::ChainId;
 use fader_services::Reason;
-use fader_services::catalog::{self, AccountId, Refusal};
+use fader_services::catalog::{self, AccountId};
 use fader_services::forward::{self, Asked};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Error, Request};
@@ -18,7 +18,7 @@ use super::alone::{read, read_eventually, shows_more, write};
 use super::route::{AGAIN, carry_out_at};
 use super::{Done, Doors, Router, tokens};
 use crate::member::pending::{Following, REQUEST, Told, Work};
-use crate::member::refusal::{catalog_unavailable, unavailable};
+use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 
 impl Router {
@@ -41,9 +41,13 @@ impl Router {
                     Err(_) => forward::Told::NotHere(Reason::Moved.sentence().to_owned()),
                 }
             }
-            Asked::Catalog(command) => {
-                forward::Told::Catalog(self.catalog_here(chain, command).await)
-            }
+            Asked::Catalog(command) => match self.catalog_here(chain, &command).await {
+                Ok(outcome) => forward::Told::Catalog(outcome),
+                Err(refusal) if refusal.kind == Kind::Elsewhere => {
+                    forward::Told::NotHere(refusal.to_string())
+                }
+                Err(refusal) => forward::Told::Catalog(Err(refusal.into())),
+            },
             Asked::Mode(account, domain) => match self.mode_here(chain, &account, &domain) {
                 Ok(mode) => forward::Told::Mode(mode),
                 Err(refusal) => forward::Told::NotHere(refusal.to_string()),
@@ -61,7 +65,7 @@ impl Router {
         demand: Demand,
     ) -> Done {
         let done = self.at_taker(chain, account, (request, demand)).await;
-        if let Some(reason) = done.0.as_ref().err().and_then(Error::reason) {
+        if let Some(reason) = done.0.as_ref().err().and_then(|error| error.reason) {
             self.count_refusal(chain, reason);
         }
         done
@@ -81,7 +85,7 @@ impl Router {
         mut asked: (Request, Demand),
     ) -> Done {
         let end = Instant::now() + REQUEST;
-        let failed = |why: &str| (Err(unavailable(why)), Receipt::default());
+        let failed = |why: Refusal| (Err(why.into()), Receipt::default());
         loop {
             let elsewhere = self.chain(chain);
             let elsewhere = elsewhere.filter(|it| it.is_elsewhere(account, &asked.0, &asked.1));
@@ -100,8 +104,8 @@ impl Router {
                         Ok(None),
                         Asked::Write(_, request, demand) | Asked::Read(_, request, demand),
                     ) => (request, demand),
-                    (Ok(_), _) => return failed(Reason::NoMember.sentence()),
-                    (Err(why), _) => return failed(&why),
+                    (Ok(_), _) => return failed(Refusal::new(Kind::Again, Reason::NoMember)),
+                    (Err(why), _) => return failed(why),
                 };
             }
             match self.carry_out_here(chain, account, asked).await {
@@ -109,7 +113,7 @@ impl Router {
                 Err(moved) => asked = *moved,
             }
             if end <= Instant::now() {
-                return failed(Reason::Moved.sentence());
+                return failed(Refusal::new(Kind::Again, Reason::Moved));
             }
             tokio::time::sleep(AGAIN).await;
         }
@@ -132,12 +136,11 @@ impl Router {
             Doors::Many(chains) => {
                 let asked = (&request, &demand, &following);
                 let told = carry_out_at(chains.get(chain), account, asked).await;
-                let reason = told.as_ref().err().and_then(Error::reason);
-                if reason == Some(Reason::Moved) {
+                if told.as_ref().is_err_and(|it| it.kind == Kind::Elsewhere) {
                     demand.session = token;
                     return Err(Box::new((request, demand)));
                 }
-                told
+                told.map_err(Error::from)
             }
             Doors::One(..) => self.carry_out(account, (request, demand, &following)).await,
         };
@@ -152,7 +155,7 @@ impl Router {
         (request, demand, session): (Request, Demand, &Following),
     ) -> Result<Told, Error> {
         match &self.doors {
-            Doors::Many(_) => Err(unavailable(Reason::NoWrites.sentence())),
+            Doors::Many(_) => Err(Refusal::new(Kind::Again, Reason::NoWrites).into()),
             Doors::One(member, _) if request.is_write() => {
                 write(member, account, request, (demand, session.clone())).await
             }
@@ -171,53 +174,53 @@ impl Router {
         &self,
         chain: ChainId,
         command: catalog::Command,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), catalog::Refusal> {
         let end = Instant::now() + REQUEST;
         loop {
-            let told = self.catalog_once(chain, command.clone()).await;
-            let is_moved = |refusal: &Refusal| {
-                matches!(refusal, Refusal::View(_))
-                    && Reason::of(&refusal.to_string()) == Reason::Moved
-            };
-            if !told.as_ref().is_err_and(is_moved) || end <= Instant::now() {
-                return told;
+            match self.catalog_once(chain, &command).await {
+                Ok(outcome) => return outcome,
+                Err(refusal) if refusal.kind != Kind::Elsewhere || end <= Instant::now() => {
+                    return Err(refusal.into());
+                }
+                Err(_) => tokio::time::sleep(AGAIN).await,
             }
-            tokio::time::sleep(AGAIN).await;
         }
     }
 
-    async fn catalog_once(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
+    async fn catalog_once(
+        &self,
+        chain: ChainId,
+        command: &catalog::Command,
+    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
         if let Some(cluster) = self.chain(chain)
             && !cluster.decides()
         {
-            match cluster.hand_on(&Asked::Catalog(command.clone())).await {
-                Ok(Some(forward::Told::Catalog(told))) => return told,
-                Ok(None) => {}
-                Ok(_) => return Err(catalog_unavailable(Reason::NoMember.sentence())),
-                Err(why) => return Err(catalog_unavailable(&why)),
+            match cluster.hand_on(&Asked::Catalog(command.clone())).await? {
+                Some(forward::Told::Catalog(told)) => return Ok(told),
+                Some(_) => return Err(Refusal::new(Kind::Again, Reason::NoMember)),
+                None => {}
             }
         }
         self.catalog_here(chain, command).await
     }
 
-    async fn catalog_here(&self, chain: ChainId, command: catalog::Command) -> Result<(), Refusal> {
+    async fn catalog_here(
+        &self,
+        chain: ChainId,
+        command: &catalog::Command,
+    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
         let member = match &self.doors {
             Doors::Many(chains) => {
                 let cluster = chains.get(chain);
-                let cluster =
-                    cluster.ok_or_else(|| catalog_unavailable(Reason::NoChain.sentence()))?;
-                return cluster.catalog(&command).await;
+                let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
+                return cluster.catalog(command).await;
             }
             Doors::One(member, _) => member,
         };
         let (reply, answer) = oneshot::channel();
-        member
-            .enqueue(Job::Submit(Work::catalog(command, reply)))
-            .map_err(|error| catalog_unavailable(&error))?;
-        match answer.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(catalog_unavailable(Reason::NoWrites.sentence())),
-            Err(_) => Err(catalog_unavailable(Reason::Stopping.sentence())),
-        }
+        member.enqueue(Job::Submit(Work::catalog(command.clone(), reply)))?;
+        answer
+            .await
+            .unwrap_or(Err(Refusal::new(Kind::Unknown, Reason::Stopping)))
     }
 }

@@ -17,6 +17,7 @@ use fader_services::simpledb::Request;
 use super::route::AGAIN;
 use crate::cluster::Cluster;
 use crate::member::pending::REQUEST;
+use crate::member::refusal::{Kind, Refusal};
 use crate::peer::Unheard;
 
 /// How much longer the answer is waited for than the head takes at most.
@@ -57,13 +58,13 @@ impl Cluster {
     /// carried out here.
     ///
     /// # Errors
-    /// In words, why nothing came of it, or why that is not known.
-    pub(crate) async fn hand_on(&self, asked: &Asked) -> Result<Option<Told>, String> {
+    /// [`Refusal`].
+    pub(crate) async fn hand_on(&self, asked: &Asked) -> Result<Option<Told>, Refusal> {
         let Some(process) = &self.process else {
             return Ok(None);
         };
         let end = Instant::now() + REQUEST;
-        let mut why = Reason::NoMember.sentence().to_owned();
+        let mut why = Refusal::new(Kind::Elsewhere, Reason::NoMember);
         for turn in 0_usize.. {
             if end <= Instant::now() {
                 break;
@@ -82,10 +83,10 @@ impl Cluster {
                 .forward(to, process.chain, asked, patience)
                 .await
             {
-                Ok(Told::NotHere(reason)) => why = reason,
+                Ok(Told::NotHere(words)) => why = Refusal::told(&words),
                 Ok(told) => return Ok(Some(told)),
                 Err(Unheard::Unknown) if matches!(asked, Asked::Write(..) | Asked::Catalog(_)) => {
-                    return Err(Reason::Lost.sentence().to_owned());
+                    return Err(Refusal::new(Kind::Unknown, Reason::Lost));
                 }
                 Err(Unheard::Unknown | Unheard::Untouched) => {}
             }

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use crate::cluster::Cluster;
 use crate::cluster::chains::Chains;
 use crate::member::Member;
-use crate::member::refusal::catalog_unavailable;
+use crate::member::refusal::{self, Kind};
 use crate::secrets::seal::Seal;
 use refusals::Refusals;
 
@@ -73,9 +73,7 @@ impl Router {
             Doors::One(member, _) => Ok(member.clone()),
             Doors::Many(chains) => {
                 let keeper = chains.get(chain).and_then(|chain| chain.keeper());
-                keeper.ok_or_else(|| {
-                    catalog_unavailable(&format!("{chain}: {}", Reason::NoMember.sentence()))
-                })
+                keeper.ok_or_else(|| refusal::Refusal::new(Kind::Again, Reason::NoMember).into())
             }
         }
     }
@@ -94,7 +92,7 @@ impl Router {
             Doors::One(member, _) => Ok(member.clone()),
             Doors::Many(chains) => {
                 let keeper = chains.system().keeper();
-                keeper.ok_or_else(|| catalog_unavailable("no member can answer now"))
+                keeper.ok_or_else(|| refusal::Refusal::new(Kind::Again, Reason::NoMember).into())
             }
         }
     }

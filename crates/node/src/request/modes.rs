@@ -3,10 +3,8 @@
 use fader_chain::{ChainId, NodeId};
 use fader_services::catalog::{self, AccountId, Refusal};
 use fader_services::forward::{Asked, DomainMode, Told};
-use fader_services::simpledb::Error;
 
 use super::Router;
-use crate::member::refusal::catalog_unavailable;
 
 impl Router {
     /// The mode of a domain, and what a change of it waits for; `None` when there is no such
@@ -80,12 +78,11 @@ impl Router {
         let Some(chains) = self.several() else {
             return Ok(Some(ChainId::SYSTEM));
         };
-        let unknown = |error: Error| catalog_unavailable(&error.message);
-        let known = chains.catalog().map_err(unknown)?;
+        let known = chains.catalog()?;
         let mut placed = catalog::placed(&*known, account, domain)?;
         if placed.is_none() {
             // It may have come a moment ago.
-            let fresh = chains.fresh_catalog().await.map_err(unknown)?;
+            let fresh = chains.fresh_catalog().await?;
             placed = catalog::placed(&*fresh, account, domain)?;
         }
         Ok(placed.map(|placed| placed.chain))

@@ -12,14 +12,14 @@
 //!   for the system chain.
 
 use fader_chain::ChainId;
-use fader_services::catalog::{self, AccountId, Command, Placed, Refusal, State};
+use fader_services::catalog::{self, AccountId, Command, Placed, State};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Code, Error, Request};
-use fader_services::{CollectionId, Reason, View};
+use fader_services::{CollectionId, Reason, View, ViewError};
 
 use super::{Done, Router};
 use crate::cluster::chains::Chains;
-use crate::member::refusal::{catalog_unavailable, unavailable};
+use crate::member::refusal::{Kind, Refusal};
 use crate::storage::engine::Snapshot;
 
 /// How often a domain may come and go while a request looks for it.
@@ -46,7 +46,7 @@ impl Router {
         };
         done.unwrap_or_else(|error| {
             // On the way to its chain: the catalog could not be asked, or a step was not taken.
-            if let Some(reason) = error.reason() {
+            if let Some(reason) = error.reason {
                 self.count_refusal(ChainId::SYSTEM, reason);
             }
             (Err(error), Receipt::default())
@@ -159,7 +159,7 @@ impl Router {
                 catalog = chains.fresh_catalog().await?;
             }
         }
-        Err(unavailable(Reason::DomainMoves.sentence()))
+        Err(Refusal::new(Kind::Again, Reason::DomainMoves).into())
     }
 
     /// Takes the steps that are left of a creation or a deletion.
@@ -190,10 +190,11 @@ impl Router {
             collection,
             is_gone: state == State::Deleting,
         };
-        let failed = |refusal: Refusal| unavailable(&refusal.to_string());
+        let failed =
+            |refusal: catalog::Refusal| Refusal::of_store(Kind::Unknown, refusal.to_string());
         self.catalog_on(chain, own).await.map_err(failed)?;
         let settled = self.catalog_on(ChainId::SYSTEM, settle);
-        settled.await.map_err(failed)
+        Ok(settled.await.map_err(failed)?)
     }
 
     /// Finishes the steps across chains that were unfinished `before` and still are, if this node
@@ -203,8 +204,8 @@ impl Router {
             return before.clear();
         };
         let unfinished = chains.catalog().and_then(|catalog| {
-            let unfinished = catalog::unfinished(&*catalog)?;
-            Ok(unfinished)
+            let unfinished = catalog::unfinished(&*catalog);
+            unfinished.map_err(|error| Refusal::of_store(Kind::Again, error.to_string()))
         });
         let Ok(unfinished) = unfinished else {
             return;
@@ -226,7 +227,7 @@ impl Router {
     }
 
     /// The chain that a catalog command is for: of a domain that is there its own.
-    pub(crate) async fn chain_of(&self, command: &Command) -> Result<ChainId, Refusal> {
+    pub(crate) async fn chain_of(&self, command: &Command) -> Result<ChainId, catalog::Refusal> {
         let (
             Some(chains),
             Command::SetMode {
@@ -236,22 +237,21 @@ impl Router {
         else {
             return Ok(ChainId::SYSTEM);
         };
-        let failed = |error: Error| catalog_unavailable(&error.message);
-        let catalog = chains.fresh_catalog().await.map_err(failed)?;
-        let placed = found(&*catalog, account, domain).map_err(failed)?;
+        let catalog = chains.fresh_catalog().await?;
+        let placed = found(&*catalog, account, domain)?;
         Ok(placed.map_or(ChainId::SYSTEM, |placed| placed.chain))
     }
 }
 
 /// Where a domain is, if it is there.
-fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, Error> {
+fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, ViewError> {
     let placed = catalog::placed(view, account, name)?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
 }
 
 impl Chains {
     /// The catalog with all that was acknowledged before.
-    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Error> {
+    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Refusal> {
         // What is answered strongly here is applied here.
         self.system().ready().await?;
         self.catalog()

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, Level, NodeId, Refusal};
+use fader_chain::{Configuration, Level, NodeId};
 use fader_services::Reason;
 use fader_services::catalog::{self, AccountId};
 use fader_services::level::Demand;
-use fader_services::simpledb::{Code, Error, Request};
+use fader_services::simpledb::{Code, Request};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
 use crate::member::pending::{Answer, Following, REQUEST, Told, Work};
-use crate::member::refusal::{catalog_unavailable, refused, unavailable};
+use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 use crate::member::{Member, READ, reads_keys};
 
@@ -36,8 +36,8 @@ pub(crate) async fn carry_out_at(
     cluster: Option<Arc<Cluster>>,
     account: &AccountId,
     (request, demand, session): (&Request, &Demand, &Following),
-) -> Result<Told, Error> {
-    let cluster = cluster.ok_or_else(|| unavailable(Reason::NoChain.sentence()))?;
+) -> Result<Told, Refusal> {
+    let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
     match request.is_write() {
         true => cluster.write(account, request, demand, session).await,
         false => cluster.read(account, request, demand, session).await,
@@ -46,7 +46,7 @@ pub(crate) async fn carry_out_at(
 
 impl Cluster {
     /// Waits until a strong read of everything is answered.
-    pub(crate) async fn ready(&self) -> Result<(), Error> {
+    pub(crate) async fn ready(&self) -> Result<(), Refusal> {
         let nobody = AccountId(String::new());
         let everything = Request::ListDomains {
             max_count: None,
@@ -65,9 +65,10 @@ impl Cluster {
         request: &Request,
         demand: &Demand,
         session: &Following,
-    ) -> Result<Told, Error> {
-        let quorum = match self.keeper() {
-            Some(keeper) => keeper.quorum(account, request, demand)?,
+    ) -> Result<Told, Refusal> {
+        let quorum = match self.keeper().map(|it| it.quorum(account, request, demand)) {
+            Some(Ok(quorum)) => quorum,
+            Some(Err(error)) => return Ok(error.into()),
             None => None,
         };
         let job = |reply| {
@@ -79,35 +80,30 @@ impl Cluster {
             None => self.head().into_iter().collect(),
             Some(_) => self.readers(),
         };
-        match self.at_one(takers, job).await {
-            Ok(Ok(told)) => Ok(told),
-            Ok(Err(refusal)) => Err(refused(refusal)),
-            Err(reason) => Err(unavailable(reason)),
-        }
+        self.at_one(takers, job).await
     }
 
     /// Carries out a catalog command, at the head.
-    pub(crate) async fn catalog(&self, command: &catalog::Command) -> Result<(), catalog::Refusal> {
+    pub(crate) async fn catalog(
+        &self,
+        command: &catalog::Command,
+    ) -> Result<Result<(), catalog::Refusal>, Refusal> {
         let job = |reply| Job::Submit(Work::catalog(command.clone(), reply));
         let takers = || self.head().into_iter().collect();
-        match self.at_one(takers, job).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(refusal)) => Err(catalog_unavailable(&refused(refusal).message)),
-            Err(reason) => Err(catalog_unavailable(reason)),
-        }
+        self.at_one(takers, job).await
     }
 
-    /// The answer of the first that takes the job; the error says in words why there is none.
+    /// The answer of the first that takes the job.
     async fn at_one<T>(
         &self,
         takers: impl Fn() -> Vec<(NodeId, Arc<Member>)>,
         job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
-    ) -> Result<Answer<T>, &'static str> {
+    ) -> Answer<T> {
         let end = Instant::now() + REQUEST;
         while Instant::now() < end {
             let takers = takers();
             if takers.is_empty() && self.is_anothers() {
-                return Err(Reason::Moved.sentence());
+                return Err(Refusal::new(Kind::Elsewhere, Reason::Moved));
             }
             for (node, member) in takers {
                 let (reply, answer) = oneshot::channel();
@@ -115,14 +111,14 @@ impl Cluster {
                     continue;
                 }
                 match self.answer_of(node, answer, end).await {
-                    Some(Err(Refusal::NotHead | Refusal::NotServing)) => {}
-                    Some(answer) => return Ok(answer),
-                    None => return Err(Reason::Lost.sentence()),
+                    Some(Err(refusal)) if refusal.kind == Kind::Elsewhere => {}
+                    Some(answer) => return answer,
+                    None => return Err(Refusal::new(Kind::Unknown, Reason::Lost)),
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
-        Err(Reason::NoMember.sentence())
+        Err(Refusal::new(Kind::Again, Reason::NoMember))
     }
 
     /// What the member says before the time is over, as long as it has a seat: whoever lost it may
@@ -152,16 +148,17 @@ impl Cluster {
         request: &Request,
         demand: &Demand,
         session: &Following,
-    ) -> Result<Told, Error> {
+    ) -> Result<Told, Refusal> {
         let scan = match reads_keys(request) {
             true => None,
             false => Some(self.scans.acquire().await),
         };
         if matches!(scan, Some(Err(_))) {
-            return Err(unavailable(Reason::Stopping.sentence()));
+            return Err(Refusal::new(Kind::Elsewhere, Reason::Stopping));
         }
-        let shows = match self.keeper() {
-            Some(keeper) => keeper.shows(account, request, demand)?,
+        let shows = match self.keeper().map(|it| it.shows(account, request, demand)) {
+            Some(Ok(shows)) => shows,
+            Some(Err(error)) => return Ok(error.into()),
             None => None,
         };
         let level = shows.unwrap_or(Level::Strong);
@@ -178,7 +175,7 @@ impl Cluster {
                 _ => self.readers(),
             };
             if members.is_empty() && self.is_anothers() {
-                return Err(unavailable(Reason::Moved.sentence()));
+                return Err(Refusal::new(Kind::Elsewhere, Reason::Moved));
             }
             for (_, member) in members {
                 let asked = (request, demand, session);
@@ -201,10 +198,10 @@ impl Cluster {
             time = READ;
             tokio::time::sleep(AGAIN).await;
         }
-        Err(unavailable(if is_bounded {
-            Reason::NotFresh.sentence()
-        } else {
-            Reason::NoMember.sentence()
-        }))
+        let reason = match is_bounded {
+            true => Reason::NotFresh,
+            false => Reason::NoMember,
+        };
+        Err(Refusal::new(Kind::Again, reason))
     }
 }

@@ -19,7 +19,7 @@ use fader_services::level::Receipt;
 use fader_services::simpledb::{Answered, Code, Error};
 
 use crate::member::pending::{Following, Told};
-use crate::member::refusal::unavailable;
+use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::{Seal, SealError};
 
 const VERSION: u8 = 2;
@@ -176,7 +176,12 @@ pub(crate) fn answered(
     match self::seal(seal, account, &sessions) {
         Ok(token) => receipt.session = Some(token),
         // The client goes on with the token that it has, which may promise less than it saw.
-        Err(error) => return (Err(unavailable(&error.to_string())), Receipt::default()),
+        Err(error) => {
+            return (
+                Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
+                Receipt::default(),
+            );
+        }
     }
     (outcome, receipt)
 }

@@ -86,7 +86,7 @@ impl Service for Catalog {
 
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
-            Trouble::Unavailable(why) => Refusal::View(ViewError(why)),
+            Trouble::Unavailable { words, .. } => Refusal::View(ViewError(words)),
             Trouble::Unreadable(error) => Refusal::View(error),
             Trouble::NoCollection => Refusal::NoSuchDomain(String::new()),
             Trouble::NameTaken => {

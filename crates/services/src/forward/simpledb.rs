@@ -3,6 +3,7 @@
 use fader_chain::{DecodeError, Reader};
 
 use super::wire::{Wire, put_choice};
+use crate::Reason;
 use crate::simpledb::{
     Answered, Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Error,
     Expected, Item, ItemDelete, ItemPut, PageToken, Reply, Request,
@@ -338,9 +339,13 @@ impl Wire for Error {
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let code = Wire::read(reader)?;
+        let message: String = Wire::read(reader)?;
         Ok(Error {
-            code: Wire::read(reader)?,
-            message: Wire::read(reader)?,
+            // The code of the reason does not travel: the sentence does.
+            reason: (code == Code::ServiceUnavailable).then(|| Reason::of(&message)),
+            code,
+            message,
             box_usage: Wire::read(reader)?,
         })
     }

@@ -13,7 +13,7 @@ use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, Error, Reply, Request, delete, put, validate,
 };
-use crate::{View, item_key, service};
+use crate::{Reason, View, item_key, service};
 
 /// Marks of one register above which it takes no eventual operation: they are waiting for the floor
 /// to rise.
@@ -42,11 +42,7 @@ pub fn accept(
         let key = item_key(collection, item.as_bytes());
         let mut register = stored_register(view, &key)?;
         if REGISTER_MARKS_MAX < register.mark_count() {
-            return Err(Error::new(
-                Code::ServiceUnavailable,
-                "Too many deletions of this item are still to be forgotten. Please try again \
-                 later.",
-            ));
+            return Err(Error::later(Reason::TooManyMarks));
         }
         let old = sorted_pairs(&register);
         // Its stamp will be above all that is known here of the item (D5).

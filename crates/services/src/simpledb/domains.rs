@@ -11,7 +11,7 @@ use crate::simpledb::{
     Answered, BoxUsage, Code, Context, DomainMetadata, Error, Limits, PageToken, Reply, Request,
     token, validate,
 };
-use crate::{Decision, Mode, View, catalog};
+use crate::{Decision, Mode, Reason, View, catalog};
 
 const PAGE_DOMAINS_MAX: i64 = 100;
 
@@ -97,10 +97,7 @@ fn begin(
         Some(Placed {
             state: State::Deleting,
             ..
-        }) => {
-            let message = "The domain is being deleted. Please try again later.";
-            return Err(Error::new(Code::ServiceUnavailable, message));
-        }
+        }) => return Err(Error::later(Reason::DomainDeleting)),
         Some(_) => return Ok(Vec::new()),
         None => {}
     }

@@ -188,6 +188,8 @@ pub struct Error {
     pub message: String,
     /// What the request is charged all the same.
     pub box_usage: BoxUsage,
+    /// Why it is refused with 503; nothing of all other refusals.
+    pub reason: Option<Reason>,
 }
 
 impl Error {
@@ -197,12 +199,31 @@ impl Error {
             code,
             message: message.into(),
             box_usage: BoxUsage::REFUSED,
+            reason: None,
         }
     }
 
-    /// Why it was refused with 503; nothing of all other refusals.
-    pub fn reason(&self) -> Option<Reason> {
-        (self.code == Code::ServiceUnavailable).then(|| Reason::of(&self.message))
+    /// It is not carried out now, or it is not known whether it was; `words` say why.
+    pub fn unavailable(reason: Reason, words: &str) -> Self {
+        Error {
+            code: Code::ServiceUnavailable,
+            message: format!(
+                "Service AmazonSimpleDB is currently unavailable. Please try again later ({words})"
+            ),
+            box_usage: BoxUsage::default(),
+            reason: Some(reason),
+        }
+    }
+
+    /// The service refuses it now, and not for ever.
+    pub(crate) fn later(reason: Reason) -> Self {
+        Error {
+            reason: Some(reason),
+            ..Error::new(
+                Code::ServiceUnavailable,
+                format!("{}. Please try again later.", reason.sentence()),
+            )
+        }
     }
 
     /// A limit forbids it.
@@ -228,6 +249,7 @@ impl From<ViewError> for Error {
             code: Code::InternalError,
             message: format!("The store could not be read: {error}"),
             box_usage: BoxUsage::default(),
+            reason: None,
         }
     }
 }

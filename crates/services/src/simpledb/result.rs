@@ -73,6 +73,8 @@ pub fn decode_outcome(bytes: Bytes) -> Result<Result<Answered, Error>, DecodeErr
             box_usage,
             code: code(&mut reader)?,
             message: text(&mut reader)?,
+            // What depends on the moment alone is no entry.
+            reason: None,
         }),
         _ => return Err(DecodeError::new("an outcome's kind")),
     };

@@ -7,8 +7,8 @@ use crate::kind::Kind;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::service::{Class, Meaning, Outcome, Service, Sight, Target, Trouble};
 use crate::simpledb::{
-    self, Acceptance, Answered, AttributeDelete, AttributePut, BoxUsage, Code, Context, Error,
-    Expected, Limits, Request, counters,
+    self, Acceptance, Answered, AttributeDelete, AttributePut, Code, Context, Error, Expected,
+    Limits, Request, counters,
 };
 use crate::{CollectionId, Decision, KeyBuilder, Mode, Table, View, ViewError, item_key, service};
 
@@ -177,7 +177,7 @@ impl Service for SimpleDb {
 
     fn word(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Unavailable(why) => unavailable(&why),
+            Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
             Trouble::NoCollection => Error::no_such_domain(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => Error::new(
@@ -216,7 +216,7 @@ impl Service for SimpleDb {
         match error.code {
             Code::NoSuchDomain => Meaning::NoCollection,
             Code::InternalError => Meaning::Unreadable,
-            _ => error.reason().map_or(Meaning::Final, Meaning::Later),
+            _ => error.reason.map_or(Meaning::Final, Meaning::Later),
         }
     }
 
@@ -230,16 +230,6 @@ impl Service for SimpleDb {
 
     fn kept(bytes: Bytes) -> Result<Outcome<Self>, DecodeError> {
         simpledb::decode_outcome(bytes)
-    }
-}
-
-fn unavailable(why: &str) -> Error {
-    Error {
-        code: Code::ServiceUnavailable,
-        message: format!(
-            "Service AmazonSimpleDB is currently unavailable. Please try again later ({why})"
-        ),
-        box_usage: BoxUsage::default(),
     }
 }
 

@@ -23,7 +23,7 @@ const LIVES: u64 = 3;
 const CALLS: u64 = 6;
 const COUNTER: &str = "n/counter";
 
-const GUARDS: [Guard; 8] = [
+const GUARDS: [Guard; 9] = [
     Guard::Body,
     Guard::Entry,
     Guard::Parent,
@@ -32,6 +32,7 @@ const GUARDS: [Guard; 8] = [
     Guard::Format,
     Guard::Stripe,
     Guard::Owner,
+    Guard::Round,
 ];
 
 /// What processes tried, and what they were told.
@@ -91,6 +92,8 @@ fn update(e_tag: &str) -> PutMode {
 struct Life<'a> {
     disk: SimulatedDisk,
     told: &'a Mutex<Told>,
+    /// What it shares with others; `None` to open its own.
+    store: Option<Process>,
     name: String,
     random: ChaCha8Rng,
     /// Calls of all processes of this life: numbers of the kinds below.
@@ -108,7 +111,10 @@ impl Life<'_> {
     }
 
     fn calls(&mut self) -> Result<(), Error> {
-        let store = Arc::new(Store::open(self.disk.clone())?);
+        let store = match &self.store {
+            None => Arc::new(Store::open(self.disk.clone())?),
+            Some(store) => Arc::clone(store),
+        };
         for serial in 0..CALLS {
             let name = format!("{}.{serial}", self.name);
             match self.random.random_range(self.kinds.clone()) {
@@ -310,13 +316,29 @@ fn check_start(disk: &SimulatedDisk, told: &Mutex<Told>) -> Result<(), String> {
     }
 }
 
+/// A store that is ready to write; none when the power is cut before.
+fn ready(disk: &SimulatedDisk) -> Option<Process> {
+    let store = Arc::new(Store::open(disk.clone()).ok()?);
+    store.staging().ok()?;
+    Some(store)
+}
+
 fn live(disk: &SimulatedDisk, told: &Mutex<Told>, life: u64, random: &mut ChaCha8Rng) {
     let seed = random.random();
     let kinds = [0..6, 0..1, 0..3, 2..3][random.random_range(0..4)].clone();
+    // Some are threads of one process; the rest are processes of their own.
+    let shared = match random.random_range(0..3_u8) {
+        0 => Some(0..PROCESSES),
+        1 => Some(1..PROCESSES),
+        _ => None,
+    };
+    let shared = shared.map(|threads| (threads, ready(disk)));
     let processes = (0..PROCESSES).map(|number| {
+        let own = shared.as_ref().filter(|(of, _)| of.contains(&number));
         let mut life = Life {
             disk: disk.clone(),
             told,
+            store: own.and_then(|(_, store)| store.clone()),
             name: format!("p{number}.{life}"),
             random: ChaCha8Rng::seed_from_u64(seed ^ (number << 32)),
             kinds: kinds.clone(),
@@ -411,9 +433,9 @@ fn a_put_that_fails_changes_nothing() {
         disk.fail(ErrorKind::StorageFull, at);
         let failed = put(&store, "a/b", "third", &update(&second)).unwrap_err();
         let kind = fader_cloud::object_error_kind(&failed, true);
-        // The last two: the folder's sync.
+        // The last three: the folder's sync.
         if kind == fader_cloud::ErrorKind::Ambiguous {
-            assert_eq!(operations - 1, at, "{failed}");
+            assert_eq!(operations - 3, at, "{failed}");
             break;
         }
         assert!(

@@ -41,6 +41,8 @@ enum Inode {
     Folder {
         names: BTreeMap<String, usize>,
         durable: BTreeMap<String, usize>,
+        /// How many changes of names are durable, and those that are not.
+        synced: usize,
         pending: Vec<(String, Option<usize>)>,
         has_mark: bool,
         is_removed: bool,
@@ -52,6 +54,7 @@ impl Inode {
         Inode::Folder {
             names: BTreeMap::new(),
             durable: BTreeMap::new(),
+            synced: 0,
             pending: Vec::new(),
             has_mark: false,
             is_removed: false,
@@ -282,6 +285,7 @@ impl SimulatedDisk {
                 Inode::Folder {
                     durable: names.clone(),
                     names,
+                    synced: 0,
                     pending: Vec::new(),
                     has_mark: *has_mark && random.random_bool(0.5),
                     is_removed: *is_removed,
@@ -440,6 +444,11 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn number(&self, folder: &usize) -> io::Result<u64> {
+        drop(self.operate()?);
+        Ok(*folder as u64)
+    }
+
     fn is_removed(&self, folder: &usize) -> io::Result<bool> {
         let state = self.operate()?;
         Ok(matches!(
@@ -489,19 +498,34 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_folder(&self, folder: &usize, guard: Guard) -> io::Result<()> {
-        let mut state = self.operate()?;
+        // It covers the changes before its begin, and no others.
+        let state = self.operate()?;
         if state.ignored == Some(guard) {
             return Ok(());
         }
+        let covered = match &state.inodes[*folder] {
+            Inode::Folder {
+                synced, pending, ..
+            } => synced + pending.len(),
+            Inode::File { .. } => 0,
+        };
+        drop(state);
+        let mut state = self.operate()?;
         if let Inode::Folder {
-            names,
             durable,
+            synced,
             pending,
             ..
         } = &mut state.inodes[*folder]
         {
-            *durable = names.clone();
-            pending.clear();
+            let count = covered.saturating_sub(*synced);
+            *synced += count;
+            for (name, inode) in pending.drain(..count) {
+                match inode {
+                    Some(inode) => durable.insert(name, inode),
+                    None => durable.remove(&name),
+                };
+            }
         }
         Ok(())
     }
@@ -635,5 +659,21 @@ impl Disk for SimulatedDisk {
             of,
             is_ignored,
         }))
+    }
+
+    fn wait<'a, T>(
+        &self,
+        _: &Condvar,
+        mutex: &'a Mutex<T>,
+        held: MutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T> {
+        drop(held);
+        // Without power the sync that is waited for fails as well.
+        drop(self.operate());
+        mutex.lock().unwrap_or_else(|error| error.into_inner())
+    }
+
+    fn keeps(&self, guard: Guard) -> bool {
+        self.state().ignored != Some(guard)
     }
 }

@@ -319,7 +319,11 @@ impl Keeper {
         let mut swept = Vec::new();
         for log in dead.chunk_by(|one, other| one.incarnation == other.incarnation) {
             let seal = self.seal_of(log).await?;
-            let now = self.store.moment().store;
+            let moment = self.store.moment();
+            let now = match is_dry_run {
+                true => moment.store.max(moment.wall),
+                false => moment.store,
+            };
             for object in log {
                 let end = seal.unwrap_or(object.modified) + GRAIN + KEPT;
                 if end <= now {

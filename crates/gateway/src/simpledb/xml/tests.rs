@@ -253,6 +253,7 @@ fn refusals() {
         code: Code::ConditionalCheckFailed,
         message: "Attribute (a1) value is (<7>\u{1}) but was expected (6)".to_owned(),
         box_usage: BoxUsage(219_907),
+        reason: None,
     };
     let xml = error(&refusal, ID);
     check_xml(

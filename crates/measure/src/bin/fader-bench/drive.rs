@@ -2,6 +2,7 @@
 //!
 //! Prints one line of JSON: what was done in each second, and the latencies.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use fader_client::{Credentials, SignatureVersion, Signer};
 use fader_measure::{
-    BatchPut, Form, Get, Intent, Items, Load, Log, Outcome, Plan, Put, Summary, Target, Until,
-    Verdict, Workload, run, run_through,
+    BatchPut, ERRORS_MAX, Form, Get, Intent, Items, Load, Plan, Put, Ran, Summary, Target, Until,
+    Verdict, Wire, Workload, run,
 };
 
 /// The variables that hold the access key and its secret.
@@ -72,7 +73,9 @@ impl<W: Workload> Workload for At<W> {
     fn plan(&self, sequence: u64) -> Intent {
         self.workload.plan(sequence)
     }
+}
 
+impl<W: Wire> Wire for At<W> {
     fn action(&self) -> &'static str {
         self.workload.action()
     }
@@ -95,7 +98,7 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         options.to.len() <= options.connections as usize,
         "fewer connections than servers"
     );
-    let runs: Vec<Result<Log>> = std::thread::scope(|scope| {
+    let runs: Vec<Result<Ran>> = std::thread::scope(|scope| {
         let threads: Vec<_> = options
             .to
             .iter()
@@ -108,14 +111,14 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         };
         threads.into_iter().map(join).collect()
     });
-    let mut all: Option<Log> = None;
-    for log in runs {
-        let log = log?;
+    let mut all: Option<Ran> = None;
+    for ran in runs {
+        let ran = ran?;
         match &mut all {
-            None => all = Some(log),
+            None => all = Some(ran),
             Some(all) => {
-                all.operations.extend(log.operations);
-                for (reason, count) in log.refusals {
+                all.log.operations.extend(ran.log.operations);
+                for (reason, count) in ran.refusals {
                     *all.refusals.entry(reason).or_default() += count;
                 }
             }
@@ -125,13 +128,14 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Log> {
+fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Ran> {
     let (count, place) = (u32::try_from(options.to.len())?, u32::try_from(number)?);
     let batches = matches!(options.operation, Operation::Fill);
     if batches && 0 < number {
-        return Ok(Log {
-            name: String::from("nothing"),
-            ..Log::default()
+        return Ok(Ran {
+            log: fader_history::Log::default(),
+            elapsed: Duration::ZERO,
+            refusals: BTreeMap::new(),
         });
     }
     let items = Arc::new(Items {
@@ -142,7 +146,7 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         groups: 0,
     });
     let level = options.level.clone();
-    let (workload, until): (Arc<dyn Workload>, _) = match options.operation {
+    let (workload, until): (Arc<dyn Wire>, _) = match options.operation {
         Operation::Fill => {
             let workload = BatchPut {
                 items,
@@ -172,6 +176,8 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         until,
         connections: (options.connections + count - 1 - place) / count,
         threads: 1,
+        errors_max: (!options.tolerant).then_some(ERRORS_MAX),
+        levels: Vec::new(),
     };
     let [id, secret] = KEYS.map(|name| std::env::var(name).with_context(|| name.to_owned()));
     let credentials = Credentials::new(&id?, &secret?);
@@ -180,33 +186,30 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Lo
         address,
         signer: Arc::new(signer),
     };
-    Ok(match options.tolerant {
-        true => run_through(&target, &plan, workload)?,
-        false => run(&target, &plan, workload, |_| {})?,
-    })
+    Ok(run(&target, &plan, workload, |_| {})?)
 }
 
 fn timed(options: &Options) -> Until {
     Until::Elapsed(Duration::from_secs_f64(options.seconds))
 }
 
-fn print(log: &Log) {
-    let summary = Summary::of(log);
+fn print(ran: &Ran) {
+    let summary = Summary::of(&ran.log, ran.elapsed);
     let mut seconds = Vec::new();
-    for operation in &log.operations {
-        let second = usize::try_from(operation.end_ns / 1_000_000_000).unwrap_or(usize::MAX);
+    for (returned, _) in ran.log.operations.iter().filter_map(|one| one.done()) {
+        let second = usize::try_from(returned.nanos / 1_000_000_000).unwrap_or(usize::MAX);
         if seconds.len() <= second {
             seconds.resize(second + 1, 0_u64);
         }
         seconds[second] += 1;
     }
-    let lost = log.operations.iter();
-    let lost = lost.filter(|it| it.outcome == Outcome::Lost).count();
+    let failed = ran.log.operations.iter().filter(|it| it.done().is_none());
+    let lost = failed.count() as u64 - ran.refusals.values().sum::<u64>();
     let ms = |quantile| summary.response.value_at_quantile(quantile) as f64 / 1e6;
     let line = serde_json::json!({
         "done": summary.done,
         "rate": summary.rate,
-        "refused": log.refusals,
+        "refused": ran.refusals,
         "lost": lost,
         "p50_ms": ms(0.5),
         "p99_ms": ms(0.99),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fader_measure::{
-    BatchPut, Items, Load, Log, Plan, Summary, Until, Workload, median, run as generate,
+    BatchPut, ERRORS_MAX, Items, Load, Plan, Ran, Summary, Until, Wire, formats, median,
+    run as generate,
 };
 
 use crate::Options;
@@ -46,8 +47,8 @@ impl Runs {
     }
 
     /// Adds a round that was measured by the generator.
-    fn add(&mut self, log: &Log, processor_time: f64) {
-        let summary = Summary::of(log);
+    fn add(&mut self, ran: &Ran, processor_time: f64) {
+        let summary = Summary::of(&ran.log, ran.elapsed);
         let latency = |quantile| summary.response.value_at_quantile(quantile) as f64 / 1e9;
         self.rates.push(summary.rate);
         self.medians.push(latency(0.5));
@@ -95,14 +96,16 @@ pub(crate) fn measure(
     server: &Server,
     runs: &mut Runs,
     elapsed: Duration,
-    mut workload: impl FnMut(u64) -> Arc<dyn Workload>,
-) -> Result<Vec<Log>> {
+    mut workload: impl FnMut(u64) -> Arc<dyn Wire>,
+) -> Result<Vec<Ran>> {
     let plan = |elapsed| Plan {
         name: runs.name.clone(),
         load: Load::Closed,
         until: Until::Elapsed(elapsed),
         connections: runs.connections,
         threads: options.threads,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     };
     let target = server.target();
     let warm_up = generate(
@@ -112,9 +115,9 @@ pub(crate) fn measure(
         |_| {},
     )?;
     let before = server.processor_time()?;
-    let workload = workload(warm_up.operations.len() as u64);
-    let log = generate(&target, &plan(elapsed), workload, |_| {})?;
-    runs.add(&log, server.processor_time()? - before);
+    let workload = workload(warm_up.log.operations.len() as u64);
+    let ran = generate(&target, &plan(elapsed), workload, |_| {})?;
+    runs.add(&ran, server.processor_time()? - before);
     if let Some(folder) = &options.logs {
         fs::create_dir_all(folder)?;
         let (side, connections) = (runs.name.replace(' ', "-"), runs.connections);
@@ -122,13 +125,19 @@ pub(crate) fn measure(
         let path = folder.join(name);
         let file = File::create(&path);
         let file = file.with_context(|| format!("cannot create {}", path.display()))?;
-        log.write(BufWriter::new(file))?;
+        let format = formats::Format::JsonLines;
+        let out = formats::write(format, &ran.log.header, BufWriter::new(file))?;
+        let mut out = out.context("JSON lines are written")?;
+        for operation in &ran.log.operations {
+            out.operation(operation)?;
+        }
+        out.finish()?;
     }
-    Ok(vec![warm_up, log])
+    Ok(vec![warm_up, ran])
 }
 
 /// Fills a domain with all its items.
-pub(crate) fn fill(options: &Options, server: &Server, items: &Arc<Items>) -> Result<Log> {
+pub(crate) fn fill(options: &Options, server: &Server, items: &Arc<Items>) -> Result<Ran> {
     let workload = BatchPut {
         items: Arc::clone(items),
         stamp_first: 0,
@@ -140,11 +149,13 @@ pub(crate) fn fill(options: &Options, server: &Server, items: &Arc<Items>) -> Re
         until: Until::Operations(batches),
         connections: FILL_CONNECTIONS,
         threads: options.threads,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     };
     let begin = Instant::now();
     let name = &items.domain;
     let (is_terminal, mut tenth) = (std::io::stderr().is_terminal(), 0);
-    let log = generate(&server.target(), &plan, Arc::new(workload), |done| {
+    let ran = generate(&server.target(), &plan, Arc::new(workload), |done| {
         let percent = 100 * done / batches;
         if is_terminal {
             eprint!("\rfilling {name}: {percent:3} % of {} items", items.count);
@@ -160,5 +171,5 @@ pub(crate) fn fill(options: &Options, server: &Server, items: &Arc<Items>) -> Re
         "{start}filled {name}: {} items, {rate:.0} a second",
         items.count
     );
-    Ok(log)
+    Ok(ran)
 }

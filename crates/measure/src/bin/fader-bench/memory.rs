@@ -6,8 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use fader_measure::{BatchPut, DIGITS, Get, Interval, Items, Load, Plan, Until, run as generate};
+use anyhow::{Result, ensure};
+use fader_measure::{
+    BatchPut, DIGITS, ERRORS_MAX, Get, Interval, Items, Load, Plan, Until, acknowledged,
+    run as generate,
+};
 use tokio::runtime::Runtime;
 
 use crate::Options;
@@ -115,15 +118,14 @@ fn crash(
     while written < bytes {
         let pass = Arc::new(batches);
         let until = Until::Operations(pass.operations());
-        let log = generate(
+        let ran = generate(
             &server.target(),
             &plan("write", until, options),
             pass.clone(),
             |_| {},
         )?;
-        for operation in &log.operations {
-            let value = operation.value.context("a batch has a stamp")?;
-            stamps.extend(pass.keys(operation.key).map(|key| (key, value)));
+        for (first, stamp) in acknowledged(&ran.log) {
+            stamps.extend(pass.keys(first).map(|key| (key, stamp)));
         }
         written = server.metric("fader_log_bytes_total")?;
         eprintln!("wrote {} of {} MiB of log", written >> 20, bytes >> 20);
@@ -176,6 +178,8 @@ fn plan(name: &str, until: Until, options: &Options) -> Plan {
         until,
         connections: CONNECTIONS,
         threads,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use clap::Args;
 use fader_measure::{
-    Arrivals, Get, Interval, Items, Load, Plan, Put, Until, Workload, median, ratio_of_medians,
-    rounds, run as generate,
+    Arrivals, ERRORS_MAX, Get, Interval, Items, Load, Plan, Put, Rate, Starts, Until, Wire, median,
+    ratio_of_medians, rounds, run as generate,
 };
 use tokio::runtime::Runtime;
 
@@ -159,14 +159,16 @@ fn count(options: &Options, folder: &Path, binary: &Path) -> Result<[f64; 2]> {
         let run = |server: &Server, first: u64, requests: u64| {
             let plan = Plan {
                 name: asked.action().to_owned(),
-                load: Load::Open {
-                    rate: COUNTED_PER_S,
+                load: Load::Open(Starts::Rate {
+                    rate: Rate::Constant(COUNTED_PER_S),
                     arrivals: Arrivals::Constant,
                     seed: options.all.seed,
-                },
+                }),
                 until: Until::Operations(requests),
                 connections: 1,
                 threads: 1,
+                errors_max: Some(ERRORS_MAX),
+                levels: Vec::new(),
             };
             let workload = asked.workload(&items, 1 + first);
             generate(&server.target(), &plan, workload, |_| {})
@@ -224,7 +226,10 @@ fn pairs(options: &Options, scratch: &Path, foundation: &Path, report: &mut Repo
                 let logs = measure(all, &side.server, runs, all.seconds(), |done| {
                     asked.workload(&items, stamp + done)
                 })?;
-                side.stamp += logs.iter().map(|l| l.operations.len() as u64).sum::<u64>();
+                side.stamp += logs
+                    .iter()
+                    .map(|l| l.log.operations.len() as u64)
+                    .sum::<u64>();
             }
         }
         let [before, now] = &runs;
@@ -269,7 +274,7 @@ impl Asked {
     }
 
     /// Puts from `stamp` on; gets of what the items were filled with.
-    fn workload(self, items: &Arc<Items>, stamp: u64) -> Arc<dyn Workload> {
+    fn workload(self, items: &Arc<Items>, stamp: u64) -> Arc<dyn Wire> {
         let items = Arc::clone(items);
         match self {
             Asked::Put => Arc::new(Put {

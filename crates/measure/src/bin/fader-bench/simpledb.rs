@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use fader_history::object::Log;
 use fader_measure::{
-    Axis, Constant, DIGITS, Get, Interval, Items, Load, Log, Outcome, Plan, Plot, Put, Scale,
-    Series, Until, Workload, ratio_of_medians, rounds, run as generate, sample,
+    Axis, Constant, DIGITS, ERRORS_MAX, Get, Interval, Items, Load, Plan, Plot, Put, Scale, Series,
+    Until, Wire, acknowledged, ratio_of_medians, rounds, run as generate, sample,
 };
 use tokio::runtime::Runtime;
 
@@ -142,7 +143,7 @@ impl<'a> Bench<'a> {
         match side {
             Side::Floor => self.run_floor(side, Arc::new(get(&self.gets)), elapsed),
             Side::Get => {
-                let workload: Arc<dyn Workload> = Arc::new(get(&self.gets));
+                let workload: Arc<dyn Wire> = Arc::new(get(&self.gets));
                 let runs = &mut self.runs[side as usize];
                 measure(self.options, &self.fader, runs, elapsed, |_| {
                     Arc::clone(&workload)
@@ -172,17 +173,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn run_floor(
-        &mut self,
-        side: Side,
-        workload: Arc<dyn Workload>,
-        elapsed: Duration,
-    ) -> Result<()> {
+    fn run_floor(&mut self, side: Side, workload: Arc<dyn Wire>, elapsed: Duration) -> Result<()> {
         let (server, bytes) = match side {
             Side::FloorAlone => (&self.put_floor, self.put_bytes),
             _ => (&self.get_floor, self.get_bytes),
         };
-        let workload: Arc<dyn Workload> = Arc::new(Constant { workload, bytes });
+        let workload: Arc<dyn Wire> = Arc::new(Constant { workload, bytes });
         let runs = &mut self.runs[side as usize];
         measure(self.options, server, runs, elapsed, |_| {
             Arc::clone(&workload)
@@ -192,22 +188,22 @@ impl<'a> Bench<'a> {
 
     fn run_put(&mut self, side: Side, elapsed: Duration) -> Result<()> {
         let (items, stamp) = (Arc::clone(&self.puts), self.stamp);
-        let put = |done: u64| -> Arc<dyn Workload> {
+        let put = |done: u64| -> Arc<dyn Wire> {
             Arc::new(Put {
                 items: Arc::clone(&items),
                 stamp_first: stamp + done,
             })
         };
         let runs = &mut self.runs[side as usize];
-        for log in measure(self.options, &self.fader, runs, elapsed, put)? {
-            self.acknowledge(&log);
+        for ran in measure(self.options, &self.fader, runs, elapsed, put)? {
+            self.acknowledge(&ran.log);
         }
         Ok(())
     }
 
     fn run_moto(&mut self, side: Side, elapsed: Duration) -> Result<()> {
         let moto = self.moto.as_ref().context("moto was started")?;
-        let workload: Arc<dyn Workload> = match side {
+        let workload: Arc<dyn Wire> = match side {
             Side::MotoGet => {
                 let items = items("moto-get", MOTO_ITEMS);
                 let stamps = (0..MOTO_ITEMS).map(|key| (key, key)).collect();
@@ -229,9 +225,9 @@ impl<'a> Bench<'a> {
 
     fn acknowledge(&mut self, log: &Log) {
         self.stamp += log.operations.len() as u64;
-        for operation in log.operations.iter().filter(|o| o.outcome == Outcome::Done) {
-            let stamp = self.acknowledged.entry(operation.key).or_default();
-            *stamp = operation.value.unwrap_or_default().max(*stamp);
+        for (key, written) in acknowledged(log) {
+            let stamp = self.acknowledged.entry(key).or_default();
+            *stamp = written.max(*stamp);
         }
     }
 
@@ -244,6 +240,8 @@ impl<'a> Bench<'a> {
             until: Until::Operations(stamps.len() as u64),
             connections: CONNECTIONS,
             threads: self.options.threads,
+            errors_max: Some(ERRORS_MAX),
+            levels: Vec::new(),
         };
         let get = Get {
             items: Arc::clone(&self.puts),
@@ -382,6 +380,8 @@ fn start_moto(path: &Path, scratch: &Path) -> Result<Server> {
         until: Until::Operations(MOTO_ITEMS),
         connections: 4,
         threads: 1,
+        errors_max: Some(ERRORS_MAX),
+        levels: Vec::new(),
     };
     generate(
         &moto.target(),

@@ -10,7 +10,7 @@ use fader_services::simpledb::{Code, Request, settled_outcome};
 
 use super::{Followed, Stage, Told, Work};
 use crate::member::quorum::Quorum;
-use crate::member::refusal::unknown;
+use crate::member::refusal::{Kind, Refusal};
 
 /// What a request that may change state asks of the replica.
 pub(crate) enum Ask {
@@ -162,7 +162,7 @@ impl Work {
                 };
                 self.acknowledge(receipt, followed);
             }
-            Err(error) => self.fail(&unknown(&error.to_string())),
+            Err(error) => self.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 

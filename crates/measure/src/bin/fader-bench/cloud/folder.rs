@@ -1,8 +1,9 @@
-//! Durable sends of 1 KB to a folder, beside the bare loop that any durable send is made of: write
-//! a file, sync it, rename it, sync the folder.
+//! Durable sends of 1 KB to a queue in a folder, and puts of as much, beside the bare loop that any
+//! durable send is made of: write a file, sync it, rename it, sync the folder.
 //!
-//! A send creates an object under a new key (create-if-absent). All sides write to one file system,
-//! interleaved in shuffled rounds.
+//! Senders are tasks of one process: those that wait share the next segment. A put creates an
+//! object under a new key (create-if-absent). All sides write to one file system, interleaved in
+//! shuffled rounds.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fader_client::Folder;
+use fader_cloud::{QueueSettings, Queues};
 use fader_measure::{Interval, median, ratio_of_medians};
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, PutMode, PutOptions};
@@ -26,6 +28,8 @@ use crate::report::{Finding, Side, Target};
 const SEND_BYTES: usize = 1_024;
 /// Senders at once.
 const SENDERS: usize = 64;
+/// Where they send to.
+const QUEUE: &str = "work";
 
 /// What was measured.
 pub(super) struct Measured {
@@ -37,18 +41,28 @@ pub(super) struct Measured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Bare,
-    One,
-    Many,
+    OneSender,
+    ManySenders,
+    OnePutter,
+    ManyPutters,
 }
 
 impl Who {
-    const ALL: [Who; 3] = [Who::Bare, Who::One, Who::Many];
+    const ALL: [Who; 5] = [
+        Who::Bare,
+        Who::OneSender,
+        Who::ManySenders,
+        Who::OnePutter,
+        Who::ManyPutters,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Who::Bare => "write, fsync, rename, fsync",
-            Who::One => "folder, 1 sender",
-            Who::Many => "folder, 64 senders",
+            Who::OneSender => "send, 1 sender",
+            Who::ManySenders => "send, 64 senders",
+            Who::OnePutter => "put, 1 at a time",
+            Who::ManyPutters => "put, 64 at a time",
         }
     }
 }
@@ -73,14 +87,15 @@ pub(super) fn measure(options: &Options, scratch: &Path) -> Result<Measured> {
         for who in order {
             let at = scratch.join(format!("{number}-{who:?}"));
             fs::create_dir(&at).context("cannot make a folder")?;
-            let begin = Instant::now();
-            let until = begin + options.seconds();
-            let latencies = match who {
-                Who::Bare => bare(&at, until)?,
-                Who::One => runtime.block_on(send(&at, 1, until))?,
-                Who::Many => runtime.block_on(send(&at, SENDERS, until))?,
+            let time = options.seconds();
+            let (time, latencies) = match who {
+                Who::Bare => bare(&at, time)?,
+                Who::OneSender => runtime.block_on(send(&at, 1, time))?,
+                Who::ManySenders => runtime.block_on(send(&at, SENDERS, time))?,
+                Who::OnePutter => runtime.block_on(put(&at, 1, time))?,
+                Who::ManyPutters => runtime.block_on(put(&at, SENDERS, time))?,
             };
-            rounds.push(Round::new(who, begin.elapsed(), latencies)?);
+            rounds.push(Round::new(who, time, latencies)?);
         }
     }
     let sides = Who::ALL.map(|who| side(&rounds, who));
@@ -88,7 +103,7 @@ pub(super) fn measure(options: &Options, scratch: &Path) -> Result<Measured> {
         sides: sides.into(),
         findings: findings(&rounds, options.seed),
         notes: vec![format!(
-            "Each send: {SEND_BYTES} octets under a new key, durable when it is answered."
+            "Each send and each put: {SEND_BYTES} octets, durable when it is answered."
         )],
     })
 }
@@ -107,12 +122,16 @@ impl Round {
     }
 }
 
+/// How long a side ran, and how long each of its sends took.
+type Sent = (Duration, Vec<Duration>);
+
 /// The loop that nothing durable can do without.
-fn bare(at: &Path, until: Instant) -> Result<Vec<Duration>> {
+fn bare(at: &Path, time: Duration) -> Result<Sent> {
     let body = [b'x'; SEND_BYTES];
     let (folder, staged) = (File::open(at)?, at.join("staged"));
     let mut latencies = Vec::new();
-    while Instant::now() < until {
+    let start = Instant::now();
+    while start.elapsed() < time {
         let begin = Instant::now();
         let mut file = File::create_new(&staged)?;
         file.write_all(&body)?;
@@ -121,37 +140,76 @@ fn bare(at: &Path, until: Instant) -> Result<Vec<Duration>> {
         folder.sync_all()?;
         latencies.push(begin.elapsed());
     }
-    Ok(latencies)
+    Ok((start.elapsed(), latencies))
 }
 
-async fn send(at: &Path, senders: usize, until: Instant) -> Result<Vec<Duration>> {
+/// Sends to one queue, as a process does that opened the folder by its URL.
+async fn send(at: &Path, senders: usize, time: Duration) -> Result<Sent> {
+    let url = format!("file://{}", at.display());
+    let cloud = fader_client::open(&url, &fader_client::Options::default()).await?;
+    cloud
+        .queues
+        .create(QUEUE, &QueueSettings::default())
+        .await?;
+    at_once(senders, time, move |_, _| {
+        send_one(Arc::clone(&cloud.queues))
+    })
+    .await
+}
+
+async fn send_one(queues: Arc<dyn Queues>) -> Result<()> {
+    let bodies = ["x".repeat(SEND_BYTES)];
+    for sent in queues.send(QUEUE, &bodies).await? {
+        sent?;
+    }
+    Ok(())
+}
+
+/// Puts of new keys.
+async fn put(at: &Path, putters: usize, time: Duration) -> Result<Sent> {
     let folder = Arc::new(Folder::open(at)?);
-    let mut sending = JoinSet::new();
-    for sender in 0..senders {
-        sending.spawn(send_one_by_one(Arc::clone(&folder), sender, until));
-    }
-    let mut latencies = Vec::new();
-    while let Some(sent) = sending.join_next().await {
-        latencies.extend(sent??);
-    }
-    Ok(latencies)
+    at_once(putters, time, move |putter, number| {
+        put_one(Arc::clone(&folder), putter, number)
+    })
+    .await
 }
 
-async fn send_one_by_one(
-    folder: Arc<Folder>,
-    sender: usize,
-    until: Instant,
-) -> Result<Vec<Duration>> {
+async fn put_one(folder: Arc<Folder>, putter: usize, number: usize) -> Result<()> {
     let body = vec![b'x'; SEND_BYTES];
-    let mut latencies = Vec::new();
-    while Instant::now() < until {
-        let begin = Instant::now();
-        let key = Key::from(format!("queue/{sender:02}-{:08}", latencies.len()));
-        let create = PutOptions::from(PutMode::Create);
-        folder.put_opts(&key, body.clone().into(), create).await?;
-        latencies.push(begin.elapsed());
+    let key = Key::from(format!("puts/{putter:02}-{number:08}"));
+    let create = PutOptions::from(PutMode::Create);
+    folder.put_opts(&key, body.into(), create).await?;
+    Ok(())
+}
+
+/// Tasks that call one by one, each for that time. A call gets its task's number and its own.
+async fn at_once<F>(
+    tasks: usize,
+    time: Duration,
+    call: impl Fn(usize, usize) -> F + Clone + Send + 'static,
+) -> Result<Sent>
+where
+    F: Future<Output = Result<()>> + Send,
+{
+    let start = Instant::now();
+    let mut calling = JoinSet::new();
+    for task in 0..tasks {
+        let call = call.clone();
+        calling.spawn(async move {
+            let mut latencies = Vec::new();
+            while start.elapsed() < time {
+                let begin = Instant::now();
+                call(task, latencies.len()).await?;
+                latencies.push(begin.elapsed());
+            }
+            anyhow::Ok(latencies)
+        });
     }
-    Ok(latencies)
+    let mut latencies = Vec::new();
+    while let Some(called) = calling.join_next().await {
+        latencies.extend(called??);
+    }
+    Ok((start.elapsed(), latencies))
 }
 
 fn figures(rounds: &[Round], who: Who, figure: fn(&Round) -> f64) -> Vec<f64> {
@@ -183,13 +241,18 @@ fn findings(rounds: &[Round], seed: u64) -> Vec<Finding> {
     vec![
         finding(
             "folder / bare loop: time of a send, 1 sender",
-            ratio_of_medians(&of(Who::One, time), &of(Who::Bare, time), seed),
+            ratio_of_medians(&of(Who::OneSender, time), &of(Who::Bare, time), seed),
             Target::AtMost(1.5),
         ),
         finding(
             "folder / bare loop: sends per second, 64 senders",
-            ratio_of_medians(&of(Who::Many, rate), &of(Who::Bare, rate), seed),
+            ratio_of_medians(&of(Who::ManySenders, rate), &of(Who::Bare, rate), seed),
             Target::AtLeast(10.0),
+        ),
+        finding(
+            "folder / bare loop: time of a put, 1 at a time",
+            ratio_of_medians(&of(Who::OnePutter, time), &of(Who::Bare, time), seed),
+            Target::AtMost(1.5),
         ),
     ]
 }

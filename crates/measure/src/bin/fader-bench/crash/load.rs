@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use fader_client::{Demand, Error, ErrorKind, SimpleDb};
 use fader_cloud::{Attribute, AttributePut, Expected, ItemDelete, ItemPut};
-use fader_measure::{COUNT, COUNTER, Ledger, content};
+use fader_measure::{COUNT, COUNTER, DomainLog, content};
 use tokio::task::JoinSet;
 
 /// Connections that put, and now and then put batches or delete.
@@ -16,7 +16,7 @@ const BATCH_ITEMS: u32 = 5;
 
 /// A load that runs until the server is gone.
 pub(super) struct Running {
-    tasks: JoinSet<Result<Ledger>>,
+    tasks: JoinSet<Result<DomainLog>>,
 }
 
 /// Starts the load.
@@ -36,12 +36,12 @@ pub(super) fn start(client: &Arc<SimpleDb>, domain: &str) -> Running {
 
 impl Running {
     /// Waits for all connections to notice that the server is gone.
-    pub(super) async fn finish(mut self) -> Result<Ledger> {
-        let mut ledger = Ledger::default();
+    pub(super) async fn finish(mut self) -> Result<DomainLog> {
+        let mut log = DomainLog::default();
         while let Some(done) = self.tasks.join_next().await {
-            ledger.merge(done??);
+            log.merge(done??);
         }
-        Ok(ledger)
+        Ok(log)
     }
 }
 
@@ -68,8 +68,8 @@ fn answer<T>(result: Result<T, Error>) -> Result<Answer> {
     }
 }
 
-async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
-    let mut ledger = Ledger::default();
+async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<DomainLog> {
+    let mut log = DomainLog::default();
     for number in 0.. {
         let name = |part: u32| format!("writer-{writer}-{number}-{part}");
         let names: Vec<String> = match number % 4 {
@@ -90,10 +90,10 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
             }
         };
         match answer(result)? {
-            Answer::Yes => ledger.put(&names, true),
+            Answer::Yes => log.put(&names, true),
             Answer::No(code) => bail!("a put was refused: {code}"),
             Answer::Silence => {
-                ledger.put(&names, false);
+                log.put(&names, false);
                 break;
             }
             Answer::Unsent => break,
@@ -107,17 +107,17 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<Ledger> {
                 .delete_attributes(domain, &whole, None, Demand::default())
                 .await;
             match answer(result)? {
-                Answer::Yes => ledger.delete(&names[0], true),
+                Answer::Yes => log.delete(&names[0], true),
                 Answer::No(code) => bail!("a delete was refused: {code}"),
                 Answer::Silence => {
-                    ledger.delete(&names[0], false);
+                    log.delete(&names[0], false);
                     break;
                 }
                 Answer::Unsent => break,
             }
         }
     }
-    Ok(ledger)
+    Ok(log)
 }
 
 fn put(name: &str) -> ItemPut {
@@ -132,8 +132,8 @@ fn put(name: &str) -> ItemPut {
     }
 }
 
-async fn increment(client: &SimpleDb, domain: &str) -> Result<Ledger> {
-    let mut ledger = Ledger::default();
+async fn increment(client: &SimpleDb, domain: &str) -> Result<DomainLog> {
+    let mut log = DomainLog::default();
     loop {
         let result = client
             .get_attributes(domain, COUNTER, &[], Demand::consistent())
@@ -166,16 +166,16 @@ async fn increment(client: &SimpleDb, domain: &str) -> Result<Ledger> {
             .put_attributes(domain, COUNTER, &[put], Some(&expected), Demand::default())
             .await;
         match answer(result)? {
-            Answer::Yes => ledger.increment(true),
+            Answer::Yes => log.increment(true),
             // The other connection was first; one that deletes nothing leaves no third reason.
             Answer::No(code) if code == "ConditionalCheckFailed" => {}
             Answer::No(code) => bail!("an increment was refused: {code}"),
             Answer::Silence => {
-                ledger.increment(false);
+                log.increment(false);
                 break;
             }
             Answer::Unsent => break,
         }
     }
-    Ok(ledger)
+    Ok(log)
 }

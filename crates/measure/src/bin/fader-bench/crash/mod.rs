@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fader_client::{Demand, SimpleDb};
 use fader_cloud::Item;
-use fader_measure::Ledger;
+use fader_measure::DomainLog;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::runtime::Runtime;
@@ -99,7 +99,7 @@ fn rounds(options: &Options, data: &Path) -> Result<Total> {
     let runtime = Runtime::new()?;
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     let mut total = Total::default();
-    let mut domains: VecDeque<(String, Ledger)> = VecDeque::new();
+    let mut domains: VecDeque<(String, DomainLog)> = VecDeque::new();
     for round in 1..=options.rounds {
         if round % START_KILL_EVERY == 0 {
             let moment = Duration::from_millis(random.random_range(KILL_START_AFTER_MS));
@@ -120,12 +120,12 @@ fn rounds(options: &Options, data: &Path) -> Result<Total> {
         let running = runtime.block_on(async { load::start(&client, &domain) });
         std::thread::sleep(moment);
         server.crash()?;
-        let ledger = runtime.block_on(running.finish())?;
-        let summary = ledger.summary();
-        total.acknowledged += summary.acknowledged;
-        total.increments += summary.increments;
-        total.doubtful += summary.doubtful;
-        domains.push_back((domain, ledger));
+        let log = runtime.block_on(running.finish())?;
+        let noted = log.noted();
+        total.acknowledged += noted.acknowledged;
+        total.increments += noted.increments;
+        total.doubtful += noted.doubtful;
+        domains.push_back((domain, log));
         if round % PROGRESS_EVERY == 0 {
             eprintln!(
                 "round {round} of {}: {} writes",
@@ -157,8 +157,8 @@ fn kill_start(binary: &Path, data: &Path, moment: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Compares all domains with their ledgers.
-async fn verify(client: &Arc<SimpleDb>, domains: &VecDeque<(String, Ledger)>) -> Result<()> {
+/// Compares all domains with their logs.
+async fn verify(client: &Arc<SimpleDb>, domains: &VecDeque<(String, DomainLog)>) -> Result<()> {
     let mut listed = client.list_domains().await?;
     listed.sort();
     let mut expected: Vec<&str> = domains.iter().map(|(name, _)| name.as_str()).collect();
@@ -166,9 +166,9 @@ async fn verify(client: &Arc<SimpleDb>, domains: &VecDeque<(String, Ledger)>) ->
     if listed != expected {
         bail!("the domains are {listed:?}, not {expected:?}");
     }
-    for (domain, ledger) in domains {
+    for (domain, log) in domains {
         let found = all_items(client, domain).await?;
-        if let Err(difference) = ledger.check(&found) {
+        if let Err(difference) = log.check(&found) {
             bail!("{domain}: {difference}");
         }
         let metadata = client.domain_metadata(domain).await?;
@@ -184,7 +184,7 @@ async fn verify(client: &Arc<SimpleDb>, domains: &VecDeque<(String, Ledger)>) ->
 }
 
 /// Makes room for one more domain. The kill comes while the server still sweeps.
-async fn drop_oldest(client: &SimpleDb, domains: &mut VecDeque<(String, Ledger)>) -> Result<()> {
+async fn drop_oldest(client: &SimpleDb, domains: &mut VecDeque<(String, DomainLog)>) -> Result<()> {
     while DOMAINS_KEPT <= domains.len() {
         if let Some((domain, _)) = domains.pop_front() {
             client.delete_domain(&domain).await?;

@@ -2,7 +2,7 @@
 
 use fader_cloud::{Attribute, Item};
 
-use super::{COUNT, COUNTER, Checked, Ledger, content};
+use super::{COUNT, COUNTER, DomainLog, Noted, content};
 
 fn item(name: &str) -> Item {
     Item {
@@ -26,13 +26,13 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn ledger() -> Ledger {
-    let mut one = Ledger::default();
+fn log() -> DomainLog {
+    let mut one = DomainLog::default();
     one.put(&names(&["a", "b"]), true);
     one.delete("b", true);
     one.increment(true);
     one.increment(false);
-    let mut other = Ledger::default();
+    let mut other = DomainLog::default();
     other.put(&names(&["c", "d"]), false);
     other.put(&names(&["e"]), true);
     other.delete("e", false);
@@ -48,13 +48,13 @@ fn what_may_be_passes() {
         vec![item("a"), item("e"), counter("3")],
         vec![counter("2"), item("d"), item("c"), item("a")],
     ] {
-        assert_eq!(ledger().check(&found), Ok(()));
+        assert_eq!(log().check(&found), Ok(()));
     }
-    assert_eq!(Ledger::default().check(&[]), Ok(()));
+    assert_eq!(DomainLog::default().check(&[]), Ok(()));
     assert_eq!(
-        ledger().summary(),
-        Checked {
-            acknowledged: 2,
+        log().noted(),
+        Noted {
+            acknowledged: 4,
             increments: 2,
             doubtful: 4
         }
@@ -68,34 +68,34 @@ fn each_lie_is_caught() {
     let mut torn = item("a");
     torn.attributes.pop();
     for (found, lie) in [
-        (vec![counter("2")], "item a is lost"),
+        (
+            vec![counter("2")],
+            "a: whole was acknowledged and is lost: nothing",
+        ),
         (
             vec![item("a"), item("b"), counter("2")],
-            "item b was deleted",
+            "b: nothing was acknowledged and is lost: whole",
         ),
         (
             vec![item("a"), item("c"), counter("2")],
-            "1 of a batch's 2 items",
+            "batch c d: 1 of 2 items is shown, which was never written",
         ),
         (
             vec![item("a"), item("z"), counter("2")],
-            "item z was never written",
+            "z: whole is shown, which was never written",
         ),
         (
             vec![item("a"), item("a"), counter("2")],
             "item a is shown twice",
         ),
-        (vec![item("a")], "the counter stands at 0"),
-        (vec![item("a"), counter("1")], "the counter stands at 1"),
-        (vec![item("a"), counter("4")], "the counter stands at 4"),
-        (
-            vec![item("a"), counter("two")],
-            "the counter stands at \"two\"",
-        ),
-        (vec![bad, counter("2")], "item a holds"),
-        (vec![torn, counter("2")], "item a holds"),
+        (vec![item("a")], "counter: the counter shows 0"),
+        (vec![item("a"), counter("1")], "the counter shows 1"),
+        (vec![item("a"), counter("4")], "the counter shows 4"),
+        (vec![item("a"), counter("two")], "the counter shows two"),
+        (vec![bad, counter("2")], "which was never written"),
+        (vec![torn, counter("2")], "which was never written"),
     ] {
-        let error = ledger().check(&found).unwrap_err();
+        let error = log().check(&found).unwrap_err();
         assert!(error.contains(lie), "{error}");
     }
 }
