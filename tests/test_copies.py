@@ -1,13 +1,11 @@
 """Three processes, of which one begins on a copy of its folder that passes for the folder itself:
 its member had reported nothing that the copy lacks."""
 
-import re
 import shutil
 import time
 
 import pytest
 
-import server as servers
 from processes import START_SECONDS_MAX, Member, Processes, at_any
 from sdb_calls import asking, get, put
 
@@ -73,42 +71,3 @@ def test_of_those_that_are_back_the_one_that_has_most_begins_the_chain(tmp_path)
                 found = at_any([client], lambda sdb, item=item: get(sdb, "domain", item))
                 assert found == {"n": [value]}
         assert "ahead by" not in cluster.log()
-
-
-def test_members_that_know_more_than_the_copy_that_serves_stop(tmp_path):
-    with Processes(tmp_path, flags=["--chains", "1"]) as cluster:
-        put_copy_back(cluster)
-        n1 = cluster.members["n1"] = Member(cluster, "n1")
-        # It waited for the others, and is alone.
-        client = n1.client(read_timeout=30)
-        assert at_any([client], lambda sdb: get(sdb, "domain", "early")) == {"n": ["1"]}
-        assert not at_any([client], lambda sdb: get(sdb, "domain", LATE[0]))
-        at_any([client], lambda sdb: put(sdb, "domain", "of the copy", n="3"))
-        for name in ["n2", "n3"]:
-            cluster.members[name] = Member(cluster, name, wait=False)
-            end = time.monotonic() + START_SECONDS_MAX
-            told = re.compile(
-                rf"^chain 1: {name} is ahead by (\d+) committed entries, and has stopped$", re.M
-            )
-            while not (found := told.search("\n".join(cluster.status()[1]))):
-                assert time.monotonic() < end, f"{cluster.status()}\n{cluster.log()}"
-                time.sleep(0.1)
-            assert len(LATE) <= int(found[1])
-            cluster.await_why(f"{name} knows {found[1]} committed entries", "1")
-        # The copy goes on serving, and each of the others goes on being there.
-        at_any([client], lambda sdb: put(sdb, "domain", "of the copy too", n="3"))
-        for member in cluster.members.values():
-            assert member.process.poll() is None and "panicked" not in member.log()
-        told = servers.fader(
-            "cluster", "restore", "1", "--member", "n2", "--yes",
-            "--zookeeper", cluster.zookeeper.hosts, home=cluster.folder,
-        )
-        assert "chain 1 goes on with what n2 has" in told.stdout
-        cluster.await_chains(cluster.are_whole)
-        for member in cluster.members.values():
-            client = member.client(read_timeout=30)
-            for item in LATE:
-                found = at_any([client], lambda sdb, item=item: get(sdb, "domain", item))
-                assert found == {"n": ["2"]}
-            assert not at_any([client], lambda sdb: get(sdb, "domain", "of the copy"))
-            assert member.process.poll() is None and "panicked" not in member.log()
