@@ -119,10 +119,15 @@ fn outside(current: &Configuration, facts: &Facts) -> Vec<Wait> {
         .iter()
         .filter(|it| current.seat(it.node).is_none());
     let out = out.filter(|_| has_place);
-    let waits = out.map(|it| match current.syncing() {
-        Some(joining) if !current.has_left(it.node, it.incarnation) => Wait::Turn(it.node, joining),
-        _ => Wait::Life(it.node),
-    });
+    let waits = out.map(
+        |it| match (facts.reports.ahead(it.node), current.syncing()) {
+            (Some(entries), _) => Wait::Operator(it.node, entries),
+            (None, Some(joining)) if !current.has_left(it.node, it.incarnation) => {
+                Wait::Turn(it.node, joining)
+            }
+            _ => Wait::Life(it.node),
+        },
+    );
     let mut waits: Vec<Wait> = waits.collect();
     if has_place && waits.is_empty() {
         waits.push(Wait::Members(current.size(), facts.size));

@@ -174,6 +174,14 @@ fn who_was_left_out_begins_another_life() {
     });
     let told = waits(&current, &facts(&ALL), &[]);
     assert_eq!(told, [Wait::Life(NodeId(3))]);
+    // One that has stopped because it knows more begins none by itself (LD-2).
+    let mut ahead = facts(&ALL);
+    let (epoch, entries) = (7, 20);
+    ahead
+        .reports
+        .note(NodeId(3), Report::Ahead { epoch, entries });
+    let told = waits(&current, &ahead, &[]);
+    assert_eq!(told, [Wait::Operator(NodeId(3), 20)]);
 }
 
 #[test]
