@@ -152,6 +152,9 @@ pub enum Guard {
     AnyVersion,
     /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
     CopyRefused,
+    /// AL-1: of those that served last and are back the one with the highest last id begins again,
+    /// after a wait for the others.
+    RestartFurthest,
     /// LV-3: a member leaves for good when it has said that it handed on what it holds.
     LeaveHandsOn,
     /// LV-2: and says so when every other member holds that, durably.

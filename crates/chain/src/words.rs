@@ -23,6 +23,11 @@ pub fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> String) -> 
              again with everything: {}. If none can be, `fader cluster restore` goes on with less",
             list(disks.iter().map(|(node, _)| name(*node)))
         ),
+        Wait::Others(disks) => format!(
+            "all members that served were down, and some are back. For at most {session:?} it \
+             waits for the others: {}. Then the one that has most begins again",
+            list(disks.iter().map(|(node, _)| name(*node)))
+        ),
         Wait::Session(node) => format!(
             "for {0} to be heard of again, or for the end of its session, which comes when it was \
              silent for {session:?}",
