@@ -1,11 +1,12 @@
 """An ensemble of three ZooKeeper servers: one is lost, then the leader; and TLS on the way."""
 
+import signal
 import time
 
 import pytest
 
 import server as servers
-from processes import START_SECONDS_MAX, Processes
+from processes import START_SECONDS_MAX, Processes, at_any
 from sdb_calls import get, put
 from test_processes import Load, await_refused
 from zookeepers import Certificates, Ensemble
@@ -112,6 +113,21 @@ def test_the_way_to_zookeeper_is_encrypted(tmp_path, client_auth):
         assert status().returncode != 0
         if client_auth == "need":
             assert status("--zookeeper-tls", certificates.authority).returncode != 0
+        # The servers change to the other authority, and no member is started again.
+        trusted = certificates.authority
+        trusted.write_text(trusted.read_text() + other.authority.read_text())
+        for member in cluster.members.values():
+            member.process.send_signal(signal.SIGHUP)
+            member.await_told("TLS files and log level are read again")
+        for number in [1, 2, 3]:
+            cluster.zookeeper.certify(number, other)
+            cluster.zookeeper.kill(number)
+            cluster.zookeeper.start(number)
+        # A read of one member alone needs a lease, and so ZooKeeper.
+        for client in cluster.clients():
+            assert at_any([client], lambda sdb: get(sdb, "domain", "item")) == {"n": ["1"]}
+        cluster.await_whole()
+        assert all(member.process.poll() is None for member in cluster.members.values())
         key.chmod(0o644)
         told = status(
             "--zookeeper-tls", certificates.authority,

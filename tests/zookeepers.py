@@ -74,9 +74,7 @@ class Ensemble:
         if certificates is None:
             lines += [f"clientPort={client}", f"clientPortAddress={self.address}"]
         else:
-            certificate, key = certificates.sign(f"zk{number}", self.address)
-            store = data / "server.pem"
-            store.write_text(key.read_text() + certificate.read_text())
+            store = self.certify(number, certificates)
             lines += [
                 f"secureClientPort={client}", f"secureClientPortAddress={self.address}",
                 "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -85,6 +83,13 @@ class Ensemble:
                 f"ssl.clientAuth={client_auth}",
             ]
         (self.folder / f"{number}.cfg").write_text("\n".join(lines) + "\n")
+
+    def certify(self, number, certificates):
+        """The file of the server's certificate and key, which this authority signs."""
+        certificate, key = certificates.sign(f"zk{number}", self.address)
+        store = self.folder / f"data-{number}" / "server.pem"
+        store.write_text(key.read_text() + certificate.read_text())
+        return store
 
     def start(self, number):
         process = subprocess.Popen(

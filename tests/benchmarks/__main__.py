@@ -15,10 +15,14 @@ def options():
     parser.add_argument("name", choices=BENCHMARKS)
     parser.add_argument("--runs", type=int, default=5, help="of each side, interleaved")
     parser.add_argument("--small", action="store_true", help="shows that it works, judges nothing")
+    parser.add_argument("--cpu", type=figures.share,
+                        help="of one core for each member, such as 60%% (failover)")
     parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
     parser.add_argument("--keep", type=pathlib.Path,
                         help="what is drawn, and the numbers it is drawn from (delay)")
     chosen = parser.parse_args()
+    if chosen.cpu is not None and chosen.name != "failover":
+        parser.error("--cpu is for failover")
     if chosen.small:
         chosen.runs = 1
     return chosen

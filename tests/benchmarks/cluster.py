@@ -60,7 +60,7 @@ def start(operation, addresses, **options):
     """Begins load; `told` waits for its end."""
     words = [BENCH, "drive", operation, "--to", ",".join(addresses)]
     for name, value in options.items():
-        words += [f"--{name}", str(value)]
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     signing = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
     return subprocess.Popen(words, env=os.environ | signing, stdout=subprocess.PIPE, text=True)
 

@@ -7,9 +7,15 @@ another member after a quarter of a second, for reads and for writes alike.
 *Return.* A member returns with an empty disk while load goes on. Three throughputs are told, of the
 same clients at the same two members: of the whole chain before one is killed, of the two that are
 left, and from the start of the third until it serves. What three cost more than two is no cost of
-the return; what is lost against the whole chain is, once that has settled."""
+the return; what is lost against the whole chain is, once that has settled.
 
+*Refusals.* What each phase was refused is told by the reason that refusals name. With `--cpu` each
+member has a share of a core and no more, as beside others on a busy machine; then refusals end
+nothing, and figures are told and not judged."""
+
+import collections
 import concurrent.futures
+import contextlib
 import itertools
 import shutil
 import time
@@ -80,10 +86,12 @@ class Prober:
 def deaths(options, report):
     """Kills each place of the chain in turn."""
     found = {}
-    with clusters.running(options.scratch, wiring="chain", lease=f"{LEASE_SECONDS}s") as cluster:
+    settings = {"wiring": "chain", "lease": f"{LEASE_SECONDS}s"}
+    with shares(options) as share, clusters.running(options.scratch, **settings) as cluster:
+        share(cluster)
         for _ in range(options.runs):
             for place in ["head", "middle", "tail"][: 1 if options.small else 3]:
-                for key, silence in one_death(cluster, place):
+                for key, silence in one_death(cluster, place, share):
                     found.setdefault((place, *key), []).append(silence)
     for (place, level, kind), silences in found.items():
         promised = PROMISED_STRONG_SECONDS if level == "strong" else PROMISED_EVENTUAL_SECONDS
@@ -91,7 +99,27 @@ def deaths(options, report):
         report.at_most(name, silences, promised, "s")
 
 
-def one_death(cluster, place):
+@contextlib.contextmanager
+def shares(options):
+    """What gives the members of a cluster that have none their shares; all there is without."""
+    if options.cpu is None:
+        yield lambda _: None
+        return
+    with clusters.capped(options.cpu) as cap:
+        capped = itertools.count(1)
+        known = set()
+
+        def share(cluster):
+            for name, member in cluster.members.items():
+                pid = member.process.pid
+                if pid not in known:
+                    known.add(pid)
+                    cap(f"{name}-{next(capped)}", pid)
+
+        yield share
+
+
+def one_death(cluster, place, share):
     _, roles = cluster.roles()
     serving = [name for name, role in roles.items() if role == "serving"]
     victim = {"head": cluster.head(), "middle": serving[0], "tail": serving[-1]}[place]
@@ -102,6 +130,7 @@ def one_death(cluster, place):
     time.sleep(WATCH_SECONDS)
     silences = [(key, prober.longest(start)) for key, prober in probers.items()]
     cluster.start(victim)
+    share(cluster)
     cluster.await_whole()
     return silences
 
@@ -111,19 +140,23 @@ def returns(options, report):
     lacks = (16 << 20) if options.small else (1 << 30)
     bytes_each = 1000
     found = []
-    with clusters.running(options.scratch, lease=f"{LEASE_SECONDS}s") as cluster:
+    refused = collections.Counter()
+    lease = f"{LEASE_SECONDS}s"
+    with shares(options) as share, clusters.running(options.scratch, lease=lease) as cluster:
         away = cluster.names[-1]
         others = [clusters.address(cluster, name) for name in cluster.names if name != away]
         fill = {"items": lacks // bytes_each, "bytes": bytes_each, "connections": 16}
         clusters.drive("fill", others[:1], **fill)
         clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
             {"Action": "CreateDomain", "DomainName": "other"}, {}))
+        share(cluster)
         # Each load's stamps are above those of the loads before, also of the longest.
         stamps = itertools.count(1, 10_000_000)
         for _ in range(options.runs):
-            found.append(one_return(cluster, away, others, stamps, options.small))
+            found.append(one_return(cluster, away, (others, stamps, refused), options, share))
     whole, two, during, times = zip(*found, strict=True)
     lost = lambda rates, of: [1 - rate / full for rate, full in zip(rates, of, strict=True)]
+    report.counts("puts refused, by reason", refused)
     report.series("puts a second, the whole chain", whole, "/s")
     report.series("two members alone", two, "/s")
     report.series("while the third returns", during, "/s")
@@ -133,14 +166,22 @@ def returns(options, report):
     report.at_most("return: loss against the whole chain", lost(during, whole), LOSS_MAX, "")
 
 
-def one_return(cluster, away, others, stamps, is_small):
+def one_return(cluster, away, load, options, share):
     """Puts a second of all members, of those without `away`, and until it serves again with an
     empty disk; and how long that took."""
+    others, stamps, refused = load
     put = {"domain": "other", "connections": 16, "bytes": 500}
-    rate = lambda seconds: clusters.drive(
-        "put", others, seconds=seconds, stamp=next(stamps), **put)["rate"]
-    phase = PHASE_SECONDS_SMALL if is_small else PHASE_SECONDS
-    if not is_small:
+    if options.cpu is not None:
+        put["tolerant"] = True
+
+    def rate(seconds):
+        done = clusters.drive("put", others, seconds=seconds, stamp=next(stamps), **put)
+        refused.update(done["refused"])
+        refused["no answer"] += done["lost"]
+        return done["rate"]
+
+    phase = PHASE_SECONDS_SMALL if options.small else PHASE_SECONDS
+    if not options.small:
         rate(SETTLING_SECONDS)
     whole = rate(phase)
     cluster.kill(away)
@@ -149,6 +190,7 @@ def one_return(cluster, away, others, stamps, is_small):
     two = rate(phase)
     start = time.monotonic()
     cluster.members[away] = cluster.new_member(away, wait=False)
+    share(cluster)
     waiting = beside(cluster.members[away].await_listening, RETURN_SECONDS_MAX)
     rates = []
     while not waiting.done() or not rates:
@@ -161,5 +203,12 @@ def one_return(cluster, away, others, stamps, is_small):
 
 def run(options, report):
     print(f"failover: {servers.BINARY.name}, lease {LEASE_SECONDS} s, chain of three processes")
+    if options.cpu is not None:
+        if reason := clusters.can_cap():
+            print(f"failover: --cpu is not possible here: {reason}")
+            report.missed += 1
+            return
+        print(f"failover: each member has {options.cpu:.0%} of a core; nothing is judged")
+        report.is_small = True
     deaths(options, report)
     returns(options, report)

@@ -22,6 +22,14 @@ def ratio(one, other):
     return middle, found[RESAMPLES // 40], found[-RESAMPLES // 40]
 
 
+def share(text):
+    """`60%` as 0.6."""
+    percent = float(text.removesuffix("%"))
+    if not 1 <= percent <= 400:
+        raise ValueError(text)
+    return percent / 100
+
+
 class Report:
     """Lines as they come, and whether all that was promised is so."""
 
@@ -35,6 +43,10 @@ class Report:
         print(f"{name:<44} {middle:>10.4g} {unit:<6} [{low:.4g}, {high:.4g}] of {len(values)}",
               flush=True)
         return middle
+
+    def counts(self, name, found):
+        told = [f"{key} {count}" for key, count in sorted(found.items()) if count]
+        print(f"{name:<44} {', '.join(told) or 'none'}", flush=True)
 
     def _judge(self, name, figure, is_kept, promise):
         verdict = "" if self.is_small else "   ok" if is_kept else "   MISSED"
@@ -83,5 +95,5 @@ class Report:
 
     def code(self):
         if self.is_small:
-            print("small: shows that it works, judges nothing")
+            print("judges nothing")
         return 1 if self.missed else 0

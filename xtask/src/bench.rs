@@ -23,6 +23,10 @@ pub(crate) struct Options {
     /// How often each side of a comparison is run, interleaved.
     #[arg(long)]
     runs: Option<u32>,
+    /// Of `failover`: each member's share of one core, such as `60%`. Counts refused puts by their
+    /// reasons, and judges nothing. Needs a quota of processor time (cgroup v1).
+    #[arg(long)]
+    cpu: Option<String>,
     /// Of `phases`: how many items; the seed's 10,000 unless told.
     #[arg(long)]
     items: Option<u32>,
@@ -94,8 +98,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         return of_cluster(
             Profile::Release,
             name.get_name(),
-            options.quick,
-            options.runs,
+            &Clusters {
+                is_quick: options.quick,
+                runs: options.runs,
+                cpu: options.cpu.as_deref(),
+            },
         );
     }
     let mut bench = fader_bench(Profile::Release, name.get_name());
@@ -127,19 +134,30 @@ pub(crate) fn fader_bench(profile: Profile, name: &str) -> Command {
     bench
 }
 
+/// How clusters are measured.
+#[derive(Default)]
+struct Clusters<'a> {
+    is_quick: bool,
+    runs: Option<u32>,
+    cpu: Option<&'a str>,
+}
+
 /// One of the benchmarks of clusters of processes, with binaries that are built already.
-fn of_cluster(profile: Profile, name: &str, is_quick: bool, runs: Option<u32>) -> Result<bool> {
+fn of_cluster(profile: Profile, name: &str, how: &Clusters<'_>) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
         .args(["-m", "benchmarks", name])
         .env("PYTHONPATH", command::root().join("tests"))
         .env("FADER_BIN", profile.program("fader"));
-    if is_quick {
+    if how.is_quick {
         bench.arg("--small");
     }
-    if let Some(runs) = runs {
+    if let Some(runs) = how.runs {
         bench.arg("--runs").arg(runs.to_string());
+    }
+    if let Some(cpu) = how.cpu {
+        bench.args(["--cpu", cpu]);
     }
     if name == "delay" {
         bench.args(["--keep", DELAY]);
@@ -150,8 +168,12 @@ fn of_cluster(profile: Profile, name: &str, is_quick: bool, runs: Option<u32>) -
 /// The benchmarks of clusters as every merge runs them; which of them succeeded.
 pub(crate) fn small_clusters(profile: Profile) -> Result<Vec<bool>> {
     let names = OF_CLUSTERS.iter().filter_map(ValueEnum::to_possible_value);
+    let quick = Clusters {
+        is_quick: true,
+        ..Clusters::default()
+    };
     names
-        .map(|name| of_cluster(profile, name.get_name(), true, None))
+        .map(|name| of_cluster(profile, name.get_name(), &quick))
         .collect()
 }
 

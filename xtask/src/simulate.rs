@@ -59,12 +59,14 @@ pub(crate) fn ci() -> Result<bool> {
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &clouds)?;
+    let databases = ["database", "--seeds", "300"].map(OsString::from);
+    are_good &= start("fader-simulate", &databases)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 5] = [
+const MUTANTS: [(&str, &str, bool); 6] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The rules of queues and domains in a bucket, each with its scenario.
@@ -73,6 +75,8 @@ const MUTANTS: [(&str, &str, bool); 5] = [
     ("fader-client", "folder::tests::power::mutants", false),
     // The histories that each show one rule of a check at work.
     ("fader-history", "check::tests::named", true),
+    // Runs of a database's clients without one of its rules.
+    ("fader-simulator", "database::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
 ];
@@ -99,9 +103,12 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
     command::check(command::cargo().args(build).args(package).args(IN_MUTANTS))?;
-    let mut simulate = Command::new("target/mutants/checked/fader-simulate");
-    simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
-    are_good &= command::watch(&mut simulate, &mut count)?;
+    for of in [&[][..], &["cloud"]] {
+        let mut simulate = Command::new("target/mutants/checked/fader-simulate");
+        simulate.args(of);
+        simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
+        are_good &= command::watch(&mut simulate, &mut count)?;
+    }
     println!(
         "{caught} mutants caught{}",
         if are_good { "" } else { "; some were not" }

@@ -40,6 +40,13 @@ impl Marks {
         !guard::has(Guard::Marks) || self.at(key) <= page.lsn()
     }
 
+    /// Whether every key of `page` from `from` on may be read on it.
+    pub fn accept_all(&self, page: &Page, from: &[u8]) -> bool {
+        let end = page.high().map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.from.range::<[u8], _>((Bound::Excluded(from), end));
+        self.accepts(page, from) && behind.into_iter().all(|(key, _)| self.accepts(page, key))
+    }
+
     /// Takes note of a page that was read: no key of its range is read from an older version after.
     pub fn raise(&mut self, page: &Page) {
         let (low, high) = (page.low(), page.high());

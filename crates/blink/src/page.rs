@@ -346,6 +346,12 @@ impl Page {
         Slots { page: self, next }
     }
 
+    /// The children, in the order of their keys; none for a leaf.
+    pub fn children(&self) -> impl Iterator<Item = PageId> {
+        let count = if self.is_leaf() { 0 } else { self.count };
+        (0..count).map(|index| self.child(index))
+    }
+
     /// `bytes`, a part of this page, as memory that outlives the borrow.
     ///
     /// # Panics

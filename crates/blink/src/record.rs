@@ -87,6 +87,20 @@ impl Pointer {
     /// Bytes of an encoded pointer.
     pub const BYTES: usize = 28;
 
+    /// The pointer to an object of these bytes.
+    pub fn new(object: u128, bytes: &[u8]) -> Self {
+        Pointer {
+            object,
+            size: bytes.len() as u64,
+            crc32c: crc32c(&[bytes]),
+        }
+    }
+
+    /// Whether these are the bytes that the pointer was made for.
+    pub fn matches(&self, bytes: &[u8]) -> bool {
+        *self == Pointer::new(self.object, bytes)
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..16].copy_from_slice(&self.object.to_be_bytes());

@@ -26,6 +26,7 @@
 //! where (`crate::placement`).
 
 mod leaving;
+mod restart;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ use crate::stamp::EntryId;
 use crate::version::Version;
 
 pub use leaving::{NotAbandoned, abandon};
+pub(crate) use restart::missing;
+pub use restart::{NotRestored, Returning, restore, returned};
 
 /// What a controller knows besides the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +57,8 @@ pub struct Facts {
     pub shift: Option<Shift>,
     /// Whether it is time to raise the floor.
     pub raise_floor: bool,
+    /// The member with which a chain begins again that is down, if one is to ([`Returning`]).
+    pub restart: Option<Identity>,
     /// The cluster's version. Whoever has a session speaks it.
     pub version: Version,
 }
@@ -209,7 +214,7 @@ pub fn next_guarded(
     let mut draft = current.clone();
     serve(&mut draft, current.epoch, facts);
     remove(&mut draft, facts);
-    restart(&mut draft, current, facts);
+    restart::begin(&mut draft, current, facts);
     give_up_ahead(&mut draft, current, facts);
     let differs = facts.reports.differs(current.epoch);
     if let Some(node) = differs {
@@ -246,64 +251,6 @@ pub fn next_guarded(
     note_away(&mut draft, current, differs);
     draft.away.retain(|away| Some(away.disk) != gone);
     Some(draft)
-}
-
-/// Why a chain is not to go on with what one member has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotRestored {
-    /// This member serves.
-    Serves(NodeId),
-    /// This member has everything, and lives: the chain begins again with it by itself (AL-1).
-    Returns(NodeId),
-    /// The member that is to go on has no session.
-    Absent,
-    /// The member that is to go on was being filled: what it has is no state.
-    Unfilled,
-}
-
-/// AL-4: the configuration in which `node` goes on alone with what it has, though others had more.
-///
-/// Every other disk that ever had a seat is to be filled when it comes back: what it knows
-/// committed beyond this member is no part of the chain any more.
-///
-/// # Errors
-/// [`NotRestored`] when nobody has to be given up, or there is nobody to go on.
-pub fn restore(
-    current: &Configuration,
-    node: NodeId,
-    sessions: &[Identity],
-    reports: &Reports,
-) -> Result<Configuration, NotRestored> {
-    let lives = |seat: &&Seat| sessions.iter().any(|member| is_of(seat, member));
-    let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
-    let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
-    // LD-2: the serving member has less than this one.
-    let knows_more = reports.ahead(node).is_some();
-    if let Some(seat) = serving.find(lives).filter(|_| !knows_more) {
-        return Err(NotRestored::Serves(seat.node));
-    }
-    if let Some(member) = sessions.iter().find(has_all).filter(|_| !knows_more) {
-        return Err(NotRestored::Returns(member.node));
-    }
-    let chosen = sessions.iter().find(|member| member.node == node);
-    let chosen = *chosen.ok_or(NotRestored::Absent)?;
-    if reports.has_gap(node) {
-        return Err(NotRestored::Unfilled);
-    }
-    let epoch = current.epoch + 1;
-    let mut next = Configuration {
-        epoch,
-        seats: vec![seat(chosen, Role::Serving)],
-        last_serving: vec![(chosen.node, chosen.disk)],
-        lossy: Lossy {
-            count: current.lossy.count + 1,
-            epoch,
-        },
-        ..current.clone()
-    };
-    note_away(&mut next, current, None);
-    next.away.iter_mut().for_each(|away| away.must_fill = true);
-    Ok(next)
 }
 
 fn seat(member: Identity, role: Role) -> Seat {
@@ -361,27 +308,6 @@ fn give_up_ahead(draft: &mut Configuration, current: &Configuration, facts: &Fac
         .any(|seat| serves(seat) && !is_ahead(seat))
     {
         draft.seats.retain(|seat| !is_ahead(seat));
-    }
-}
-
-/// AL-1, AL-2: nobody that serves lives; one of those who did last is back, with its disk. Who
-/// joins, lives and has not adopted that it does not serve stays behind it (K6).
-fn restart(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
-    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
-    if draft.seats.iter().any(serves) {
-        return;
-    }
-    let returned = facts
-        .sessions
-        .iter()
-        .find(|member| draft.last_serving.contains(&(member.node, member.disk)));
-    if let Some(member) = returned {
-        let may_believe = |joining: &Seat| {
-            let is_known = facts.reports.has_adopted(joining.node, current.epoch);
-            joining.role.is_syncing() && is_live(joining, facts) && !is_known
-        };
-        draft.seats.retain(may_believe);
-        draft.seats.insert(0, seat(*member, Role::Serving));
     }
 }
 

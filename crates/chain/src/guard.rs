@@ -152,6 +152,9 @@ pub enum Guard {
     AnyVersion,
     /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
     CopyRefused,
+    /// AL-1: of those that served last and are back the one with the highest last id begins again,
+    /// after a wait for the others.
+    RestartFurthest,
     /// LV-3: a member leaves for good when it has said that it handed on what it holds.
     LeaveHandsOn,
     /// LV-2: and says so when every other member holds that, durably.
@@ -178,6 +181,12 @@ pub enum Guard {
     BarrierSettles,
     /// D11: a bound is proven under a live lease.
     BoundLease,
+    /// X5: the record of a step across chains is in the entry that begins it.
+    StepRecorded,
+    /// X6: it is settled when the step was taken.
+    StepTaken,
+    /// X7: a step is taken once.
+    StepOnce,
 }
 
 /// Which guards are missing.
@@ -186,6 +195,12 @@ pub struct Guards {
     #[cfg(feature = "mutants")]
     removed: Vec<Guard>,
 }
+
+/// All guards, where they are needed by reference.
+pub static ALL_GUARDS: Guards = Guards {
+    #[cfg(feature = "mutants")]
+    removed: Vec::new(),
+};
 
 impl Guards {
     /// All guards but `removed`.

@@ -36,7 +36,7 @@ pub use config::{
     Away, ChainId, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
 };
 pub use entry::{Entry, RequestId};
-pub use guard::{Guard, Guards};
+pub use guard::{ALL_GUARDS, Guard, Guards};
 pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};
 pub use keys::{
     COLLECTION, ROWS, client_key, parse_client_key, parse_result_key, parse_row_key, result_key,

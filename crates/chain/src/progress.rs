@@ -2,7 +2,8 @@
 //! (docs/protocol/reconfiguration.md, section 5, "A copy of an old disk").
 //!
 //! Invariants:
-//! - C6 what a disk shows after any crash is at or above all that its member ever reported: what is
+//! - C6 what a disk shows after any crash is at or above all that its member ever reported, and
+//!   that it showed at the beginning of an earlier life, for what was read then was synced. What is
 //!   applied is committed and durable, a commit id falls only where an operator gave it up (AL-5),
 //!   and there the epoch, durable before, is a greater one.
 
@@ -20,6 +21,19 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The last id that a disk shows whose log is not synced: it may have lost what it had, so of
+    /// its entries nothing can be asked.
+    pub const UNCERTAIN: EntryId = EntryId::new(u64::MAX, u64::MAX);
+
+    /// What is noted of a disk that shows this at the beginning of a life.
+    pub fn certain(self) -> Self {
+        let last = match self.last == Progress::UNCERTAIN {
+            true => EntryId::ZERO,
+            false => self.last,
+        };
+        Progress { last, ..self }
+    }
+
     /// What a disk shows that keeps these records, with an engine that is applied up to `applied`;
     /// [`EntryId::ZERO`] while that one is being filled.
     pub fn of_disk(durable: &Durable, applied: EntryId) -> Self {

@@ -15,6 +15,9 @@ pub enum Wait {
     /// All members that served are down: any one of these with its own disk begins the chain again
     /// (AL-1).
     Restart(Vec<(NodeId, DiskId)>),
+    /// All members that served are down, and some are back: these others are waited for, so long
+    /// as a session lasts, before the one with the highest last id begins the chain again (AL-1).
+    Others(Vec<(NodeId, DiskId)>),
     /// This member is not heard of: it comes back, or its session ends (RM-1).
     Session(NodeId),
     /// Facts that ask for this epoch: some controller is to publish it, by compare-and-set.
@@ -72,13 +75,13 @@ pub fn waits(current: &Configuration, facts: &Facts, silent: &[NodeId]) -> Vec<W
     let serves = |seat: &&Seat| seat.role == Role::Serving && lives(seat);
     let mut waits = Vec::new();
     if current.seats.iter().find(serves).is_none() {
-        let returns = |(node, disk): &(NodeId, DiskId)| {
-            let mut sessions = facts.sessions.iter();
-            sessions.any(|it| (it.node, it.disk) == (*node, *disk))
-        };
-        if !current.last_serving.iter().any(returns) {
-            return vec![Wait::Restart(current.last_serving.clone())];
-        }
+        let returned = controller::returned(current, &facts.sessions);
+        let missing = controller::missing(current, &returned);
+        return vec![match (returned.is_empty(), missing.is_empty()) {
+            (true, _) => Wait::Restart(missing),
+            (false, false) if facts.restart.is_none() => Wait::Others(missing),
+            _ => Wait::Publication(current.epoch + 1),
+        }];
     }
     let seats = current.seats.iter().filter(|seat| lives(seat));
     let seats: Vec<NodeId> = seats.map(|seat| seat.node).collect();
@@ -116,10 +119,15 @@ fn outside(current: &Configuration, facts: &Facts) -> Vec<Wait> {
         .iter()
         .filter(|it| current.seat(it.node).is_none());
     let out = out.filter(|_| has_place);
-    let waits = out.map(|it| match current.syncing() {
-        Some(joining) if !current.has_left(it.node, it.incarnation) => Wait::Turn(it.node, joining),
-        _ => Wait::Life(it.node),
-    });
+    let waits = out.map(
+        |it| match (facts.reports.ahead(it.node), current.syncing()) {
+            (Some(entries), _) => Wait::Operator(it.node, entries),
+            (None, Some(joining)) if !current.has_left(it.node, it.incarnation) => {
+                Wait::Turn(it.node, joining)
+            }
+            _ => Wait::Life(it.node),
+        },
+    );
     let mut waits: Vec<Wait> = waits.collect();
     if has_place && waits.is_empty() {
         waits.push(Wait::Members(current.size(), facts.size));

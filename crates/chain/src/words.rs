@@ -23,6 +23,11 @@ pub fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> String) -> 
              again with everything: {}. If none can be, `fader cluster restore` goes on with less",
             list(disks.iter().map(|(node, _)| name(*node)))
         ),
+        Wait::Others(disks) => format!(
+            "all members that served were down, and some are back. For at most {session:?} it \
+             waits for the others: {}. Then the one that has most begins again",
+            list(disks.iter().map(|(node, _)| name(*node)))
+        ),
         Wait::Session(node) => format!(
             "for {0} to be heard of again, or for the end of its session, which comes when it was \
              silent for {session:?}",
@@ -35,19 +40,9 @@ pub fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> String) -> 
             "for {} to say that it has adopted epoch {epoch}",
             name(*node)
         ),
-        Wait::Arrival(node) => format!(
-            "for {}, which joins, to hold everything: until then it is greeted, filled or sent \
-             what it lacks",
-            name(*node)
-        ),
-        Wait::Hearing(node) => format!(
-            "for {}, which joins and holds everything, to be heard by the member that commits",
-            name(*node)
-        ),
-        Wait::HandingOn(node) => format!(
-            "for {}, which leaves for good, to hand on the eventual writes that it holds",
-            name(*node)
-        ),
+        Wait::Arrival(node) | Wait::Hearing(node) | Wait::HandingOn(node) => {
+            transition(wait, &name(*node))
+        }
         Wait::Slow(node) => format!(
             "for {}, which is slow to confirm; nobody can take its place, else the chain would go \
              on without it",
@@ -84,6 +79,22 @@ pub fn wait(wait: &Wait, session: Duration, name: impl Fn(NodeId) -> String) -> 
         Wait::Failure(node) => format!(
             "for {}, which has stopped, to be started again: its log says why",
             name(*node)
+        ),
+    }
+}
+
+/// A member that joins, or leaves for good.
+fn transition(wait: &Wait, name: &str) -> String {
+    match wait {
+        Wait::Arrival(_) => format!(
+            "for {name}, which joins, to hold everything: until then it is greeted, filled or sent \
+             what it lacks"
+        ),
+        Wait::Hearing(_) => format!(
+            "for {name}, which joins and holds everything, to be heard by the member that commits"
+        ),
+        _ => format!(
+            "for {name}, which leaves for good, to hand on the eventual writes that it holds"
         ),
     }
 }

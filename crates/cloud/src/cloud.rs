@@ -40,8 +40,9 @@ pub struct Services {
 
 /// Gives handles of one cloud's services.
 pub trait Metered: Debug + Send + Sync + 'static {
-    /// Handles whose wire requests count for `meter`. A request that serves several callers at once
-    /// may count for the meter that the cloud was opened with.
+    /// Handles whose wire requests count for `meter`. Requests of queues and domains in a bucket
+    /// serve callers of several scopes at once: they count once, for the meter that the cloud was
+    /// opened with ([`Meter::own_usage`]).
     fn services(&self, meter: &Meter) -> Services;
 }
 
@@ -57,6 +58,11 @@ impl Cloud {
             meter,
             metered,
         }
+    }
+
+    /// Handles of the same services that count for `meter`.
+    pub fn metered(&self, meter: &Meter) -> Services {
+        self.metered.services(meter)
     }
 
     /// The same cloud in a scope within this one: wire requests count for both.

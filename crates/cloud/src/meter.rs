@@ -273,6 +273,14 @@ impl Meter {
         self.state().usage.clone()
     }
 
+    /// What was counted in this scope and in none within: also each request that served callers of
+    /// several scopes within at once. With the scopes within it adds up to [`Meter::usage`].
+    pub fn own_usage(&self) -> Usage {
+        let state = self.state();
+        let within = state.within.values();
+        within.fold(state.usage.clone(), |left, within| left.since(within))
+    }
+
     /// What was counted in the scopes within, by their names; those of one name together.
     pub fn within_usage(&self) -> BTreeMap<String, Usage> {
         self.state().within.clone()

@@ -70,4 +70,11 @@ impl Runtime {
         self.entropy.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
+
+    /// A random id of 128 bits: it is never drawn twice.
+    pub fn random_id(&self) -> u128 {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes);
+        u128::from_le_bytes(bytes)
+    }
 }

@@ -1,11 +1,12 @@
 //! The contract of domains in the terms of SimpleDB's rules (`fader-services`), and back.
 
+use async_trait::async_trait;
 use fader_services::simpledb::{
     self as services, Code, ItemDelete as Delete, ItemPut as Put, PageToken, Reply, Request,
 };
 
 use crate::domains::{
-    Attribute, DomainMetadata, Expected, Item, ItemDelete, ItemPut, Page, Reading,
+    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, Reading,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -199,4 +200,81 @@ pub(crate) fn refusal(error: &services::Error) -> Error {
 /// A reply of another action.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Malformed, "the reply is that of another action")
+}
+
+/// A service that answers SimpleDB's requests: all that its [`Domains`] are made of.
+#[async_trait]
+pub(crate) trait Requests: std::fmt::Debug + Send + Sync + 'static {
+    /// Writes.
+    async fn write(&self, request: Request) -> Result<()>;
+    /// Reads.
+    async fn read(&self, request: Request, reading: Reading) -> Result<Reply>;
+    /// See [`Domains::create`].
+    async fn create_domain(&self, domain: &str) -> Result<()>;
+    /// See [`Domains::delete`].
+    async fn delete_domain(&self, domain: &str) -> Result<()>;
+    /// See [`Domains::list`].
+    async fn list_domains(&self) -> Result<Vec<String>>;
+}
+
+#[async_trait]
+impl<T: Requests> Domains for T {
+    async fn create(&self, domain: &str) -> Result<()> {
+        self.create_domain(domain).await
+    }
+
+    async fn delete(&self, domain: &str) -> Result<()> {
+        self.delete_domain(domain).await
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        self.list_domains().await
+    }
+
+    async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
+        let reply = self.read(self::metadata(domain), Reading::Eventual);
+        self::as_metadata(&reply.await?)
+    }
+
+    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
+        self.write(self::put(domain, put, condition)).await
+    }
+
+    async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
+        self.write(self::put_batch(domain, puts)).await
+    }
+
+    async fn remove(
+        &self,
+        domain: &str,
+        delete: &ItemDelete,
+        condition: Option<&Expected>,
+    ) -> Result<()> {
+        self.write(self::remove(domain, delete, condition)).await
+    }
+
+    async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
+        self.write(self::remove_batch(domain, deletes)).await
+    }
+
+    async fn get(
+        &self,
+        domain: &str,
+        item: &str,
+        names: &[String],
+        reading: Reading,
+    ) -> Result<Vec<Attribute>> {
+        let request = self::get(domain, item, names, reading);
+        as_attributes(&self.read(request, reading).await?)
+    }
+
+    async fn select(
+        &self,
+        expression: &str,
+        next_token: Option<&str>,
+        reading: Reading,
+    ) -> Result<Page> {
+        let request = self::select(expression, next_token, reading)?;
+        self::as_page(self.read(request, reading).await?)
+    }
 }

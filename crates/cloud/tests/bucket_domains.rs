@@ -6,13 +6,12 @@ mod stage;
 
 use std::time::Duration;
 
-use fader_cloud::bucket::BucketDomains;
 use fader_cloud::conformance::{Subject, domains, judge};
 use fader_cloud::{
     Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Reading,
 };
 use futures_util::future::join_all;
-use stage::domains::{create, get, item, new, of, put, start, value};
+use stage::domains::{create, get, new, of, put, start, value};
 use stage::{Fault, Stage};
 
 const DAY: Duration = Duration::from_secs(86_400);

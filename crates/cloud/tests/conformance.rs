@@ -119,22 +119,8 @@ fn an_excuse_that_is_not_needed_is_refused() {
 #[test]
 fn the_models_keep_the_contract_at_the_pace_of_2026() {
     for seed in 0..5 {
-        let mut profile = Profile::of_2026(seed);
         // What no client survives without repeating calls is not judged here.
-        for call in [
-            &mut profile.objects.get,
-            &mut profile.objects.put,
-            &mut profile.objects.delete,
-            &mut profile.objects.list,
-            &mut profile.queues.send,
-            &mut profile.queues.receive,
-            &mut profile.queues.remove,
-            &mut profile.queues.other,
-            &mut profile.domains.read,
-            &mut profile.domains.write,
-        ] {
-            call.faults = FaultRates::default();
-        }
+        let mut profile = Profile::of_2026(seed).without_faults();
         (profile.queues.duplicates, profile.queues.resurrections) = (0, 0);
         let model = Model::new(profile);
         let verdicts = run(&model.clock, all(&model));

@@ -14,6 +14,7 @@ mod cloud;
 mod cluster;
 mod config;
 mod credentials;
+mod db;
 mod dev;
 mod endpoint;
 mod founding;
@@ -67,6 +68,8 @@ enum Command {
     Sdb(Box<sdb::Options>),
     /// Looks at a cloud by its URL: a bucket of S3, GCS or Azure, a folder, queues and domains.
     Cloud(Box<cloud::Options>),
+    /// A database on a bucket, or in a folder, that many programs write at once, without a server.
+    Db(Box<db::Options>),
     /// Instruments for any endpoint.
     #[command(subcommand)]
     Measure(measure::Options),
@@ -151,6 +154,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Cloud(options) => runtime.block_on(cloud::run(&options)),
+        Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
         Command::Config(ConfigCommand::Show(options)) => {
             let config = options.config(matches)?;

@@ -1,7 +1,8 @@
 //! One keep-alive HTTP/1.1 connection with a parser of what its servers send.
 //!
 //! Own and not hyper's, since the generator shares its cores with what it measures: one write, one
-//! read and no allocation for a reply. Servers that send `Transfer-Encoding` are refused.
+//! read and no allocation for a reply that is no refusal. Servers that send `Transfer-Encoding` are
+//! refused.
 //!
 //! Invariants:
 //! - N1 a reply is never longer than [`HEAD_BYTES_MAX`] plus [`BODY_BYTES_MAX`].
@@ -30,6 +31,8 @@ pub(crate) struct Connection {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
+    /// Why Fader refused it.
+    pub(crate) reason: Option<String>,
     pub(crate) body: &'a [u8],
 }
 
@@ -41,6 +44,7 @@ struct Head {
     size: usize,
     body_size: usize,
     is_last: bool,
+    reason: Option<String>,
 }
 
 impl Connection {
@@ -99,6 +103,7 @@ impl Connection {
         self.body = head.size..end;
         Ok(Reply {
             status: head.status,
+            reason: head.reason,
             body: self.body(),
         })
     }
@@ -122,7 +127,7 @@ fn parse_head(input: &[u8]) -> io::Result<Option<Head>> {
     let mut is_last = words.next() == Some("0");
     let status = words.next().and_then(|word| word.parse().ok());
     let status = status.ok_or_else(|| invalid("no HTTP/1 status line"))?;
-    let mut body_size = None;
+    let (mut body_size, mut reason) = (None, None);
     for line in lines {
         let (name, value) = line
             .split_once(':')
@@ -132,6 +137,8 @@ fn parse_head(input: &[u8]) -> io::Result<Option<Head>> {
             body_size = value.parse().ok().filter(|size| *size <= BODY_BYTES_MAX);
         } else if name.eq_ignore_ascii_case("connection") {
             is_last |= value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("x-fader-reason") {
+            reason = Some(value.to_owned());
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(invalid("transfer encodings are not supported"));
         }
@@ -142,6 +149,7 @@ fn parse_head(input: &[u8]) -> io::Result<Option<Head>> {
         size: size + 4,
         body_size,
         is_last,
+        reason,
     }))
 }
 

@@ -43,8 +43,9 @@ struct Shared {
     runtime: Runtime,
     origin: Duration,
     generator: Mutex<Generator>,
-    /// Held by the free client that waits for the time.
-    turn: tokio::sync::Mutex<()>,
+    /// Held by the free client that waits for the time. Not tokio's: a task of tokio in which a
+    /// model runs to its end would use up its budget, and wait for more for ever.
+    turn: futures_util::lock::Mutex<()>,
 }
 
 /// Lets a party do its part of a run that began at `origin` by the runtime's monotonic clock, and
@@ -64,7 +65,7 @@ pub async fn drive(runtime: &Runtime, origin: Duration, party: Party) -> Vec<Ope
         runtime: runtime.clone(),
         origin,
         generator: Mutex::new(generator),
-        turn: tokio::sync::Mutex::new(()),
+        turn: futures_util::lock::Mutex::new(()),
     });
     let clients: Vec<_> = (0..connections)
         .map(|number| runtime.spawn(work(Arc::clone(&shared), number)))

@@ -3,7 +3,7 @@
 //! ([`crate::drive`]).
 //!
 //! Closed loop: each client begins its next operation when it has the answer to the last. Open
-//! loop: operations are due by a schedule, whatever the answers do; the first free client takes the
+//! loop: operations are due by a schedule, answered or not; the first free client takes the
 //! oldest that is due, and its response time counts from when it was due.
 //!
 //! ```text

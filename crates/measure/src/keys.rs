@@ -9,7 +9,7 @@ use crate::items::mix;
 
 /// The exponent of YCSB's Zipf distributions.
 const THETA: f64 = 0.99;
-/// A scrambled Zipf distribution draws from so many ranks, whatever the number of items.
+/// A scrambled Zipf distribution draws from so many ranks, for any number of items.
 const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 /// The sum of 1/rank^θ over all of them.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
@@ -105,7 +105,8 @@ impl Chooser {
             Keys::Uniform => draw.below(count),
             Keys::Zipfian => self.rank(draw, count),
             Keys::Scrambled => scatter(self.zipf.lock().rank(draw.unit())) % count,
-            Keys::Latest => count - 1 - self.rank(draw, count),
+            // As YCSB has it: of all items but the oldest.
+            Keys::Latest => count - 1 - self.rank(draw, (count - 1).max(1)),
             Keys::Hotspot { items, operations } => {
                 let hot = (count as f64 * items) as u64;
                 match draw.unit() < operations {

@@ -49,4 +49,4 @@ pub use simpledb::{BatchPut, Get, Put, Select, acknowledged};
 pub use statistics::{Interval, median, ratio_of_medians};
 pub use summary::Summary;
 pub use workload::{Act, Form, Heard, Intent, Verdict, Wire, Workload};
-pub use ycsb::{Fill, Mix, Ycsb};
+pub use ycsb::{FILL_FIRST, Fill, Mix, Ycsb};

@@ -3,6 +3,7 @@
 //! A few threads, each with its own runtime, connections and pacer; one generator for all. Requests
 //! are signed as they are sent and every reply is judged.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -64,6 +65,8 @@ pub struct Ran {
     pub log: Log,
     /// How long operations were started.
     pub elapsed: Duration,
+    /// Refusals by the reason that Fader's header `x-fader-reason` names, else by the status.
+    pub refusals: BTreeMap<String, u64>,
 }
 
 /// Why a run counts for nothing.
@@ -73,7 +76,10 @@ pub enum RunError {
     #[error("load generator: {0}")]
     Io(#[from] std::io::Error),
     /// Operations failed.
-    #[error("{name}: {errors} of {operations} operations failed, the first: {first}")]
+    #[error(
+        "{name}: {errors} of {operations} operations failed, refused: {refusals:?}, the first: \
+         {first}"
+    )]
     Failed {
         /// The run.
         name: String,
@@ -81,6 +87,8 @@ pub enum RunError {
         errors: u64,
         /// All operations.
         operations: u64,
+        /// Refusals by their reasons.
+        refusals: BTreeMap<String, u64>,
         /// The first that failed.
         first: Box<Operation>,
     },
@@ -93,6 +101,7 @@ struct Run {
     levels: Vec<Text>,
     workload: Arc<dyn Wire>,
     generator: Mutex<Generator>,
+    refusals: Mutex<BTreeMap<String, u64>>,
     /// Where the threads wait until all connections are open.
     gate: Barrier,
     start: OnceLock<Instant>,
@@ -159,6 +168,7 @@ pub fn run(
         Ran {
             log: Log { header, operations },
             elapsed,
+            refusals: std::mem::take(&mut *run.refusals.lock()),
         },
     )
 }
@@ -202,6 +212,7 @@ pub fn sample(target: &Target, workload: Arc<dyn Wire>) -> Result<Vec<u8>, RunEr
                     operations,
                 },
                 elapsed: Duration::ZERO,
+                refusals: BTreeMap::new(),
             },
         )?;
         Ok(body)
@@ -281,6 +292,7 @@ impl Run {
             levels: plan.levels.clone(),
             workload,
             generator: Mutex::new(Generator::new(&plan.load, plan.until, plan.errors_max)),
+            refusals: Mutex::default(),
             gate: Barrier::new(threads as usize),
             start: OnceLock::new(),
         }
@@ -327,6 +339,8 @@ impl Client {
         let outcome = match tokio::time::timeout(OPERATION_TIMEOUT, exchange).await {
             Err(_) | Ok(Err(_)) => Heard::Silence.outcome(intent.is_write()),
             Ok(Ok(reply)) if reply.status != 200 => {
+                let reason = reply.reason.unwrap_or_else(|| reply.status.to_string());
+                *run.refusals.lock().entry(reason).or_default() += 1;
                 Heard::Status(reply.status, Text::default()).outcome(intent.is_write())
             }
             Ok(Ok(reply)) => intent.outcome(run.workload.verify(&intent, reply.body)),
@@ -389,6 +403,7 @@ fn check(plan: &Plan, ran: Ran) -> Result<Ran, RunError> {
             name: plan.name.clone(),
             errors: 1 + failed.count() as u64,
             operations: operations.len() as u64,
+            refusals: ran.refusals.clone(),
             first: Box::new(first.clone()),
         }),
     }

@@ -39,6 +39,10 @@ pub struct Ycsb {
     items: Mutex<Inserted>,
 }
 
+/// The first of the numbers of clients that write the records before a run: beyond those of the
+/// run, so that logs tell them apart.
+pub const FILL_FIRST: u32 = 1_000_000;
+
 /// The first pass: writes every record once.
 #[derive(Clone, Copy, Debug)]
 pub struct Fill;

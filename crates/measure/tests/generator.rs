@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use fader_measure::{
     Arrivals, Constant, DIGITS, ERRORS_MAX, Floor, Items, Load, Plan, Put, Ran, Rate, RunError,
     Schedule, Starts, Summary, Target, Until, acknowledged, run, serve_floor,
 };
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 const BYTES: usize = 300;
@@ -76,7 +77,7 @@ fn a_closed_loop_does_each_operation_once() {
     let runtime = Runtime::new().unwrap();
     let target = start(&runtime);
     let plan = plan(Load::Closed, Until::Operations(500));
-    let Ran { log, elapsed } = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
+    let Ran { log, elapsed, .. } = run(&target, &plan, workload(BYTES), |_| {}).unwrap();
     assert_eq!(log.operations.len(), 500);
     assert!(is_complete(&log));
     for operation in &log.operations {
@@ -172,6 +173,52 @@ fn errors_are_data_if_the_plan_says_so() {
     let ran = run(&target, &plan, workload(BYTES + 1), |_| {}).unwrap();
     let summary = Summary::of(&ran.log, ran.elapsed);
     assert_eq!((summary.done, summary.errors), (0, 300));
+}
+
+/// Refuses each request of a connection.
+async fn refuse(stream: TcpStream) -> std::io::Result<()> {
+    let mut stream = BufStream::new(stream);
+    loop {
+        let (mut size, mut line) = (0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                size = value.trim().parse().unwrap();
+            }
+        }
+        stream.read_exact(&mut vec![0; size]).await?;
+        let reply = b"HTTP/1.1 503 No\r\nx-fader-reason: no-member\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(reply).await?;
+        stream.flush().await?;
+    }
+}
+
+#[test]
+fn refusals_are_counted_by_their_reasons() {
+    let runtime = Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(refuse(stream));
+        }
+    });
+    let strict = plan(Load::Closed, Until::Operations(150));
+    let tolerant = Plan {
+        errors_max: None,
+        ..strict.clone()
+    };
+    let target = target(address, SignatureVersion::V2);
+    let ran = run(&target, &tolerant, workload(BYTES), |_| {}).unwrap();
+    assert_eq!(
+        ran.refusals,
+        BTreeMap::from([("no-member".to_owned(), 150)])
+    );
+    let error = run(&target, &strict, workload(BYTES), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("no-member"), "{error}");
 }
 
 #[test]

@@ -20,7 +20,7 @@
 mod catalog;
 mod level;
 mod simpledb;
-mod wire;
+pub(crate) mod wire;
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, Reader, Version};

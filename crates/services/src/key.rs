@@ -6,10 +6,15 @@
 //!         | 'k' key-id                access key
 //!         | 'd' text(account) name    domain entry
 //!         | 'c' account               domains of the account (varint)
+//!         | 'e' kind:u8 text(owner) name    entry of a collection of another kind; no owner where
+//!                                           a name is the cluster's
+//!         | 'o' kind:u8 account       collections of that kind of the account (varint)
+//!         | 'l' kind:u8 text(account) name  the account's names that are the cluster's
 //!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
 //!         | 'h' collection:u64be      a collection on its way to the mode `strong`
 //!         | 'u' collection:u64be      a collection on another chain that comes or goes
 //!         | 'r' collection:u64be      a collection of this chain that went (catalog/placed.rs)
+//!         | 's' …  | 't' …            steps across chains (steps.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
@@ -43,6 +48,16 @@ pub enum Table {
     Domains = b'd',
     /// System: how many domains an account has.
     DomainCount = b'c',
+    /// System: entries of collections other than domains, by kind, owner and name.
+    Names = b'e',
+    /// System: how many collections of a kind other than domains an account has.
+    NameCount = b'o',
+    /// System: the names of an account that are the cluster's, by kind.
+    Owned = b'l',
+    /// System: steps that began here, until they are settled.
+    Steps = b's',
+    /// System: steps of other chains that were taken here.
+    Taken = b't',
     /// System: deleted collections still to be swept.
     Garbage = b'g',
     /// System: collections on their way to the mode `strong`.
@@ -51,7 +66,7 @@ pub enum Table {
     Unfinished = b'u',
     /// System: collections that were deleted for ever, of those that another chain lists.
     Razed = b'r',
-    /// Domain: its counters.
+    /// Collection: what says that it is there; of a domain its counters.
     Metadata = b'm',
     /// Domain: item registers.
     Items = b'i',

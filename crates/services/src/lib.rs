@@ -7,6 +7,8 @@
 //! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
 
 pub mod catalog;
+#[cfg(feature = "counter")]
+pub mod counter;
 pub mod forward;
 mod key;
 mod kind;
@@ -16,7 +18,9 @@ mod reason;
 pub mod request;
 pub mod service;
 pub mod simpledb;
+pub mod steps;
 mod view;
+pub mod waiters;
 
 pub use fader_chain::{Mode, UnknownMode};
 pub use key::{

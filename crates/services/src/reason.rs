@@ -39,6 +39,10 @@ pub enum Reason {
     NoChain,
     /// The domain was created and deleted while the request looked for it.
     DomainMoves,
+    /// As many long polls wait at the head as may.
+    TooManyWaiting,
+    /// A long poll asks for more than the longest wait.
+    WaitTooLong,
     /// A lone node takes no writes.
     NoWrites,
     /// The thread of the member panicked.
@@ -49,7 +53,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 21] = [
         Reason::Stopping,
         Reason::QueueFull,
         Reason::Overloaded,
@@ -66,6 +70,8 @@ impl Reason {
         Reason::DomainDeleting,
         Reason::NoChain,
         Reason::DomainMoves,
+        Reason::TooManyWaiting,
+        Reason::WaitTooLong,
         Reason::NoWrites,
         Reason::Broken,
         Reason::Store,
@@ -90,6 +96,8 @@ impl Reason {
             Reason::DomainDeleting => "domain-deleting",
             Reason::NoChain => "no-chain",
             Reason::DomainMoves => "domain-moves",
+            Reason::TooManyWaiting => "too-many-waiting",
+            Reason::WaitTooLong => "wait-too-long",
             Reason::NoWrites => "no-writes",
             Reason::Broken => "broken",
             Reason::Store => "store",
@@ -117,6 +125,8 @@ impl Reason {
             Reason::DomainDeleting => "The domain is being deleted",
             Reason::NoChain => "there is no such chain",
             Reason::DomainMoves => "the domain comes and goes",
+            Reason::TooManyWaiting => "too many long polls are under way",
+            Reason::WaitTooLong => "no request may wait so long",
             Reason::NoWrites => "the node takes no writes now",
             Reason::Broken => "an invariant of the chain was broken",
             Reason::Store => "",

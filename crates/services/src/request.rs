@@ -4,13 +4,16 @@
 //! looks into none; what a service means is said by its [`Service`].
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, ElementOp, Register, Settled, Stamp};
+use fader_chain::{Change, DecodeError, ElementOp, Register, Settled, Stamp};
 
 use crate::catalog::{self, Catalog};
+#[cfg(feature = "counter")]
+use crate::counter::{self, Counter};
 use crate::level::{Bound, Demand, Level, Preference};
 use crate::service::{Acceptance, Class, Context, Meaning, Service, Sight, Target, Trouble, Wait};
 use crate::simpledb::{self, SimpleDb};
-use crate::{CollectionId, Decision, Mode, Table, View, ViewError};
+use crate::steps::{self, Action, Step, Steps, Taken};
+use crate::{CollectionId, Decision, Kind, Mode, Table, View, ViewError};
 
 /// A request of any service.
 #[derive(Clone, Debug)]
@@ -19,6 +22,11 @@ pub enum Request {
     SimpleDb(simpledb::Request),
     /// A command to the catalog.
     Catalog(catalog::Command),
+    /// A command about a step across chains.
+    Step(steps::Command),
+    /// Of the counters of tests.
+    #[cfg(feature = "counter")]
+    Counter(counter::Request),
 }
 
 /// What a request comes to that succeeds.
@@ -28,6 +36,11 @@ pub enum Reply {
     SimpleDb(simpledb::Answered),
     /// Of the catalog.
     Catalog(catalog::Done),
+    /// What came of a step.
+    Step(Taken),
+    /// Of a counter.
+    #[cfg(feature = "counter")]
+    Counter(counter::Reply),
 }
 
 /// What it comes to otherwise, in the words of its service.
@@ -39,6 +52,13 @@ pub enum Refusal {
     /// Of the catalog.
     #[error(transparent)]
     Catalog(#[from] catalog::Refusal),
+    /// Of a command about a step.
+    #[error(transparent)]
+    Step(#[from] steps::Refusal),
+    /// Of a counter.
+    #[cfg(feature = "counter")]
+    #[error(transparent)]
+    Counter(#[from] counter::Refusal),
 }
 
 impl From<simpledb::Answered> for Reply {
@@ -50,6 +70,19 @@ impl From<simpledb::Answered> for Reply {
 impl From<catalog::Done> for Reply {
     fn from(done: catalog::Done) -> Self {
         Reply::Catalog(done)
+    }
+}
+
+impl From<Taken> for Reply {
+    fn from(taken: Taken) -> Self {
+        Reply::Step(taken)
+    }
+}
+
+#[cfg(feature = "counter")]
+impl From<counter::Reply> for Reply {
+    fn from(reply: counter::Reply) -> Self {
+        Reply::Counter(reply)
     }
 }
 
@@ -70,6 +103,11 @@ pub enum ServiceName {
     SimpleDb,
     /// The catalog.
     Catalog,
+    /// Steps across chains.
+    Step,
+    /// The counters of tests.
+    #[cfg(feature = "counter")]
+    Counter,
 }
 
 impl ServiceName {
@@ -78,6 +116,9 @@ impl ServiceName {
         match self {
             ServiceName::SimpleDb => SimpleDb::word(trouble).into(),
             ServiceName::Catalog => Catalog::word(trouble).into(),
+            ServiceName::Step => Steps::word(trouble).into(),
+            #[cfg(feature = "counter")]
+            ServiceName::Counter => Counter::word(trouble).into(),
         }
     }
 
@@ -89,6 +130,9 @@ impl ServiceName {
         Ok(match self {
             ServiceName::SimpleDb => any::<SimpleDb>(SimpleDb::kept(bytes)?),
             ServiceName::Catalog => any::<Catalog>(Catalog::kept(bytes)?),
+            ServiceName::Step => any::<Steps>(Steps::kept(bytes)?),
+            #[cfg(feature = "counter")]
+            ServiceName::Counter => any::<Counter>(Counter::kept(bytes)?),
         })
     }
 }
@@ -99,6 +143,9 @@ impl Request {
         match self {
             Request::SimpleDb(_) => ServiceName::SimpleDb,
             Request::Catalog(_) => ServiceName::Catalog,
+            Request::Step(_) => ServiceName::Step,
+            #[cfg(feature = "counter")]
+            Request::Counter(_) => ServiceName::Counter,
         }
     }
 
@@ -107,6 +154,9 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::class(request),
             Request::Catalog(command) => Catalog::class(command),
+            Request::Step(command) => Steps::class(command),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::class(request),
         }
     }
 
@@ -115,6 +165,20 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::target(request),
             Request::Catalog(command) => Catalog::target(command),
+            Request::Step(command) => Steps::target(command),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::target(request),
+        }
+    }
+
+    /// Which other collection it is about, where a step is to go.
+    pub fn towards(&self) -> Option<(Kind, &str)> {
+        match self {
+            Request::SimpleDb(request) => SimpleDb::towards(request),
+            Request::Catalog(command) => Catalog::towards(command),
+            Request::Step(command) => Steps::towards(command),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::towards(request),
         }
     }
 
@@ -123,6 +187,9 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::sight(request, collection),
             Request::Catalog(command) => Catalog::sight(command, collection),
+            Request::Step(command) => Steps::sight(command, collection),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::sight(request, collection),
         }
     }
 
@@ -131,6 +198,9 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::size(request),
             Request::Catalog(command) => Catalog::size(command),
+            Request::Step(command) => Steps::size(command),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::size(request),
         }
     }
 
@@ -147,6 +217,9 @@ impl Request {
         Ok(match self {
             Request::SimpleDb(it) => SimpleDb::permits(mode, of_collection, demand, it)?,
             Request::Catalog(it) => Catalog::permits(mode, of_collection, demand, it)?,
+            Request::Step(it) => Steps::permits(mode, of_collection, demand, it)?,
+            #[cfg(feature = "counter")]
+            Request::Counter(it) => Counter::permits(mode, of_collection, demand, it)?,
         })
     }
 
@@ -167,6 +240,9 @@ impl Request {
             Request::Catalog(it) => {
                 Catalog::decide(view, &context.under(&()), it).map(any_decision::<Catalog>)
             }
+            Request::Step(it) => Steps::decide(view, context, it).map(any_decision::<Steps>),
+            #[cfg(feature = "counter")]
+            Request::Counter(it) => Counter::decide(view, context, it).map(any_decision::<Counter>),
         }
     }
 
@@ -183,7 +259,11 @@ impl Request {
                 let context = context.under(&context.limits.simpledb);
                 SimpleDb::decide_names(view, &context, chains, it).map(any_decision::<SimpleDb>)
             }
-            Request::Catalog(_) => None,
+            Request::Catalog(_) | Request::Step(_) => None,
+            #[cfg(feature = "counter")]
+            Request::Counter(it) => {
+                Counter::decide_names(view, context, chains, it).map(any_decision::<Counter>)
+            }
         }
     }
 
@@ -198,6 +278,9 @@ impl Request {
                 any::<SimpleDb>(SimpleDb::answer(view, &context, it))
             }
             Request::Catalog(it) => any::<Catalog>(Catalog::answer(view, &context.under(&()), it)),
+            Request::Step(it) => any::<Steps>(Steps::answer(view, context, it)),
+            #[cfg(feature = "counter")]
+            Request::Counter(it) => any::<Counter>(Counter::answer(view, context, it)),
         }
     }
 
@@ -216,7 +299,7 @@ impl Request {
                 let context = context.under(&context.limits.simpledb);
                 any::<SimpleDb>(SimpleDb::answer_register(view, &context, it, shown))
             }
-            Request::Catalog(_) => self.answer(view, context),
+            _ => self.answer(view, context),
         }
     }
 
@@ -224,7 +307,7 @@ impl Request {
     pub fn is_tentative(&self, committed: &Register, shown: &Register) -> bool {
         match self {
             Request::SimpleDb(it) => SimpleDb::is_tentative(it, committed, shown),
-            Request::Catalog(it) => Catalog::is_tentative(it, committed, shown),
+            _ => false,
         }
     }
 
@@ -246,6 +329,36 @@ impl Request {
                 let acceptance = Catalog::accept(view, &context.under(&()), it)?;
                 Ok(any_acceptance(acceptance))
             }
+            Request::Step(it) => Ok(any_acceptance(Steps::accept(view, context, it)?)),
+            #[cfg(feature = "counter")]
+            Request::Counter(it) => Ok(any_acceptance(Counter::accept(view, context, it)?)),
+        }
+    }
+}
+
+impl Reply {
+    /// The step that was begun, which is to be finished before this is told.
+    pub fn begun(&self) -> Option<&Step> {
+        match self {
+            Reply::SimpleDb(answered) => SimpleDb::begun(answered),
+            Reply::Catalog(done) => Catalog::begun(done),
+            Reply::Step(taken) => Steps::begun(taken),
+            #[cfg(feature = "counter")]
+            Reply::Counter(reply) => Counter::begun(reply),
+        }
+    }
+
+    /// What is told when that step is finished.
+    ///
+    /// # Errors
+    /// The refusal, when the other chain refused it.
+    pub fn finished(self, taken: &Taken) -> Outcome {
+        match self {
+            Reply::SimpleDb(answered) => any::<SimpleDb>(SimpleDb::finished(answered, taken)),
+            Reply::Catalog(done) => any::<Catalog>(Catalog::finished(done, taken)),
+            Reply::Step(of) => any::<Steps>(Steps::finished(of, taken)),
+            #[cfg(feature = "counter")]
+            Reply::Counter(reply) => any::<Counter>(Counter::finished(reply, taken)),
         }
     }
 }
@@ -256,6 +369,9 @@ impl Refusal {
         match self {
             Refusal::SimpleDb(error) => SimpleDb::meaning(error),
             Refusal::Catalog(refusal) => Catalog::meaning(refusal),
+            Refusal::Step(refusal) => Steps::meaning(refusal),
+            #[cfg(feature = "counter")]
+            Refusal::Counter(refusal) => Counter::meaning(refusal),
         }
     }
 
@@ -265,6 +381,9 @@ impl Refusal {
         match self {
             Refusal::SimpleDb(error) => SimpleDb::depends_on_state(error),
             Refusal::Catalog(refusal) => Catalog::depends_on_state(refusal),
+            Refusal::Step(refusal) => Steps::depends_on_state(refusal),
+            #[cfg(feature = "counter")]
+            Refusal::Counter(refusal) => Counter::depends_on_state(refusal),
         }
     }
 }
@@ -276,6 +395,12 @@ pub fn keep(outcome: &Outcome) -> Option<Bytes> {
         Ok(Reply::Catalog(done)) => Catalog::keep(Ok(done)),
         Err(Refusal::SimpleDb(error)) => SimpleDb::keep(Err(error)),
         Err(Refusal::Catalog(refusal)) => Catalog::keep(Err(refusal)),
+        Ok(Reply::Step(taken)) => Steps::keep(Ok(taken)),
+        Err(Refusal::Step(refusal)) => Steps::keep(Err(refusal)),
+        #[cfg(feature = "counter")]
+        Ok(Reply::Counter(reply)) => Counter::keep(Ok(reply)),
+        #[cfg(feature = "counter")]
+        Err(Refusal::Counter(refusal)) => Counter::keep(Err(refusal)),
     }
 }
 
@@ -297,6 +422,55 @@ pub fn settle(
         }
         _ => Err(ViewError("an operation on what is no register".to_owned())),
     }
+}
+
+/// The row that says that a collection is there, as it begins.
+pub(crate) fn founded(kind: Kind, collection: CollectionId) -> Change {
+    match kind {
+        Kind::Domain => simpledb::Counters::default().put(collection),
+        Kind::Counter => catalog::put_number(simpledb::metadata_key(collection), 0),
+        Kind::Queue | Kind::Bucket => Change::Put {
+            key: simpledb::metadata_key(collection),
+            value: Bytes::new(),
+        },
+    }
+}
+
+/// What a step of a service does on the chain that takes it: what came of it, and what changes.
+#[cfg_attr(
+    not(feature = "counter"),
+    expect(unused_variables, reason = "no other service has steps")
+)]
+pub(crate) fn take_step(
+    view: &dyn View,
+    action: &Action,
+) -> Result<(Bytes, Vec<Change>), ViewError> {
+    match action {
+        #[cfg(feature = "counter")]
+        Action::Counter(transfer) => transfer.take(view),
+        Action::Found(..) | Action::Raze(..) => Err(not_of_a_service()),
+    }
+}
+
+/// What its origin makes of that.
+#[cfg_attr(
+    not(feature = "counter"),
+    expect(unused_variables, reason = "no other service has steps")
+)]
+pub(crate) fn settle_step(
+    view: &dyn View,
+    (action, outcome): (&Action, &[u8]),
+) -> Result<Vec<Change>, ViewError> {
+    match (action, outcome) {
+        #[cfg(feature = "counter")]
+        (Action::Counter(transfer), outcome) => transfer.settle(view, outcome),
+        (Action::Found(..) | Action::Raze(..), _) => Err(not_of_a_service()),
+    }
+}
+
+/// Collections come and go by rules of their own (`steps`).
+fn not_of_a_service() -> ViewError {
+    ViewError("a step of no service".to_owned())
 }
 
 fn any<S: Service>(outcome: Result<S::Reply, S::Refusal>) -> Outcome {

@@ -12,13 +12,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{Accepted, DecodeError, ElementOp, Register, RequestId, Settled, Stamp};
+use fader_chain::{
+    ALL_GUARDS, Accepted, ChainId, DecodeError, ElementOp, Guards, Register, RequestId, Settled,
+    Stamp,
+};
 
 use crate::catalog::AccountId;
 use crate::kind::Kind;
 use crate::level::{Bound, Demand, Level, Preference};
 use crate::request::{Refusal, Reply};
-use crate::{CollectionId, Decision, Mode, Pace, Reason, View, ViewError};
+use crate::steps::{Step, Taken};
+use crate::{CollectionId, Decision, Mode, Pace, Reason, Unhurried, View, ViewError};
 
 /// How far ahead the deadline of a [`Wait`] may be: AWS's longest poll is 20 s.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -105,6 +109,22 @@ pub struct Context<'a, L> {
     pub limits: &'a L,
     /// When to end a page.
     pub pace: &'a dyn Pace,
+    /// The chain that decides.
+    pub chain: ChainId,
+    /// Where the collection is that the request names beside its target
+    /// ([`Service::towards`]); `None` when it names none, or there is none.
+    pub towards: Option<Place>,
+    /// The guards of the protocol, for steps that are begun and taken.
+    pub guards: &'a Guards,
+}
+
+/// Where a collection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its chain.
+    pub chain: ChainId,
+    /// Its id.
+    pub collection: CollectionId,
 }
 
 impl<L> Clone for Context<'_, L> {
@@ -116,6 +136,22 @@ impl<L> Clone for Context<'_, L> {
 impl<L> Copy for Context<'_, L> {}
 
 impl<'a, L> Context<'a, L> {
+    /// What is known of a request that names no collection, on a cluster of one chain.
+    pub fn new(account: &'a AccountId, limits: &'a L) -> Self {
+        Context {
+            account,
+            collection: None,
+            mode: Mode::Strong,
+            unsettled_items: 0,
+            now_ms: 0,
+            limits,
+            pace: &Unhurried,
+            chain: ChainId::SYSTEM,
+            towards: None,
+            guards: &ALL_GUARDS,
+        }
+    }
+
     /// The same with other limits: those of one service instead of all.
     pub fn under<M>(&self, limits: &'a M) -> Context<'a, M> {
         Context {
@@ -126,6 +162,9 @@ impl<'a, L> Context<'a, L> {
             now_ms: self.now_ms,
             limits,
             pace: self.pace,
+            chain: self.chain,
+            towards: self.towards,
+            guards: self.guards,
         }
     }
 }
@@ -136,6 +175,9 @@ impl<'a, L> Context<'a, L> {
 pub struct Wait {
     /// The deadline, in milliseconds since 1970; at most [`WAIT_MAX`] from now.
     pub until_ms: u64,
+    /// What it waits for, as a number of the service's own: waiters of one collection with the same
+    /// number are served in order, and where the first waits again so would the others.
+    pub alike: u64,
 }
 
 /// An eventual write that may be stamped.
@@ -221,6 +263,11 @@ pub trait Service {
 
     /// Which collection it is about.
     fn target(request: &Self::Request) -> Target<'_>;
+
+    /// Which other collection it is about, where a step is to go.
+    fn towards(_request: &Self::Request) -> Option<(Kind, &str)> {
+        None
+    }
 
     /// What it looks at in that collection.
     fn sight(_request: &Self::Request, _collection: CollectionId) -> Sight {
@@ -320,6 +367,19 @@ pub trait Service {
         _stamp: Stamp,
     ) -> Result<Settled, ViewError> {
         Err(ViewError("an operation on what is no register".to_owned()))
+    }
+
+    /// The step that a decision began, which is to be finished before its reply is told.
+    fn begun(_reply: &Self::Reply) -> Option<&Step> {
+        None
+    }
+
+    /// What is told when that step is finished.
+    ///
+    /// # Errors
+    /// The refusal, when the other chain refused it.
+    fn finished(reply: Self::Reply, _taken: &Taken) -> Outcome<Self> {
+        Ok(reply)
     }
 
     /// Puts what a node has to say into the words of the service.

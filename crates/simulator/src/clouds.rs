@@ -1,4 +1,8 @@
-//! `fader-simulate cloud`: runs many simulated clouds, or one of them for a reader.
+//! `fader-simulate cloud|database`: runs many simulated clouds, or databases, or one of them for a
+//! reader.
+
+#[cfg(feature = "mutants")]
+mod mutants;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
-use fader_simulator::cloud::{Backend, Failure, Plan, run};
+use fader_simulator::cloud::{self, Backend, Failure};
+use fader_simulator::database;
 
 /// One seed in so many is run twice: the same seed gives the same run.
 const REPEATED: u64 = 10;
@@ -26,6 +31,10 @@ pub(crate) struct Options {
     /// Prints what happened (with `--seed`).
     #[arg(long)]
     trace: bool,
+    /// Breaks each promise once, and runs until a check tells.
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    mutants: bool,
     /// How many threads run clouds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -41,27 +50,80 @@ struct Tally {
     failures: BTreeMap<u64, Failure>,
 }
 
+/// What one run came to.
+pub(crate) struct Found {
+    backend: Backend,
+    failure: Option<Failure>,
+    claims: BTreeMap<&'static str, usize>,
+    steps: u64,
+    calls: u64,
+    digest: u64,
+    trace: Vec<String>,
+}
+
+/// A kind of simulated world.
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    /// Its command.
+    name: &'static str,
+    /// Runs a seed, perhaps with a trace.
+    run: fn(u64, bool) -> Found,
+}
+
+/// Processes on clouds.
+pub(crate) const CLOUD: World = World {
+    name: "cloud",
+    run: |seed, is_traced| {
+        let backend = Backend::ALL[(seed % Backend::ALL.len() as u64) as usize];
+        let run = cloud::run(&cloud::Plan::new(seed, backend), is_traced);
+        Found {
+            backend,
+            failure: run.failure,
+            claims: run.claims,
+            steps: run.steps,
+            calls: run.history.calls(),
+            digest: run.digest,
+            trace: run.trace,
+        }
+    },
+};
+
+/// Clients of a database.
+pub(crate) const DATABASE: World = World {
+    name: "database",
+    run: |seed, is_traced| {
+        let plan = database::Plan::new(seed);
+        let run = database::run(&plan, is_traced);
+        Found {
+            backend: plan.backend(),
+            failure: run.failure,
+            claims: run.claims,
+            steps: run.steps,
+            calls: run.calls,
+            digest: run.digest,
+            trace: run.trace,
+        }
+    },
+};
+
 /// Simulates; whether no promise was broken.
-pub(crate) fn simulate(options: &Options) -> bool {
+pub(crate) fn simulate(world: World, options: &Options) -> bool {
+    #[cfg(feature = "mutants")]
+    if options.mutants {
+        return mutants::score(options.seeds);
+    }
     match options.seed {
-        Some(seed) => one(seed, options.trace),
-        None => many(options),
+        Some(seed) => one(world, seed, options.trace),
+        None => many(world, options),
     }
 }
 
-fn backend(seed: u64) -> Backend {
-    Backend::ALL[(seed % Backend::ALL.len() as u64) as usize]
-}
-
-fn one(seed: u64, is_traced: bool) -> bool {
-    let plan = Plan::new(seed, backend(seed));
-    let found = run(&plan, is_traced);
+fn one(world: World, seed: u64, is_traced: bool) -> bool {
+    let found = (world.run)(seed, is_traced);
     found.trace.iter().for_each(|line| println!("{line}"));
     println!(
         "seed {seed} ({:?}): {} steps, {} calls",
-        plan.backend,
-        found.steps,
-        found.history.calls()
+        found.backend, found.steps, found.calls
     );
     for (name, count) in &found.claims {
         println!("  {name:<12} {count}");
@@ -73,13 +135,12 @@ fn one(seed: u64, is_traced: bool) -> bool {
 }
 
 /// Runs a seed, and some of them twice. A panic is a finding.
-fn judged(seed: u64, tally: &Mutex<Tally>) {
-    let plan = Plan::new(seed, backend(seed));
+fn judged(world: World, seed: u64, tally: &Mutex<Tally>) {
     let found = catch_unwind(AssertUnwindSafe(|| {
-        let found = run(&plan, false);
+        let found = (world.run)(seed, false);
         let repeated = seed
             .is_multiple_of(REPEATED)
-            .then(|| run(&plan, false).digest);
+            .then(|| (world.run)(seed, false).digest);
         (found, repeated)
     }));
     let mut tally = tally.lock().expect("no thread panics while it counts");
@@ -91,7 +152,7 @@ fn judged(seed: u64, tally: &Mutex<Tally>) {
         }),
         Ok((found, repeated)) => {
             tally.steps += found.steps;
-            tally.calls += found.history.calls();
+            tally.calls += found.calls;
             for (name, count) in found.claims {
                 *tally.claims.entry(name).or_default() += count;
             }
@@ -118,7 +179,7 @@ fn text(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("without words").to_owned()
 }
 
-fn many(options: &Options) -> bool {
+fn many(world: World, options: &Options) -> bool {
     let next = AtomicU64::new(options.from);
     let end = options.from + options.seeds;
     let tally = Mutex::new(Tally::default());
@@ -130,7 +191,7 @@ fn many(options: &Options) -> bool {
                     if end <= seed {
                         break;
                     }
-                    judged(seed, &tally);
+                    judged(world, seed, &tally);
                 }
             });
         }
@@ -139,15 +200,16 @@ fn many(options: &Options) -> bool {
         .into_inner()
         .expect("no thread panics while it counts");
     println!(
-        "{} clouds, {} steps, {} calls; claims checked:",
-        tally.runs, tally.steps, tally.calls
+        "{} runs of {}, {} steps, {} calls; claims checked:",
+        tally.runs, world.name, tally.steps, tally.calls
     );
     for (name, count) in &tally.claims {
         println!("  {name:<12} {count}");
     }
     println!("{} violations", tally.failures.len());
     if let Some((seed, _)) = tally.failures.first_key_value() {
-        println!("to see one: cargo xtask simulate cloud --seed {seed} --trace");
+        let name = world.name;
+        println!("to see one: cargo xtask simulate {name} --seed {seed} --trace");
     }
     tally.failures.is_empty()
 }

@@ -1,14 +1,16 @@
 //! A deterministic world for chains, the history of a run in it, and a check for every guarantee of
-//! docs/protocol; the same for clouds (`cloud`).
+//! docs/protocol; the same for clouds (`cloud`) and for clients of a database (`database`).
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
 pub mod check;
 pub mod cloud;
+pub mod database;
 mod history;
 pub mod membership;
 pub mod model;
 mod service;
+pub mod steps;
 pub mod traffic;
 pub mod world;
 

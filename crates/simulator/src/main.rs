@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use fader_chain::{Guards, Wiring};
-use fader_simulator::membership;
 use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
+use fader_simulator::{membership, steps};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
 #[derive(Parser)]
@@ -62,6 +62,9 @@ struct Options {
     /// Only runs of sessions in ZooKeeper; without a theme each seed has one besides its own run.
     #[arg(long, conflicts_with = "theme")]
     sessions: bool,
+    /// Only runs of steps across chains; without a theme each seed has one besides its own run.
+    #[arg(long, conflicts_with_all = ["theme", "sessions"])]
+    steps: bool,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -80,6 +83,8 @@ struct Options {
 enum Other {
     /// Processes on clouds of objects, queues and domains, instead of chains.
     Cloud(clouds::Options),
+    /// Clients of a database on such clouds.
+    Database(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -116,7 +121,7 @@ fn themes() -> impl TypedValueParser<Value = Theme> {
 #[derive(Default)]
 struct Tally {
     runs: u64,
-    sessions: u64,
+    others: u64,
     events: u64,
     calls: u64,
     claims: BTreeMap<&'static str, usize>,
@@ -147,8 +152,12 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // A panic in a replica is a finding, told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
-    if let Some(Other::Cloud(options)) = &options.other {
-        return match clouds::simulate(options) {
+    if let Some(other) = &options.other {
+        let is_good = match other {
+            Other::Cloud(options) => clouds::simulate(clouds::CLOUD, options),
+            Other::Database(options) => clouds::simulate(clouds::DATABASE, options),
+        };
+        return match is_good {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         };
@@ -183,7 +192,12 @@ fn main() -> ExitCode {
 /// Shows one run, made smaller if it fails.
 fn one(seed: u64, options: &Options) -> bool {
     if options.sessions {
-        return one_of_sessions(seed, options.trace);
+        let found = membership::run(seed, &Guards::default(), options.trace);
+        return one_of("sessions", seed, &found);
+    }
+    if options.steps {
+        let found = steps::run(seed, &Guards::default(), options.trace);
+        return one_of("steps", seed, &found);
     }
     let guards = Guards::default();
     let plan = Plan::new(seed, &options.choice());
@@ -220,11 +234,10 @@ fn one(seed: u64, options: &Options) -> bool {
     false
 }
 
-/// Shows one run of sessions.
-fn one_of_sessions(seed: u64, is_traced: bool) -> bool {
-    let found = membership::run(seed, &Guards::default(), is_traced);
+/// Shows one run of another world.
+fn one_of(what: &str, seed: u64, found: &membership::Run) -> bool {
     found.trace.iter().for_each(|line| println!("{line}"));
-    println!("seed {seed} of sessions: {} events", found.events);
+    println!("seed {seed} of {what}: {} events", found.events);
     for (name, count) in &found.claims {
         println!("  {name:<12} {count}");
     }
@@ -248,13 +261,20 @@ fn many(options: &Options) -> bool {
                         break;
                     }
                     let guards = Guards::default();
-                    let has_sessions = options.theme.is_none();
+                    let is_whole = options.theme.is_none();
+                    let has_sessions = is_whole && !options.steps;
                     let sessions = has_sessions.then(|| membership::run(seed, &guards, false));
+                    let has_steps = is_whole && !options.sessions;
+                    let steps = has_steps.then(|| steps::run(seed, &guards, false));
                     let plan = Plan::new(seed, &options.choice());
-                    let found = (!options.sessions).then(|| run(&plan, &guards, false));
+                    let has_chain = !options.sessions && !options.steps;
+                    let found = has_chain.then(|| run(&plan, &guards, false));
                     let mut tally = tally.lock().expect("no thread panics while it counts");
                     if let Some(found) = sessions {
-                        tally.add_sessions(seed, found);
+                        tally.add_other(seed, "--sessions ", found);
+                    }
+                    if let Some(found) = steps {
+                        tally.add_other(seed, "--steps ", found);
                     }
                     if let Some(found) = found {
                         tally.add(seed, found);
@@ -281,10 +301,10 @@ impl Tally {
         }
     }
 
-    fn add_sessions(&mut self, seed: u64, found: membership::Run) {
-        self.sessions += 1;
-        let (claims, flag) = (found.claims, "--sessions ");
-        self.count(seed, flag, found.events, claims, found.failure);
+    /// A run of another world, and the flag that shows it.
+    fn add_other(&mut self, seed: u64, flag: &'static str, found: membership::Run) {
+        self.others += 1;
+        self.count(seed, flag, found.events, found.claims, found.failure);
     }
 
     /// `flag` is what shows the run.
@@ -310,8 +330,8 @@ impl Tally {
 
     fn print(&self) {
         println!(
-            "{} runs, {} of sessions, {} events, {} calls; claims checked:",
-            self.runs, self.sessions, self.events, self.calls
+            "{} runs, {} of sessions and steps, {} events, {} calls; claims checked:",
+            self.runs, self.others, self.events, self.calls
         );
         for (name, count) in &self.claims {
             println!("  {name:<12} {count}");

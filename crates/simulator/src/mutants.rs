@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use fader_chain::{Guard, Guards, Wiring};
 use fader_simulator::world::{Choice, Failure, Mode, Plan, Theme, run};
-use fader_simulator::{membership, model};
+use fader_simulator::{membership, model, steps};
 
 /// Guards that are removed together, and what is known to fail without them.
 type Mutant = (&'static [Guard], By);
@@ -23,10 +23,12 @@ enum By {
     InTwo(u64),
     /// The run of this seed of a world for sessions, in the same way.
     Sessions(u64),
+    /// The run of this seed of steps across chains, in the same way.
+    Steps(u64),
     /// A scenario of the exhaustive model.
     Scenario(&'static str),
 }
-use By::{About, InTwo, Scenario, Seed, Sessions};
+use By::{About, InTwo, Scenario, Seed, Sessions, Steps};
 
 const MUTANTS: &[Mutant] = &[
     (&[Guard::EpochCheck], Seed(48)),
@@ -100,7 +102,8 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::HandOnAll], About(Theme::Leavings, 436)),
     (&[Guard::LeavingTakesNone], About(Theme::Leavings, 119)),
     (&[Guard::HandedOnEnds], About(Theme::Retractions, 2)),
-    (&[Guard::CopyRefused], About(Theme::Copies, 1)),
+    (&[Guard::CopyRefused], About(Theme::Copies, 4)),
+    (&[Guard::RestartFurthest], About(Theme::Copies, 8)),
     (&[Guard::CasPublish], Seed(140)),
     (&[Guard::ConfigurationFirst], About(Theme::Races, 15)),
     (&[Guard::AnyVersion], Sessions(9)),
@@ -112,6 +115,9 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::BarrierAll], Seed(13)),
     (&[Guard::BarrierSettles], Seed(10)),
     (&[Guard::BoundLease], Seed(9)),
+    (&[Guard::StepRecorded], Steps(1)),
+    (&[Guard::StepTaken], Steps(2)),
+    (&[Guard::StepOnce], Steps(1)),
 ];
 
 /// Says of every mutant what caught it; whether all were. After the seed that is known, `seeds`
@@ -144,6 +150,10 @@ pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
                 let finding = of_sessions(*known, seeds, &removed);
                 finding.map(|finding| format!("of sessions {finding}"))
             }
+            Steps(known) => {
+                let finding = of_steps(*known, seeds, &removed);
+                finding.map(|finding| format!("of steps {finding}"))
+            }
             Scenario(name) => {
                 model::catches(&removed, name).map(|what| format!("by scenario {name}: {what}"))
             }
@@ -169,6 +179,11 @@ fn by_seed(known: u64, seeds: u64, choice: &Choice, removed: &Guards) -> Option<
 
 fn of_sessions(known: u64, seeds: u64, removed: &Guards) -> Option<String> {
     let fails = |seed: u64, guards: &Guards| membership::run(seed, guards, false).failure;
+    first_failing(known, seeds, removed, fails)
+}
+
+fn of_steps(known: u64, seeds: u64, removed: &Guards) -> Option<String> {
+    let fails = |seed: u64, guards: &Guards| steps::run(seed, guards, false).failure;
     first_failing(known, seeds, removed, fails)
 }
 

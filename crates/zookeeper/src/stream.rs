@@ -1,13 +1,15 @@
 //! The way to a server of ZooKeeper: TCP, or TLS over it.
 //!
 //! With TLS a server has to show a certificate for the name it is called by, of an authority that
-//! was named; no other is trusted. Where servers ask for one, this process shows its own.
+//! was named; no other is trusted. Where servers ask for one, this process shows its own. All of it
+//! can be replaced while connections are open: those that begin later use what is newest.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -29,9 +31,9 @@ pub enum TlsError {
     Pair(#[from] rustls::Error),
 }
 
-/// How servers are known, and this process to them.
+/// How servers are known, and this process to them. Clones are one.
 #[derive(Clone)]
-pub struct Tls(Arc<ClientConfig>);
+pub struct Tls(Arc<RwLock<Arc<ClientConfig>>>);
 
 impl Tls {
     /// Trusts authorities (PEM) for servers; shows a certificate chain with its key (PEM) to those
@@ -54,7 +56,7 @@ impl Tls {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots);
         let Some((chain, key)) = own else {
-            return Ok(Tls(Arc::new(config.with_no_client_auth())));
+            return Ok(Tls::of(config.with_no_client_auth()));
         };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.map_err(|error| TlsError::Certificate(error.to_string()))?;
@@ -63,8 +65,21 @@ impl Tls {
         }
         let key = PrivateKeyDer::from_pem_slice(key);
         let key = key.map_err(|error| TlsError::Key(error.to_string()))?;
-        let config = config.with_client_auth_cert(chain, key)?;
-        Ok(Tls(Arc::new(config)))
+        Ok(Tls::of(config.with_client_auth_cert(chain, key)?))
+    }
+
+    /// Connections that begin from now on are as `other`'s.
+    pub fn replace(&self, other: &Tls) {
+        let newest = other.current();
+        *self.0.write() = newest;
+    }
+
+    fn of(config: ClientConfig) -> Self {
+        Tls(Arc::new(RwLock::new(Arc::new(config))))
+    }
+
+    fn current(&self) -> Arc<ClientConfig> {
+        self.0.read().clone()
     }
 }
 
@@ -84,13 +99,13 @@ impl Stream {
     /// Speaks over `tcp` with the server `host`, which is called by a name or an address, and a
     /// port.
     pub(crate) fn new(tcp: TcpStream, host: &str, tls: Option<&Tls>) -> io::Result<Self> {
-        let Some(Tls(config)) = tls else {
+        let Some(tls) = tls else {
             return Ok(Stream::Plain(tcp));
         };
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let name = name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+        let session = ClientConnection::new(tls.current(), name).map_err(io::Error::other)?;
         Ok(Stream::Tls(Box::new(StreamOwned::new(session, tcp))))
     }
 

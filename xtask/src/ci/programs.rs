@@ -3,6 +3,7 @@
 //! Invariants:
 //! - PROGRAM-1 a program that waits for real time runs alone: its neighbours cannot make it late.
 //! - PROGRAM-2 the output of a program is printed whole, when it has ended.
+//! - PROGRAM-3 what properties draw follows from one seed, which is printed first.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -10,12 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::score::Score;
 use crate::command;
+
+/// Where proptest looks for its seed, and where a run is told to take an earlier one's.
+const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Programs that run beside each other: one for each core of the smallest machine that runs CI.
 const LANES: usize = 2;
@@ -49,11 +54,13 @@ struct Program {
 
 /// Builds and runs all test programs; whether all succeeded.
 pub(super) fn run(score: &mut Score) -> Result<bool> {
+    let seed = seed()?;
+    println!("properties are drawn from seed {seed}: `{SEED}={seed} cargo xtask ci --only test`");
     let programs = build()?;
     let (alone, together): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.runs_alone);
-    let is_good = run_in_lanes(together, LANES, score)?;
-    Ok(run_in_lanes(alone, 1, score)? && is_good)
+    let is_good = run_in_lanes(together, (LANES, seed), score)?;
+    Ok(run_in_lanes(alone, (1, seed), score)? && is_good)
 }
 
 fn build() -> Result<Vec<Program>> {
@@ -93,14 +100,28 @@ fn program(message: &Value) -> Option<Program> {
     })
 }
 
-/// Runs programs, at most `lanes` at a time; whether all succeeded.
-fn run_in_lanes(programs: Vec<Program>, lanes: usize, score: &mut Score) -> Result<bool> {
+/// The seed of this run: a new one each time, unless one is given.
+fn seed() -> Result<u64> {
+    match std::env::var(SEED) {
+        Ok(given) => given.parse().with_context(|| format!("{SEED} is a number")),
+        Err(_) => Ok(u64::try_from(
+            SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis(),
+        )?),
+    }
+}
+
+/// Runs programs, at most `lanes` at a time, from this seed; whether all succeeded.
+fn run_in_lanes(
+    programs: Vec<Program>,
+    (lanes, seed): (usize, u64),
+    score: &mut Score,
+) -> Result<bool> {
     let waiting = Mutex::new(VecDeque::from(programs));
     let total = Mutex::new((score, true));
     let next = || waiting.lock().ok()?.pop_front();
     let run_lane = || -> Result<()> {
         while let Some(program) = next() {
-            let (said, is_good) = output(&program)?;
+            let (said, is_good) = output(&program, seed)?;
             let mut total = total
                 .lock()
                 .map_err(|_| anyhow::anyhow!("a lane panicked"))?;
@@ -126,12 +147,13 @@ fn run_in_lanes(programs: Vec<Program>, lanes: usize, score: &mut Score) -> Resu
     Ok(is_good)
 }
 
-/// Runs a program to its end: its output, and whether it succeeded.
-fn output(program: &Program) -> Result<(String, bool)> {
+/// Runs a program to its end, from this seed: its output, and whether it succeeded.
+fn output(program: &Program, seed: u64) -> Result<(String, bool)> {
     let ended = Command::new(&program.executable)
         // The time of each test is an unstable option of the test harness, which this admits.
         .args(["-Zunstable-options", "--report-time"])
         .env("RUSTC_BOOTSTRAP", "1")
+        .env(SEED, seed.to_string())
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .current_dir(&program.folder)
         .stdin(Stdio::null())

@@ -1,7 +1,10 @@
 //! The next configuration, for what a controller can know.
 
+use std::time::Duration;
+
 use super::*;
 use crate::config::{DiskId, Incarnation};
+use crate::progress::Progress;
 
 fn member(node: u32, life: u128) -> Identity {
     Identity {
@@ -50,6 +53,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
         wiring: Wiring::Star,
         shift: None,
         raise_floor: false,
+        restart: None,
         version: Version::OLDEST,
     }
 }
@@ -66,9 +70,17 @@ fn seats_of(configuration: &Configuration) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// The same facts, where the first that is back begins a chain again that is down.
+fn begun(current: &Configuration, facts: &Facts) -> Facts {
+    Facts {
+        restart: returned(current, &facts.sessions).first().copied(),
+        ..facts.clone()
+    }
+}
+
 /// The seats of the next configuration, or `-`.
 fn after(current: &Configuration, facts: &Facts) -> String {
-    let next = next(current, facts);
+    let next = next(current, &begun(current, facts));
     if let Some(next) = &next {
         assert_eq!(next.epoch, current.epoch + 1);
         assert!(next.serving().next().is_some(), "C2");
@@ -108,7 +120,7 @@ fn members_go_with_their_sessions_and_others_take_their_place() {
 #[test]
 fn one_of_those_who_served_last_begins_again_alone() {
     let current = chain(7, "1 2 3s");
-    let back = next(&current, &facts(&[(2, 2)])).unwrap();
+    let back = next(&current, &begun(&current, &facts(&[(2, 2)]))).unwrap();
     assert_eq!(seats_of(&back), "2");
     assert_eq!(back.last_serving, [(NodeId(2), DiskId(2))]);
     // A member that was joining cannot.
@@ -120,6 +132,58 @@ fn one_of_those_who_served_last_begins_again_alone() {
         ..member(2, 2)
     }];
     assert_eq!(after(&current, &stranger), "-");
+}
+
+/// A time in ms, the members that are back by then, and the one that begins the chain again.
+type Look<'a> = (u64, &'a [(u32, u128)], Option<u32>);
+
+/// A chain that served last with members 1 to 3, whose disks have entries up to these; at each of
+/// these times, in ms, these are back, and this one begins it again, where sessions last a second.
+fn check_returning(last: [u64; 3], looks: &[Look<'_>]) {
+    let current = chain(7, "1 2 3 4s");
+    let mut returning = Returning::default();
+    for (now, sessions, expected) in looks {
+        let chosen = returning.choose::<()>(
+            (Duration::from_millis(*now), Duration::from_secs(1)),
+            &current,
+            &facts(sessions).sessions,
+            |DiskId(disk)| {
+                Ok(Progress {
+                    epoch: 7,
+                    last: EntryId::new(7, last[disk as usize - 1]),
+                })
+            },
+        );
+        let chosen = chosen.unwrap().map(|it| it.node.0);
+        assert_eq!(chosen, *expected, "at {now} {sessions:?} of {last:?}");
+    }
+}
+
+#[test]
+fn of_those_that_served_last_the_one_with_the_highest_last_id_begins_again() {
+    const LIVE: &[(u32, u128)] = &[(1, 1), (2, 2), (3, 2)];
+    const ALL: &[(u32, u128)] = &[(1, 2), (2, 2), (3, 2), (4, 2)];
+    const TWO: &[(u32, u128)] = &[(1, 2), (2, 2), (4, 2)];
+    const ONE: &[(u32, u128)] = &[(1, 2)];
+    // All are back: there is nothing to wait for. Of equal ones it is the first.
+    check_returning([5, 6, 6], &[(0, ALL, Some(2))]);
+    check_returning([5, 5, 6], &[(9_000, ALL, Some(3))]);
+    // Others are waited for as long as a session lasts, from when the first was seen.
+    let waits = [
+        (5_000, ONE, None),
+        (5_400, TWO, None),
+        (5_999, TWO, None),
+        (6_000, TWO, Some(2)),
+    ];
+    check_returning([5, 6, 7], &waits);
+    check_returning([5, 6, 7], &[(0, ONE, None), (1_000, ONE, Some(1))]);
+    // Anew where all had gone, or one served, in between.
+    for between in [&[], LIVE] {
+        let anew = [(0, ONE, None), (900, between, None), (1_000, ONE, None)];
+        check_returning([5, 6, 7], &anew);
+    }
+    // A member that joined is none of them.
+    check_returning([5, 6, 7], &[(0, &[(4, 2)], None), (9_000, &[(4, 2)], None)]);
 }
 
 #[test]
@@ -218,7 +282,8 @@ fn away_of(configuration: &Configuration) -> String {
 
 #[test]
 fn who_had_a_seat_is_away_until_it_serves_again() {
-    let step = |current: &Configuration, facts: &Facts| next(current, facts).unwrap();
+    let step =
+        |current: &Configuration, facts: &Facts| next(current, &begun(current, facts)).unwrap();
     let two = step(&chain(7, "1 2 3"), &facts(&[(2, 1), (3, 1)]));
     assert_eq!(
         (seats_of(&two), away_of(&two)),

@@ -84,6 +84,7 @@ mod tests {
                 wiring: Wiring::Chain,
                 shift: homeward(&newest, zone_of, wish),
                 raise_floor: false,
+                restart: None,
                 version: Version::NEWEST,
             };
             newest = next(&newest, &facts).unwrap_or(newest);

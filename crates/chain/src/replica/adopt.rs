@@ -75,8 +75,8 @@ impl Replica {
     /// it. Whoever carries the replica begins another life then.
     pub fn ends_with(&self, next: &Configuration) -> bool {
         if matches!(self.phase, Phase::Ahead(_)) {
-            // Its life goes on, for an operator to choose it.
-            return false;
+            // Its life goes on, for an operator to choose it, until one has chosen another member.
+            return self.epoch() < next.lossy.epoch && !self.has_seat(next);
         }
         let has_left = next.has_left(self.me.node, self.me.incarnation);
         let was_seated = self.phase != Phase::Waiting;

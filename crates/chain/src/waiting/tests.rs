@@ -60,6 +60,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
         wiring: Wiring::Star,
         shift: None,
         raise_floor: true,
+        restart: None,
         version: Version::OLDEST,
     }
 }
@@ -93,8 +94,15 @@ fn all_down_names_the_disks_that_may_begin_again() {
     let disks = [1, 2].map(|node| (NodeId(node), DiskId(node.into())));
     let waits = told("1 2 3s", &facts(&[(3, 1), (4, 1)]));
     assert_eq!(waits, [Wait::Restart(disks.to_vec())]);
-    // One of them is back, in another life: the chain goes on by itself.
+    // One of them is back, in another life: the chain goes on by itself, with it or another one.
     let waits = told("1 2 3s", &facts(&[(2, 2)]));
+    assert_eq!(waits, [Wait::Others(disks[..1].to_vec())]);
+    let chosen = Facts {
+        restart: Some(member(2, 2)),
+        ..facts(&[(2, 2)])
+    };
+    assert_eq!(told("1 2 3s", &chosen), [Wait::Publication(8)]);
+    let waits = told("1 2 3s", &facts(&[(2, 2), (1, 2)]));
     assert_eq!(waits, [Wait::Publication(8)]);
 }
 
@@ -166,6 +174,14 @@ fn who_was_left_out_begins_another_life() {
     });
     let told = waits(&current, &facts(&ALL), &[]);
     assert_eq!(told, [Wait::Life(NodeId(3))]);
+    // One that has stopped because it knows more begins none by itself (LD-2).
+    let mut ahead = facts(&ALL);
+    let (epoch, entries) = (7, 20);
+    ahead
+        .reports
+        .note(NodeId(3), Report::Ahead { epoch, entries });
+    let told = waits(&current, &ahead, &[]);
+    assert_eq!(told, [Wait::Operator(NodeId(3), 20)]);
 }
 
 #[test]

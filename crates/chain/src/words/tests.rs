@@ -15,6 +15,7 @@ fn each_reason_names_what_and_who() {
     };
     let waits = [
         Wait::Restart(vec![(node(1), DiskId(7)), (node(2), DiskId(8))]),
+        Wait::Others(vec![(node(2), DiskId(8)), (node(3), DiskId(9))]),
         Wait::Session(node(1)),
         Wait::Publication(9),
         Wait::Adoption(node(1), 9),
@@ -39,6 +40,8 @@ fn each_reason_names_what_and_who() {
         all members that served are down. Any one of these, started on its own disk,
            begins again with everything: node-1, node-2. If none can be, `fader cluster
            restore` goes on with less
+        all members that served were down, and some are back. For at most 2s it waits
+           for the others: node-2, node-3. Then the one that has most begins again
         for node-1 to be heard of again, or for the end of its session, which comes
            when it was silent for 2s
         for a controller to publish epoch 9 in ZooKeeper, which what is known asks for

@@ -10,7 +10,7 @@ use fader_chain::{Change, DecodeError, EntryId, Layered, Mutations, Reader, Unde
 use fader_chain::{put_bytes, put_varint};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply, Request, answer, decide};
-use fader_services::{Decision, MapView, Unhurried, View};
+use fader_services::{Decision, MapView, View};
 use futures_util::stream::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -18,12 +18,10 @@ use object_store::path::Path;
 use super::log::{Keeper, LogClient, Machine, WRITES_MAX};
 use super::names::key;
 use super::store::Store;
-use crate::domains::{
-    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, Reading,
-};
+use crate::domains::Reading;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::Runtime;
-use crate::simpledb;
+use crate::simpledb::{self, Requests};
 
 /// Domains in a bucket, as one process uses them. Clones are the same.
 #[derive(Clone, Debug)]
@@ -97,7 +95,7 @@ impl BucketDomains {
     pub async fn report(&self) -> Result<Vec<DomainReport>> {
         let store = &self.0.keeper.store;
         let mut reports = Vec::new();
-        for name in self.list().await? {
+        for name in self.list_domains().await? {
             let (mut objects, mut bytes) = (0, 0);
             for folder in ["logs", "snapshots"] {
                 let mut keys = store.list(&key(&store.prefix, &[folder, &name]));
@@ -120,24 +118,6 @@ impl BucketDomains {
         let mut logs = self.0.logs.lock().expect("nothing panics");
         let made = || Arc::new(LogClient::new(self.0.keeper.clone(), domain));
         Ok(logs.entry(domain.to_owned()).or_insert_with(made).clone())
-    }
-
-    async fn write(&self, request: Request) -> Result<()> {
-        let domain = request.domain().unwrap_or_default().to_owned();
-        let now_ms = self.now_ms();
-        self.log(&domain)?.write(Write { request, now_ms }).await
-    }
-
-    async fn read(&self, request: Request, reading: Reading) -> Result<Reply> {
-        let no_domain = || Error::new(ErrorKind::Invalid, "the expression names no domain");
-        let domain = request.domain().ok_or_else(no_domain)?.to_owned();
-        let log = self.log(&domain)?;
-        let now_ms = self.now_ms();
-        let read = move |domain: &Domain| domain.answer(&request, now_ms);
-        match reading {
-            Reading::Strong => log.read(read).await?,
-            Reading::Eventual => log.read_recent(read).await?,
-        }
     }
 
     fn now_ms(&self) -> u64 {
@@ -166,13 +146,10 @@ fn context(
     now_ms: u64,
 ) -> Context<'static> {
     Context {
-        account: &ACCOUNT,
         collection: entry.map(|(collection, _)| collection),
         mode: entry.map(|(_, mode)| mode).unwrap_or_default(),
-        unsettled_items: 0,
         now_ms,
-        limits: &LIMITS,
-        pace: &Unhurried,
+        ..Context::new(&ACCOUNT, &LIMITS)
     }
 }
 
@@ -315,8 +292,26 @@ fn damaged(what: &str) -> Error {
 }
 
 #[async_trait]
-impl Domains for BucketDomains {
-    async fn create(&self, domain: &str) -> Result<()> {
+impl Requests for BucketDomains {
+    async fn write(&self, request: Request) -> Result<()> {
+        let domain = request.domain().unwrap_or_default().to_owned();
+        let now_ms = self.now_ms();
+        self.log(&domain)?.write(Write { request, now_ms }).await
+    }
+
+    async fn read(&self, request: Request, reading: Reading) -> Result<Reply> {
+        let no_domain = || Error::new(ErrorKind::Invalid, "the expression names no domain");
+        let domain = request.domain().ok_or_else(no_domain)?.to_owned();
+        let log = self.log(&domain)?;
+        let now_ms = self.now_ms();
+        let read = move |domain: &Domain| domain.answer(&request, now_ms);
+        match reading {
+            Reading::Strong => log.read(read).await?,
+            Reading::Eventual => log.read_recent(read).await?,
+        }
+    }
+
+    async fn create_domain(&self, domain: &str) -> Result<()> {
         check(domain)?;
         let keeper = &self.0.keeper;
         if keeper.create(domain).await? {
@@ -326,60 +321,12 @@ impl Domains for BucketDomains {
         Ok(())
     }
 
-    async fn delete(&self, domain: &str) -> Result<()> {
+    async fn delete_domain(&self, domain: &str) -> Result<()> {
         self.log(domain)?.seal().await
     }
 
-    async fn list(&self) -> Result<Vec<String>> {
+    async fn list_domains(&self) -> Result<Vec<String>> {
         let keeper = &self.0.keeper;
         keeper.markers.living(&keeper.store, "").await
-    }
-
-    async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
-        let reply = self.read(simpledb::metadata(domain), Reading::Eventual);
-        simpledb::as_metadata(&reply.await?)
-    }
-
-    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
-        self.write(simpledb::put(domain, put, condition)).await
-    }
-
-    async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
-        self.write(simpledb::put_batch(domain, puts)).await
-    }
-
-    async fn remove(
-        &self,
-        domain: &str,
-        delete: &ItemDelete,
-        condition: Option<&Expected>,
-    ) -> Result<()> {
-        self.write(simpledb::remove(domain, delete, condition))
-            .await
-    }
-
-    async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
-        self.write(simpledb::remove_batch(domain, deletes)).await
-    }
-
-    async fn get(
-        &self,
-        domain: &str,
-        item: &str,
-        names: &[String],
-        reading: Reading,
-    ) -> Result<Vec<Attribute>> {
-        let request = simpledb::get(domain, item, names, reading);
-        simpledb::as_attributes(&self.read(request, reading).await?)
-    }
-
-    async fn select(
-        &self,
-        expression: &str,
-        next_token: Option<&str>,
-        reading: Reading,
-    ) -> Result<Page> {
-        let request = simpledb::select(expression, next_token, reading)?;
-        simpledb::as_page(self.read(request, reading).await?)
     }
 }

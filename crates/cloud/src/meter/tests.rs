@@ -22,6 +22,9 @@ fn a_request_counts_in_its_scope_and_in_all_around() {
     let within = job.within_usage();
     assert_eq!(within["map"], map.usage());
     assert_eq!(within["reduce"], reduce.usage());
+    assert_eq!(job.own_usage().requests(), 1);
+    assert_eq!(map.own_usage().requests(), 1);
+    assert_eq!(task.own_usage(), task.usage());
     let statuses = job.usage();
     let statuses: Vec<_> = statuses.counts().map(|(_, status, _)| status).collect();
     assert_eq!(statuses, [Some(200), Some(412), Some(500)]);

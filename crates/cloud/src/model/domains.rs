@@ -13,18 +13,16 @@ use async_trait::async_trait;
 use fader_chain::{Change, EntryId, Under};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer, decide};
-use fader_services::{Decision, MapView, Unhurried};
+use fader_services::{Decision, MapView};
 
 use super::link::{Ask, Link, Reply, Shared};
 use super::profile::DomainProfile;
 use super::schedule::Access;
 use crate::clock::Clock;
-use crate::domains::{
-    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, Reading,
-};
+use crate::domains::Reading;
 use crate::error::Result;
 use crate::meter::RequestKind;
-use crate::simpledb;
+use crate::simpledb::{self, Requests};
 
 /// Copies that eventual reads are answered from.
 const COPIES: usize = 2;
@@ -131,13 +129,10 @@ impl DomainService {
             entry.expect("only what the service wrote is read")
         });
         Context {
-            account: &self.account,
             collection: entry.as_ref().map(|entry| entry.collection),
             mode: entry.map(|entry| entry.mode).unwrap_or_default(),
-            unsettled_items: 0,
             now_ms: wall.as_millis() as u64,
-            limits: &self.limits,
-            pace: &Unhurried,
+            ..Context::new(&self.account, &self.limits)
         }
     }
 }
@@ -177,7 +172,10 @@ impl ModelDomains {
     fn wall(&self) -> Duration {
         self.link.executor.harness().clock().wall()
     }
+}
 
+#[async_trait]
+impl Requests for ModelDomains {
     async fn write(&self, request: Request) -> Result<()> {
         let ask = self.ask(true, request.domain());
         let domains = self.clone();
@@ -227,19 +225,16 @@ impl ModelDomains {
         };
         self.link.call(ask, effect).await?
     }
-}
 
-#[async_trait]
-impl Domains for ModelDomains {
-    async fn create(&self, domain: &str) -> Result<()> {
+    async fn create_domain(&self, domain: &str) -> Result<()> {
         self.write(simpledb::create(domain)).await
     }
 
-    async fn delete(&self, domain: &str) -> Result<()> {
+    async fn delete_domain(&self, domain: &str) -> Result<()> {
         self.write(simpledb::delete(domain)).await
     }
 
-    async fn list(&self) -> Result<Vec<String>> {
+    async fn list_domains(&self) -> Result<Vec<String>> {
         let mut all = Vec::new();
         let mut next_token = None;
         loop {
@@ -260,54 +255,6 @@ impl Domains for ModelDomains {
                 return Ok(all);
             }
         }
-    }
-
-    async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
-        let reply = self.read(simpledb::metadata(domain), Reading::Eventual);
-        simpledb::as_metadata(&reply.await?)
-    }
-
-    async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
-        self.write(simpledb::put(domain, put, condition)).await
-    }
-
-    async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
-        self.write(simpledb::put_batch(domain, puts)).await
-    }
-
-    async fn remove(
-        &self,
-        domain: &str,
-        delete: &ItemDelete,
-        condition: Option<&Expected>,
-    ) -> Result<()> {
-        self.write(simpledb::remove(domain, delete, condition))
-            .await
-    }
-
-    async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
-        self.write(simpledb::remove_batch(domain, deletes)).await
-    }
-
-    async fn get(
-        &self,
-        domain: &str,
-        item: &str,
-        names: &[String],
-        reading: Reading,
-    ) -> Result<Vec<Attribute>> {
-        let request = simpledb::get(domain, item, names, reading);
-        simpledb::as_attributes(&self.read(request, reading).await?)
-    }
-
-    async fn select(
-        &self,
-        expression: &str,
-        next_token: Option<&str>,
-        reading: Reading,
-    ) -> Result<Page> {
-        let request = simpledb::select(expression, next_token, reading)?;
-        simpledb::as_page(self.read(request, reading).await?)
     }
 }
 

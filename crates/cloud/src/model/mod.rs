@@ -37,6 +37,9 @@ pub use queues::ModelQueues;
 pub use schedule::{Access, Alternative, Choice, Scheduler};
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
 
 use self::domains::DomainService;
 use self::faults::FaultSource;
@@ -152,6 +155,13 @@ impl Model {
         self.services.objects.profile.set(profile.objects);
         self.services.queues.profile.set(profile.queues);
         self.services.domains.profile.set(profile.domains);
+    }
+
+    /// The body of an object, without a wire request.
+    pub fn object(&self, key: &str) -> Option<Bytes> {
+        let store = self.services.objects.store();
+        let object = store.get(key, self.executor.now(), Duration::ZERO)?;
+        Some(object.body.clone())
     }
 
     /// The keys of all objects, without a wire request.

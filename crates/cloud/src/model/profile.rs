@@ -220,6 +220,31 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// How all its calls behave.
+    pub fn calls_mut(&mut self) -> [&mut Call; 10] {
+        [
+            &mut self.objects.get,
+            &mut self.objects.put,
+            &mut self.objects.delete,
+            &mut self.objects.list,
+            &mut self.queues.send,
+            &mut self.queues.receive,
+            &mut self.queues.remove,
+            &mut self.queues.other,
+            &mut self.domains.read,
+            &mut self.domains.write,
+        ]
+    }
+
+    /// The same, but no call fails and every answer arrives.
+    #[must_use]
+    pub fn without_faults(mut self) -> Self {
+        for call in self.calls_mut() {
+            call.faults = FaultRates::default();
+        }
+        self
+    }
+
     /// A profile by its name: `2007` or `2026`.
     pub fn named(name: &str, seed: u64) -> Option<Self> {
         match name {

@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Which logs, and which promises.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    fader measure check run.jsonl --of registers,sessions,staleness\n  \
+    fader measure check run.jsonl --of registers,sessions,staleness --svg out\n  \
     fader measure check one.jsonl two.jsonl --of registers --levels strong,barrier\n  \
     fader measure check etcd.log --of search\n\n\
     Exit codes: 0 good, 1 violation, 2 not measured.")]
@@ -44,6 +44,9 @@ pub(crate) struct Options {
     /// States that `search` may try for each key.
     #[arg(long, default_value_t = 1_000_000)]
     effort: usize,
+    /// Draws each violation into a folder (SVG).
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
 }
 
 /// From which log to which.
@@ -141,7 +144,7 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
         anyhow::anyhow!("{}:{line}: {}", options.files[file].display(), unfit.reason)
     };
     let broken = |fault: Fault| match fault {
-        Fault::Violated(violation) => Ok((1, drawn(&violation, found, options))),
+        Fault::Violated(violation) => Ok((1, drawn(&violation, found, options)?)),
         Fault::Unfit(fault) => Err(unfit(fault)),
     };
     match check {
@@ -180,7 +183,7 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
                 let (violated, checked) = (guarantee.violated, guarantee.checked);
                 text += &format!("\n  {name}: {violated} violations in {checked} operations");
                 if let Some(first) = &guarantee.first {
-                    text += &format!("\n{}", drawn(first, found, options));
+                    text += &format!("\n{}", drawn(first, found, options)?);
                 }
             }
             Ok((u8::from(sessions.violation().is_some()), text))
@@ -202,7 +205,7 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
 }
 
 /// A violation with its timeline, and where its operations stand.
-fn drawn(violation: &Violation, found: &Found, options: &Options) -> String {
+fn drawn(violation: &Violation, found: &Found, options: &Options) -> Result<String> {
     let log: &Log = &found.log;
     let operations: Vec<_> = violation
         .operations
@@ -216,7 +219,16 @@ fn drawn(violation: &Violation, found: &Found, options: &Options) -> String {
     let lines = lines.collect::<Vec<_>>().join(", ");
     let (guarantee, explanation) = (violation.guarantee, &violation.explanation);
     let drawing = timeline(&operations);
-    format!("violation: {guarantee}: {explanation}\n{drawing}(at {lines})")
+    if let Some(folder) = &options.svg {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let path = folder.join(format!("{}.svg", guarantee.replace(' ', "-")));
+        let title = format!("{guarantee}: {explanation}");
+        let svg = fader_measure::timeline(&title, &operations);
+        std::fs::write(&path, svg).with_context(|| path.display().to_string())?;
+    }
+    Ok(format!(
+        "violation: {guarantee}: {explanation}\n{drawing}(at {lines})"
+    ))
 }
 
 fn stale(staleness: &Staleness) -> String {

@@ -5,10 +5,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+mod calibrate;
 mod check;
+mod compare;
 mod conformance;
 mod consistency;
+mod latency;
+mod staleness;
+mod target;
 mod window;
+mod workload;
 
 /// Which instrument.
 #[derive(Subcommand)]
@@ -19,6 +25,18 @@ pub(crate) enum Options {
     Check(check::Options),
     /// Writes a log in another format.
     Convert(check::Convert),
+    /// Is one run worse than another? Compares the response times of their logs.
+    Compare(compare::Options),
+    /// Loads a model or a service with a workload of YCSB, and says how long it took.
+    Run(workload::Options),
+    /// How old is what eventual reads show? The experiment of Ampaporn and Gertphol, ours beside
+    /// the paper's.
+    Staleness(staleness::Options),
+    /// What does a consistent read or a conditional put cost? The first experiment of "The cost of
+    /// eventual consistency", ours beside the paper's.
+    Latency(latency::Options),
+    /// How good are these measurements themselves? Measures what is known.
+    Calibrate(calibrate::Options),
     /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
     Window(window::Options),
     /// What does each level cost when members are far apart, and when is it available? Draws the
@@ -31,8 +49,21 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Check(options) => Ok(check::run(&options)),
         Options::Convert(options) => Ok(check::convert(&options)),
+        Options::Compare(options) => Ok(compare::run(&options)),
+        Options::Calibrate(options) => Ok(calibrate::run(&options)),
+        Options::Run(options) => measured(workload::run(&options).await),
+        Options::Staleness(options) => measured(staleness::run(&options).await),
+        Options::Latency(options) => measured(latency::run(&options).await),
         Options::Conformance(options) => conformance::run(&options).await,
         Options::Window(options) => window::run(options).await,
         Options::Consistency(options) => consistency::run(&options).await,
     }
+}
+
+/// A measurement that failed is told from one that found something bad by its exit code, 2.
+fn measured(done: Result<ExitCode>) -> Result<ExitCode> {
+    done.or_else(|error| {
+        eprintln!("error: {error:#}");
+        Ok(ExitCode::from(2))
+    })
 }

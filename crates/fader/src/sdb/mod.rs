@@ -21,7 +21,7 @@ mod explain;
 mod export;
 mod get;
 mod import;
-mod progress;
+pub(crate) mod progress;
 mod put;
 mod record;
 mod render;

@@ -8,14 +8,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How far a long command is.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     last_line: Instant,
 }
 
 impl Progress {
     /// Progress towards `total`, if that is known.
-    pub(super) fn new(total: Option<u64>) -> Self {
+    pub(crate) fn new(total: Option<u64>) -> Self {
         let bar = match total {
             Some(total) => ProgressBar::new(total),
             None => ProgressBar::new_spinner(),
@@ -34,7 +34,7 @@ impl Progress {
     }
 
     /// Shows a new position and what has been done.
-    pub(super) fn show(&mut self, position: u64, done: String) {
+    pub(crate) fn show(&mut self, position: u64, done: String) {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
@@ -44,12 +44,12 @@ impl Progress {
     }
 
     /// Writes a line beside the bar.
-    pub(super) fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Args};
 use fader_gateway::Gateway;
+use fader_node::coordinator::Tls as ZooKeeperTls;
 use fader_node::{Health, Node, OpenError, Recovery};
 use fader_services::catalog::{AccountId, Refusal};
 use tokio::net::TcpListener;
@@ -107,21 +108,22 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     let config = options.config(matches)?;
     let again = options.again(matches);
     if let Some(member) = config.membership.member()? {
-        return serve(&config, again, member::opener(member)?, drop).await;
+        let zookeeper = member.zookeeper.tls.clone();
+        return serve(&config, (again, zookeeper), member::opener(member)?, drop).await;
     }
     let open = |settings| {
         let (node, recovery) = Node::open(settings)?;
         report(&recovery);
         Ok(node)
     };
-    serve(&config, again, open, drop).await
+    serve(&config, (again, None), open, drop).await
 }
 
 /// Serves what `open` opens until a signal or a failure. `follow` is given it when it serves;
-/// `again` reads the configuration again.
+/// `again` reads the configuration again, and `zookeeper` is how ZooKeeper is reached.
 pub(crate) async fn serve(
     config: &Config,
-    again: Again,
+    (again, zookeeper): (Again, Option<ZooKeeperTls>),
     open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
     follow: impl FnOnce(Node),
 ) -> Result<ExitCode> {
@@ -130,7 +132,7 @@ pub(crate) async fn serve(
         warn!("{warning}");
     }
     let mut signals = Signals::new()?;
-    let tls = reload::begin(config, again, set_level)?;
+    let tls = reload::begin(config, (again, zookeeper), set_level)?;
     // Binding first: a port that is taken is reported before any data is touched.
     let listener = bind(config.listen.value).await?;
     let address = listener.local_addr()?;

@@ -2,13 +2,16 @@
 //!
 //! Invariants:
 //! - H1 the signal never ends the process. What cannot be read is told, and the old values stay.
-//! - H2 only the certificate, its key and the log level change. All else needs a restart.
+//! - H2 only the certificate, its key, those that ZooKeeper and this process know each other by,
+//!   and the log level change. All else needs a restart.
+//! - H3 all of them are replaced, or none.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use fader_gateway::Tls;
+use fader_node::coordinator::Tls as ZooKeeperTls;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info};
 use tracing_subscriber::EnvFilter;
@@ -21,24 +24,31 @@ pub(crate) type Again = Box<dyn Fn() -> Result<Config> + Send + Sync>;
 /// Changes what is logged from now on.
 pub(super) type SetLevel = Box<dyn Fn(EnvFilter) -> Result<()> + Send + Sync>;
 
-/// The two things that can be replaced while a server runs.
+/// What can be replaced while a server runs.
 struct Reload {
     again: Again,
     set_level: SetLevel,
     tls: Option<Tls>,
+    zookeeper: Option<ZooKeeperTls>,
 }
 
-/// Reads the TLS files of `config`, and from now on again at each signal.
+/// Reads the TLS files of `config`, and from now on again at each signal, with those of the way to
+/// ZooKeeper, if there is one.
 ///
 /// # Errors
 /// When a file cannot be read, or the certificate and its key do not fit.
-pub(super) fn begin(config: &Config, again: Again, set_level: SetLevel) -> Result<Option<Tls>> {
+pub(super) fn begin(
+    config: &Config,
+    (again, zookeeper): (Again, Option<ZooKeeperTls>),
+    set_level: SetLevel,
+) -> Result<Option<Tls>> {
     let hangup = signal(SignalKind::hangup())?;
     let tls = tls(config)?;
     let reload = Reload {
         again,
         set_level,
         tls: tls.clone(),
+        zookeeper,
     };
     tokio::spawn(at_each(hangup, reload));
     Ok(tls)
@@ -57,18 +67,32 @@ async fn at_each(mut hangup: Signal, reload: Reload) {
 }
 
 impl Reload {
-    /// Replaces both or none. The log level in force then.
+    /// Replaces all or nothing. The log level in force then.
     fn once(&self) -> Result<String> {
         let config = (self.again)()?;
         let level = config.log_level.value.clone();
         let filter = filter(&level)?;
-        match (&self.tls, tls(&config)?) {
-            (Some(shown), Some(read)) => shown.replace(&read),
-            (None, None) => {}
-            _ => bail!("TLS is turned on or off by a restart only"),
-        }
+        let shown = pair(self.tls.as_ref(), tls(&config)?)?;
+        let member = config.membership.member()?;
+        let read = member.and_then(|member| member.zookeeper.tls);
+        let trusted = pair(self.zookeeper.as_ref(), read)?;
         (self.set_level)(filter)?;
+        if let Some((shown, read)) = shown {
+            shown.replace(&read);
+        }
+        if let Some((trusted, read)) = trusted {
+            trusted.replace(&read);
+        }
         Ok(level)
+    }
+}
+
+/// What is in use, with what was read to replace it.
+fn pair<T>(used: Option<&T>, read: Option<T>) -> Result<Option<(&T, T)>> {
+    match (used, read) {
+        (Some(used), Some(read)) => Ok(Some((used, read))),
+        (None, None) => Ok(None),
+        _ => bail!("TLS is turned on or off by a restart only"),
     }
 }
 

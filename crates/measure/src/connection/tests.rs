@@ -11,6 +11,7 @@ fn heads() {
         size: head.len() - 5,
         body_size: 5,
         is_last: false,
+        reason: None,
     };
     assert_eq!(parse_head(head).unwrap(), Some(expected));
     for end in 0..head.len() - 5 {
@@ -69,7 +70,7 @@ async fn exchanges() {
         &["HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab"],
         &[],
         &["HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nab"],
-        &["HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"],
+        &["HTTP/1.1 503 Busy\r\nX-Fader-Reason: no-member\r\ncontent-length: 0\r\n\r\n"],
     ];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut connection = Connection::new(listener.local_addr().unwrap());
@@ -79,6 +80,7 @@ async fn exchanges() {
         reply,
         Reply {
             status: 200,
+            reason: None,
             body: b"abcd"
         }
     );
@@ -90,6 +92,7 @@ async fn exchanges() {
         reply,
         Reply {
             status: 503,
+            reason: Some("no-member".to_owned()),
             body: b""
         }
     );

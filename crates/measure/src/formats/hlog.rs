@@ -58,3 +58,6 @@ pub fn write_hlog<A: Action>(log: &Log<A>, mut out: impl Write) -> io::Result<()
     drop(writer);
     out.flush()
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,3 +67,76 @@ fn a_plot_of_nothing_is_a_frame() {
     let svg = plot.svg();
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"));
 }
+
+#[test]
+fn boxes_have_whiskers_by_either_rule() {
+    let mut values: Vec<f64> = (1..=99).map(f64::from).collect();
+    values.push(400.0);
+    let quartiles = crate::statistics::Quartiles::of(&values).unwrap();
+    let boxes = |whiskers| Boxes {
+        title: String::from("Latency"),
+        x: String::from("run"),
+        y: String::from("ms"),
+        boxes: vec![
+            (String::from("1"), quartiles),
+            (String::from("2"), quartiles),
+        ],
+        whiskers,
+    };
+    let [observed, formula] = [Whiskers::Observed, Whiskers::Formula].map(|rule| boxes(rule).svg());
+    for svg in [&observed, &formula] {
+        assert_eq!(svg.matches("fill-opacity").count(), 2);
+        assert!(svg.ends_with("</svg>\n") && svg.contains(">run</text>"));
+    }
+    assert_ne!(observed, formula);
+}
+
+#[test]
+fn bands_are_areas_around_their_lines() {
+    let plot = Plot {
+        title: String::from("Share"),
+        x: axis("ms", Scale::Linear),
+        y: axis("share", Scale::Linear),
+        series: vec![Series {
+            name: String::from("eventual"),
+            points: vec![(0.0, 0.5), (10.0, 1.0)],
+        }],
+    };
+    let svg = plot.svg_with(&[vec![
+        (0.0, 0.25, 0.75),
+        (5.0, f64::NAN, 1.0),
+        (10.0, 0.5, 1.0),
+    ]]);
+    let (_, points) = svg.split_once("<polygon").unwrap();
+    let (_, points) = points.split_once("points=\"").unwrap();
+    // There along the upper ends, and back along the lower ones.
+    assert_eq!(points.split_once('"').unwrap().0.split(' ').count(), 4);
+}
+
+#[test]
+fn a_timeline_has_a_bar_for_each_operation() {
+    use fader_history::Moment;
+    use fader_history::object::{Operation, Outcome, Reply, Request, Verb};
+    let operation = |process, called, returned: Option<u64>| Operation {
+        process,
+        session: None,
+        endpoint: "model".into(),
+        name: None,
+        attempt: 1,
+        level: "strong".into(),
+        intended: Moment::at(called),
+        called: Moment::at(called),
+        action: Request {
+            key: "x".into(),
+            verb: Verb::Write(7.into()),
+        },
+        end: returned.map(|at| (Moment::at(at), Outcome::Done(Reply::default()))),
+        price: None,
+    };
+    let (one, open) = (operation(3, 10, Some(20)), operation(4, 15, None));
+    let svg = timeline("lost <write>", &[&open, &one]);
+    assert_eq!(svg.matches("fill-opacity").count(), 2);
+    assert!(svg.contains("lost &lt;write>"));
+    let (first, second) = (svg.find("c3").unwrap(), svg.find("c4").unwrap());
+    assert!(first < second && svg.contains("write x 7 => no answer"));
+}

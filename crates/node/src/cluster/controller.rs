@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::Configuration;
-use fader_chain::controller::{Facts, first, next};
+use fader_chain::controller::{Facts, Returning, first, next};
 
 use super::homing::Homing;
 use super::{Cluster, role};
+use crate::clock::monotonic_ms;
 
 /// How often it looks when it hears nothing: sessions end by time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -55,6 +56,14 @@ pub enum Event {
     },
 }
 
+/// What it knows of earlier looks.
+struct Acting {
+    /// When the floor rose last.
+    raised: Instant,
+    homing: Homing,
+    returning: Returning,
+}
+
 /// Starts the controller of `cluster`.
 pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     let cluster = Arc::downgrade(cluster);
@@ -62,8 +71,11 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     builder.spawn(move || {
         let mut told = None;
         let mut troubled = None;
-        let mut raised = Instant::now();
-        let mut homing = Homing::default();
+        let mut acting = Acting {
+            raised: Instant::now(),
+            homing: Homing::default(),
+            returning: Returning::default(),
+        };
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
@@ -72,7 +84,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
                 process.look();
             }
             tell_trouble(&cluster, &mut troubled);
-            control(&cluster, &mut raised, &mut homing);
+            control(&cluster, &mut acting);
             cluster.mend();
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
@@ -133,15 +145,29 @@ fn is_restored(before: Option<&Configuration>, newest: &Configuration) -> bool {
 }
 
 /// Publishes what the facts ask for. That another controller was first is no matter.
-fn control(cluster: &Cluster, raised: &mut Instant, homing: &mut Homing) {
+fn control(cluster: &Cluster, acting: &mut Acting) {
     let coordinator = &*cluster.coordinator;
     // Before the sessions, which then leave out none of its members.
     let Ok(newest) = coordinator.configuration() else {
         return;
     };
-    let mut facts = facts(cluster, FLOOR <= raised.elapsed());
+    let mut facts = facts(cluster, FLOOR <= acting.raised.elapsed());
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
-        facts.shift = homing.due(newest, process.homeward(newest), Instant::now());
+        let homeward = process.homeward(newest);
+        facts.shift = acting.homing.due(newest, homeward, Instant::now());
+    }
+    if let Some(newest) = &newest {
+        let now = Duration::from_millis(monotonic_ms());
+        let restart = acting.returning.choose(
+            (now, coordinator.session()),
+            newest,
+            &facts.sessions,
+            |disk| coordinator.progress(disk),
+        );
+        facts.restart = restart.unwrap_or_else(|error| {
+            tracing::warn!(%error, "how far members came that are back cannot be seen");
+            None
+        });
     }
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &facts)),
@@ -154,7 +180,7 @@ fn control(cluster: &Cluster, raised: &mut Instant, homing: &mut Homing) {
         }
     };
     if facts.raise_floor {
-        *raised = Instant::now();
+        acting.raised = Instant::now();
     }
     if let Some(wanted) = wanted
         && let Err(error) = coordinator.publish(expected, wanted)
@@ -174,6 +200,7 @@ pub(super) fn facts(cluster: &Cluster, raise_floor: bool) -> Facts {
         wiring: cluster.settings.wiring,
         shift: None,
         raise_floor,
+        restart: None,
         version: coordinator.version(),
     }
 }

@@ -152,7 +152,7 @@ impl Cluster {
             for it in shared.waitings.all() {
                 let closing = &it.closing;
                 why.extend(words::closing(
-                    &closing.name,
+                    &closing.name.name,
                     names(&it.away),
                     names(&it.silent),
                 ));

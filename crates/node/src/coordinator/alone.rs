@@ -101,6 +101,10 @@ impl Coordinator for Alone {
         vec![self.me]
     }
 
+    fn progress(&self, _disk: DiskId) -> Result<Progress, CoordinatorError> {
+        Ok(Progress::default())
+    }
+
     fn reports(&self) -> Reports {
         Reports::default()
     }

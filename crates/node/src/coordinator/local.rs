@@ -205,7 +205,7 @@ impl Coordinator for LocalCoordinator {
         if newest < shown.epoch {
             return Err(CoordinatorError::history_lost(shown.epoch, newest));
         }
-        let node = match kept.disks.get(&disk.0) {
+        let node = match kept.disks.get_mut(&disk.0) {
             Some(known) if shown < known.progress => {
                 return Err(CoordinatorError::old_disk(
                     known.node,
@@ -213,14 +213,14 @@ impl Coordinator for LocalCoordinator {
                     known.progress,
                 ));
             }
-            Some(known) => known.node,
+            Some(known) => {
+                known.progress = known.progress.max(shown.certain());
+                known.node
+            }
             None => {
                 let node = NodeId(kept.next_node);
                 kept.next_node += 1;
-                let progress = Progress {
-                    last: EntryId::ZERO,
-                    ..shown
-                };
+                let progress = shown.certain();
                 kept.disks.insert(disk.0, DiskEntry { node, progress });
                 node
             }
@@ -299,6 +299,12 @@ impl Coordinator for LocalCoordinator {
         let mut state = self.state.lock();
         state.end_sessions(self.session);
         state.sessions.keys().copied().collect()
+    }
+
+    fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
+        let state = self.state.lock();
+        let known = state.kept.disks.get(&disk.0).map(|known| known.progress);
+        Ok(known.unwrap_or_default())
     }
 
     fn reports(&self) -> Reports {

@@ -100,7 +100,7 @@ pub trait Coordinator: Send + Sync {
 
     /// Begins a session of a life on a disk that shows this. The node number is the disk's for
     /// ever; a new disk gets a new one (C2). One that shows less than its lives reported is an old
-    /// copy, and gets no session (C5).
+    /// copy, and gets no session (C5). What it shows is noted.
     ///
     /// # Errors
     /// [`CoordinatorError`].
@@ -141,6 +141,13 @@ pub trait Coordinator: Send + Sync {
     /// The lives whose sessions are not over. Asked after a configuration, it leaves out none of
     /// its members: whoever asks before it may take one that has just joined for dead.
     fn sessions(&self) -> Vec<Identity>;
+
+    /// How far a disk came, as its lives showed when they began and reported since, as far as that
+    /// is durable; nothing for one that is unknown (C5).
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Unavailable`].
+    fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError>;
 
     /// What members reported.
     fn reports(&self) -> Reports;

@@ -5,7 +5,7 @@
 
 use fader_chain::NodeId;
 use fader_services::Mode;
-use fader_services::catalog::{AccountId, Closing};
+use fader_services::catalog::{AccountId, Closing, Name};
 use parking_lot::Mutex;
 
 /// What a domain's change of mode waits for.
@@ -40,7 +40,7 @@ impl Waitings {
             return None;
         }
         let waitings = self.0.lock();
-        let is_it = |it: &&Waiting| it.closing.account == *account && it.closing.name == name;
+        let is_it = |it: &&Waiting| it.closing.name.name() == Name::domain(account, name);
         waitings.iter().find(is_it).cloned()
     }
 }
@@ -83,8 +83,7 @@ mod tests {
         let waitings = Waitings::default();
         waitings.set(vec![Waiting {
             closing: Closing {
-                account: account.clone(),
-                name: "carts".to_owned(),
+                name: Name::domain(&account, "carts").to_owned(),
                 collection: CollectionId(7),
             },
             away: vec![NodeId(3)],

@@ -1,9 +1,10 @@
 //! What a request is about: its domain, as a view has it, and the level at which it is permitted.
 
-use fader_chain::View;
+use fader_chain::{ALL_GUARDS, ChainId, View};
 use fader_services::catalog::{self, DomainEntry};
 use fader_services::level::Level;
-use fader_services::simpledb::{Context, Error, Limits, Request};
+use fader_services::service::{Class, Service};
+use fader_services::simpledb::{Context, Error, Limits, Request, SimpleDb};
 use fader_services::{CollectionId, Mode, Pace, ViewError};
 
 use super::call::Call;
@@ -12,10 +13,7 @@ use crate::clock;
 
 /// Whether a request that changes nothing looks at single keys only.
 pub(crate) fn reads_keys(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::GetAttributes { .. } | Request::DomainMetadata { .. }
-    )
+    SimpleDb::class(request) == Class::Keyed
 }
 
 /// The domain of a request, if this chain has it, and it is the one that is meant.
@@ -52,6 +50,9 @@ pub(crate) fn in_context<T>(
         now_ms: clock::now_ms(),
         limits,
         pace,
+        chain: ChainId::SYSTEM,
+        towards: None,
+        guards: &ALL_GUARDS,
     };
     run(&context, level)
 }

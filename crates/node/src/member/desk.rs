@@ -16,7 +16,8 @@ use bytes::Bytes;
 use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Settled, Token, View};
 use fader_services::catalog;
 use fader_services::level::Level;
-use fader_services::simpledb::{self, Answered, Context, Error, Limits, Request};
+use fader_services::service::{Service, Target};
+use fader_services::simpledb::{self, Answered, Context, Error, Limits, Request, SimpleDb};
 use fader_services::{CollectionId, Pace, Unhurried, ViewError};
 
 use super::call::Call;
@@ -191,7 +192,7 @@ impl Desk {
                 return decision;
             }
         }
-        let is_name = matches!(request, Request::CreateDomain { .. });
+        let is_name = matches!(SimpleDb::target(request), Target::Create { .. });
         let is_named = matches!(self.placing, Placing::Named);
         if is_name && is_named && context.collection.is_none() {
             return Decision {

@@ -127,7 +127,7 @@ impl Folder {
         let epoch = self.recovered.epoch;
         let last = match self.settings.durability {
             Durability::Disk => Progress::of_disk(kept, applied).last,
-            Durability::Os => EntryId::new(u64::MAX, u64::MAX),
+            Durability::Os => Progress::UNCERTAIN,
         };
         Progress { epoch, last }
     }

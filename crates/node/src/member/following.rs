@@ -13,8 +13,9 @@
 
 use fader_chain::{EntryId, Reply, Scope, Session};
 use fader_services::level::Notice;
-use fader_services::simpledb::{Request, settled_outcome};
-use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key, split_item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{SimpleDb, settled_outcome};
+use fader_services::{CollectionId, ViewError, split_item_key};
 
 use super::call::Call;
 use super::context::domain_of;
@@ -52,17 +53,15 @@ impl ChainThread {
 
     /// The registers of unsettled operations that an eventual read of this member shows.
     fn shown(&self, call: &Call) -> Result<Scope, ViewError> {
-        let keys = match (&call.request, self.collection(call)?) {
-            (Request::GetAttributes { item, .. }, Some(collection)) => {
-                vec![item_key(collection, item.as_bytes())]
-            }
-            (Request::Select { .. } | Request::Query { .. }, Some(collection)) => {
-                let items = KeyBuilder::new(collection, Table::Items);
-                let (start, end) = (items.clone().build(), items.build_end());
+        let collection = self.collection(call)?;
+        let sight = collection.map(|collection| SimpleDb::sight(&call.request, collection));
+        let keys = match sight {
+            Some(Sight::Register(key)) => vec![key],
+            Some(Sight::Registers(start, end)) => {
                 let operations = self.replica.operations_within(&start, &end);
                 operations.map(|operation| operation.key.clone()).collect()
             }
-            _ => Vec::new(),
+            Some(Sight::Rows(_)) | None => Vec::new(),
         };
         Ok(Scope::Keys(keys))
     }
@@ -75,8 +74,8 @@ impl ChainThread {
         };
         let mut session = Session::clone(session);
         if let Work::Read { call, .. } = work
-            && let Request::Select { .. } | Request::Query { .. } = call.request
             && let Some(collection) = self.collection(call)?
+            && let Sight::Registers(..) = SimpleDb::sight(&call.request, collection)
         {
             let is_here = |key: &[u8]| in_collection(key, collection);
             session.tentative.retain(|(key, _, _)| is_here(key));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use fader_chain::{Identity, Progress, Report};
+use fader_chain::{EntryId, Identity, Progress, Report};
 
 use super::links::Links;
 use super::state::Shared;
@@ -191,7 +191,11 @@ impl Session {
         let Ok(incarnation) = random::incarnation() else {
             return;
         };
-        self.progress.epoch = self.progress.epoch.max(self.shared.epoch());
+        let adopted = Progress {
+            epoch: self.shared.epoch(),
+            last: EntryId::ZERO,
+        };
+        self.progress = self.progress.max(adopted);
         let opened = self
             .coordinator
             .open(self.me.disk, incarnation, self.progress);

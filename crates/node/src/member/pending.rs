@@ -9,13 +9,14 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session};
 use fader_services::catalog;
 use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
-use fader_services::simpledb::{self, Answered, Error};
+use fader_services::service::{Service, Trouble};
+use fader_services::simpledb::{self, Answered, Error, SimpleDb};
 use fader_services::{CollectionId, Reason};
 use tokio::sync::oneshot;
 
 use super::call::Call;
 use super::quorum::Quorum;
-use super::refusal::{Kind, Refusal, another_request};
+use super::refusal::{Kind, Refusal};
 use super::showing::Showing;
 
 /// How long a request may take altogether.
@@ -213,7 +214,7 @@ impl Work {
         };
         let outcome = match kept_outcome(call.demand.digest, result) {
             Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(another_request()),
+            Ok(None) => Err(SimpleDb::word(Trouble::NameTaken)),
             Err(error) => Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
         };
         drop(reply.send(Ok(decided(&call.demand, outcome, Some(id), followed))));
@@ -259,7 +260,7 @@ impl Work {
                 fader_chain::Refusal::Denied,
             ) => drop(reply.send(Ok(error.into()))),
             (Work::SimpleDb { reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
-                drop(reply.send(Ok(another_request().into())));
+                drop(reply.send(Ok(SimpleDb::word(Trouble::NameTaken).into())));
             }
             (work, refusal) => work.fail(refusal.into()),
         }

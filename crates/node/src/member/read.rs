@@ -1,10 +1,11 @@
 //! Reads on the chain thread: what a request looks at, and what is shown to it.
 
 use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
+use fader_services::ViewError;
 use fader_services::catalog;
 use fader_services::level::Receipt;
-use fader_services::simpledb::{Answered, Error, Request};
-use fader_services::{KeyBuilder, Table, ViewError, item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{Answered, Error, SimpleDb};
 
 use super::call::Call;
 use super::context::reads_keys;
@@ -62,10 +63,11 @@ impl ChainThread {
             return Ok(Scope::All);
         }
         if let Some(collection) = collection {
-            keys.push(match &call.request {
-                Request::GetAttributes { item, .. } => item_key(collection, item.as_bytes()),
-                _ => KeyBuilder::new(collection, Table::Metadata).build(),
-            });
+            match SimpleDb::sight(&call.request, collection) {
+                Sight::Register(key) => keys.push(key),
+                Sight::Rows(rows) => keys.extend(rows),
+                Sight::Registers(..) => return Ok(Scope::All),
+            }
         }
         Ok(Scope::Keys(keys))
     }

@@ -1,9 +1,7 @@
 //! How a request is refused that no service has answered: what its caller does next, and why.
 
-use fader_chain::RequestId;
 use fader_services::catalog;
-use fader_services::level::show_name;
-use fader_services::simpledb::{Code, Error};
+use fader_services::simpledb::Error;
 use fader_services::{Reason, ViewError};
 
 /// What the caller does next.
@@ -101,35 +99,4 @@ impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         catalog::Refusal::View(ViewError(refusal.to_string()))
     }
-}
-
-/// The refusal of a name that another request has (XO-6).
-pub(crate) fn another_request() -> Error {
-    Error::new(
-        Code::InvalidParameterCombination,
-        "The request's name is that of another request",
-    )
-}
-
-/// ?17: what a session saw, or wrote, is nowhere any more.
-pub(crate) fn lost(name: &RequestId) -> Error {
-    Error::new(
-        Code::TentativeValueLost,
-        format!(
-            "The write {} that this session made or was shown is held by no member that serves, \
-             and was not settled. Write it again if it was yours, and go on with the token of this \
-             reply, which does not name it any more.",
-            show_name(name)
-        ),
-    )
-}
-
-/// AL-4: what a session saw committed is no part of the chain any more.
-pub(crate) fn forgotten() -> Error {
-    Error::new(
-        Code::TentativeValueLost,
-        "What this session has seen was lost with the disks that had it: an operator had the chain \
-         go on with what another member had. Look at what there is, and go on with the token of \
-         this reply.",
-    )
 }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{Operation, Register, View};
 use fader_services::level::{self, Receipt};
-use fader_services::simpledb::{self, Answered, Error, Request, Tentative};
-use fader_services::{CollectionId, KeyBuilder, Table, ViewError, item_key};
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::{self, Answered, Error, Request, SimpleDb, Tentative};
+use fader_services::{CollectionId, ViewError};
 
 use super::call::Call;
 use super::context::domain_of;
@@ -44,16 +45,16 @@ impl Item {
     /// What is committed of the item whose place a request asked to be told, if it did and the
     /// domain is there.
     pub(crate) fn committed(view: &dyn View, call: &Call) -> Result<Option<Item>, ViewError> {
-        let Request::GetAttributes { item, .. } = &call.request else {
-            return Ok(None);
-        };
         if call.demand.level == level::Level::Default {
             return Ok(None);
         }
         let Some(entry) = domain_of(view, call)? else {
             return Ok(None);
         };
-        let committed = register(view, &item_key(entry.collection, item.as_bytes()))?;
+        let Sight::Register(key) = SimpleDb::sight(&call.request, entry.collection) else {
+            return Ok(None);
+        };
+        let committed = register(view, &key)?;
         let shown = committed.clone();
         Ok(Some(Item { committed, shown }))
     }
@@ -85,9 +86,8 @@ impl Showing {
         request: &Request,
         operations: impl FnOnce(&[u8], &[u8]) -> Vec<Arc<Operation>>,
     ) -> Result<Showing, ViewError> {
-        match request {
-            Request::GetAttributes { item, .. } => {
-                let key = item_key(collection, item.as_bytes());
+        match SimpleDb::sight(request, collection) {
+            Sight::Register(key) => {
                 let committed = register(&*snapshot, &key)?;
                 let mut shown = committed.clone();
                 let end = [&key[..], &[0]].concat();
@@ -98,16 +98,14 @@ impl Showing {
                 let item = Item { committed, shown };
                 Ok(Showing::Item(snapshot, Box::new(item)))
             }
-            Request::Select { .. } | Request::Query { .. } => {
-                let items = KeyBuilder::new(collection, Table::Items);
-                let (start, end) = (items.clone().build(), items.build_end());
+            Sight::Registers(start, end) => {
                 let operations = operations(&start, &end);
                 let operations = operations.iter().map(|operation| &**operation);
                 let tentative = Tentative::of(&*snapshot, operations)?;
                 Ok(Showing::Tentative(snapshot, Box::new(tentative)))
             }
             // What is counted and listed is committed (2.7).
-            _ => Ok(Showing::Snapshot(snapshot)),
+            Sight::Rows(_) => Ok(Showing::Snapshot(snapshot)),
         }
     }
 }

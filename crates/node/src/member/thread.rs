@@ -23,13 +23,15 @@ use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
     Mutation, Record, Replica, Reply, Report, Token,
 };
+use fader_services::service::{Service, Trouble};
+use fader_services::simpledb::SimpleDb;
 use fader_services::{Reason, Table};
 
 use super::closing::Closings;
 use super::desk::Desk;
 use super::pending::Work;
 use super::pending::ask::Ask;
-use super::refusal::{Kind, Refusal, forgotten, lost};
+use super::refusal::{Kind, Refusal};
 use super::showing::Showing;
 use super::state::Shared;
 use crate::clock;
@@ -479,11 +481,19 @@ impl ChainThread {
             Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
             Reply::Lost(ref name) => {
                 let work = self.desk.take(token);
-                self.tell(work, reply, Showing::failed(lost(name)));
+                self.tell(
+                    work,
+                    reply,
+                    Showing::failed(SimpleDb::word(Trouble::Lost(*name))),
+                );
             }
             Reply::Forgotten => {
                 let work = self.desk.take(token);
-                self.tell(work, reply, Showing::failed(forgotten()));
+                self.tell(
+                    work,
+                    reply,
+                    Showing::failed(SimpleDb::word(Trouble::Forgotten)),
+                );
             }
         }
     }

@@ -14,8 +14,9 @@
 
 use bytes::Bytes;
 use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
-use fader_services::simpledb::Request;
-use fader_services::{ViewError, item_key};
+use fader_services::ViewError;
+use fader_services::service::{Service, Sight};
+use fader_services::simpledb::SimpleDb;
 
 use super::call::Call;
 use super::pending::ask::Ask;
@@ -88,19 +89,10 @@ impl ChainThread {
     /// The register that a request is about, if it is one; nothing without a domain.
     fn item(&self, call: &Call) -> Result<Option<Vec<Bytes>>, ViewError> {
         let collection = self.collection(call)?;
-        Ok(collection.map(|collection| match &call.request {
-            Request::GetAttributes { item, .. } => vec![item_key(collection, item.as_bytes())],
-            Request::PutAttributes { put, .. } => {
-                let item = put.item.iter();
-                item.map(|item| item_key(collection, item.as_bytes()))
-                    .collect()
-            }
-            Request::DeleteAttributes { delete, .. } => {
-                let item = delete.item.iter();
-                item.map(|item| item_key(collection, item.as_bytes()))
-                    .collect()
-            }
-            _ => Vec::new(),
+        let sight = collection.map(|collection| SimpleDb::sight(&call.request, collection));
+        Ok(sight.map(|sight| match sight {
+            Sight::Register(key) => vec![key],
+            Sight::Registers(..) | Sight::Rows(_) => Vec::new(),
         }))
     }
 

@@ -1,7 +1,7 @@
 //! How the modes of domains stand, as the head of a domain's chain knows it, wherever that is.
 
 use fader_chain::{ChainId, NodeId};
-use fader_services::catalog::{self, AccountId, Refusal};
+use fader_services::catalog::{self, AccountId, Name, Refusal};
 use fader_services::forward::{Asked, DomainMode, Told};
 
 use super::Router;
@@ -79,11 +79,11 @@ impl Router {
             return Ok(Some(ChainId::SYSTEM));
         };
         let known = chains.catalog()?;
-        let mut placed = catalog::placed(&*known, account, domain)?;
+        let mut placed = catalog::placed(&*known, Name::domain(account, domain))?;
         if placed.is_none() {
             // It may have come a moment ago.
             let fresh = chains.fresh_catalog().await?;
-            placed = catalog::placed(&*fresh, account, domain)?;
+            placed = catalog::placed(&*fresh, Name::domain(account, domain))?;
         }
         Ok(placed.map(|placed| placed.chain))
     }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use fader_chain::ChainId;
-use fader_services::catalog::{self, AccountId, Command, Placed, State};
+use fader_services::catalog::{self, AccountId, Command, Name, Placed, State};
 use fader_services::level::{Demand, Receipt};
 use fader_services::simpledb::{Code, Error, Request};
 use fader_services::{CollectionId, Reason, View, ViewError};
@@ -151,7 +151,7 @@ impl Router {
 
     async fn create(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
         let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
-        let known = catalog::placed(&*chains.catalog()?, account, name)?;
+        let known = catalog::placed(&*chains.catalog()?, Name::domain(account, name))?;
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
             self.finish(account, name, &placed).await?;
         }
@@ -202,7 +202,10 @@ impl Router {
             return Ok((begun, None));
         }
         let catalog = chains.fresh_catalog().await?;
-        Ok((begun, catalog::placed(&*catalog, account, name)?))
+        Ok((
+            begun,
+            catalog::placed(&*catalog, Name::domain(account, name))?,
+        ))
     }
 
     async fn delete(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
@@ -269,10 +272,17 @@ impl Router {
             if !known.contains(&collection) {
                 continue;
             }
-            match self.finish(&it.account, &it.name, &it.placed).await {
-                Ok(()) => tracing::info!(domain = it.name, "finished a step across chains"),
+            match self
+                .finish(&it.name.account, &it.name.name, &it.placed)
+                .await
+            {
+                Ok(()) => tracing::info!(domain = it.name.name, "finished a step across chains"),
                 Err(error) => {
-                    tracing::debug!(domain = it.name, why = error.message, "not finished yet");
+                    tracing::debug!(
+                        domain = it.name.name,
+                        why = error.message,
+                        "not finished yet"
+                    );
                 }
             }
         }
@@ -306,7 +316,7 @@ fn has_steps(request: &Request) -> bool {
 
 /// Where a domain is, if it is there.
 fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, ViewError> {
-    let placed = catalog::placed(view, account, name)?;
+    let placed = catalog::placed(view, Name::domain(account, name))?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
 }
 

@@ -16,7 +16,8 @@ use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, Reader, Session, put_bytes, put_varint};
 use fader_services::catalog::AccountId;
 use fader_services::level::Receipt;
-use fader_services::simpledb::{Answered, Code, Error};
+use fader_services::service::{Service, Trouble};
+use fader_services::simpledb::{Answered, Error, SimpleDb};
 
 use crate::member::pending::{Following, Told};
 use crate::member::refusal::{Kind, Refusal};
@@ -145,11 +146,7 @@ pub(crate) fn open(
     };
     match unseal(seal, account, token) {
         Some(sessions) => Ok(Some(sessions)),
-        None => Err(Error::new(
-            Code::InvalidParameterValue,
-            "The session's token is not one that this service gave to this account. Begin a new \
-             session with an empty token.",
-        )),
+        None => Err(SimpleDb::word(Trouble::StrangeToken)),
     }
 }
 

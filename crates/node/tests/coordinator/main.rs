@@ -217,6 +217,30 @@ fn c5_an_old_copy_of_the_same_epoch_is_told() {
     }
 }
 
+/// C5: what a disk showed is known, for the choice between those that are back (AL-1).
+#[test]
+fn c5_what_a_disk_shows_is_noted() {
+    for (name, coordinator) in each(LONG) {
+        let (_, members) = published(&*coordinator);
+        let begin = |disk, shown| coordinator.open(disk, Incarnation(1 << 64), shown);
+        let disks: Vec<DiskId> = members.iter().map(|it| it.disk).collect();
+        for (disk, index) in [(disks[0], 70), (disks[1], 71)] {
+            begin(disk, shown(1, index)).unwrap();
+            assert_eq!(coordinator.progress(disk), Ok(shown(1, index)), "{name}");
+            assert!(begin(disk, shown(1, index - 1)).is_err(), "{name}");
+        }
+        // Of a log that is not synced nothing is certain.
+        let uncertain = Progress {
+            epoch: 1,
+            last: Progress::UNCERTAIN,
+        };
+        begin(disks[2], uncertain).unwrap();
+        assert_eq!(coordinator.progress(disks[2]), Ok(shown(1, 0)), "{name}");
+        let unknown = coordinator.progress(DiskId(99));
+        assert_eq!(unknown, Ok(Progress::default()), "{name}");
+    }
+}
+
 /// C5: in a later epoch a log may be shorter, lawfully: it was cut, or began anew.
 #[test]
 fn c5_what_was_cut_makes_no_old_copy() {
@@ -250,6 +274,7 @@ fn a_controller_acts_on_what_it_is_told() {
             wiring: Wiring::Star,
             shift: None,
             raise_floor: false,
+            restart: None,
             version: Version::OLDEST,
         };
         let second = next(&first, &facts).unwrap();

@@ -185,6 +185,7 @@ pub(super) fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, Deco
     }
 }
 
-fn text(bytes: Bytes, what: &'static str) -> Result<String, DecodeError> {
+/// A text.
+pub(super) fn text(bytes: Bytes, what: &'static str) -> Result<String, DecodeError> {
     String::from_utf8(bytes.into()).map_err(|_| DecodeError::new(what))
 }

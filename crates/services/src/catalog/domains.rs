@@ -1,26 +1,30 @@
-//! The names of domains in the system collection, and the collections they stand for.
+//! The names of collections in the system collection, and the collections they stand for.
 //!
 //! Numbers are varints. A garbage marker is its key alone.
 //!
 //! ```text
-//! domain entry := version:u8=2  collection:varint  mode:u8  preference:bytes (text; empty: none)
+//! entry := version:u8=2  collection:varint  mode:u8  preference:bytes (text; empty: none)  owner
+//! owner := account:bytes      of a kind whose names are the cluster's; else nothing
 //! ```
 //!
-//! Version 1 ends with the collection: strong, and no preference. Version 3 is that of a domain on
-//! another chain (`placed.rs`).
+//! Version 1 ends with the collection: strong, and no preference. Version 3 is that of a collection
+//! on another chain (`placed.rs`).
 //!
 //! Invariants:
-//! - N1 'c' of an account counts its entries in 'd'.
+//! - N1 'c' of an account counts its entries in 'd', 'o' those of another kind in 'e'.
+//! - N3 'l' has the names of an account that are the cluster's, each with its entry in 'e'.
 //! - N2 a collection id is given once: 'n' is greater than every id ever given.
 
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
-use crate::catalog::access_key::decode_preference;
+use crate::catalog::access_key::{decode_preference, text};
 use crate::catalog::placed::{VERSION_PLACED, is_shown};
-use crate::catalog::{AccountId, DomainEntry, modes};
+use crate::catalog::{AccountId, DomainEntry, Name, modes, placed};
 use crate::level::Preference;
-use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
+use crate::request::founded;
+use crate::simpledb::metadata_key;
+use crate::{CollectionId, Direction, KeyBuilder, Kind, Mode, SYSTEM, Table, View, ViewError};
 
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_MODE: u8 = 1;
@@ -34,30 +38,75 @@ pub fn domain(
     account: &AccountId,
     name: &str,
 ) -> Result<Option<DomainEntry>, ViewError> {
-    match view.get(&domain_key(account, name))? {
-        Some(value) if value.first() != Some(&VERSION_PLACED) => Ok(Some(decode_entry(value)?)),
+    collection(view, Name::domain(account, name))
+}
+
+/// The collection of this name, if it is on this chain.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn collection(view: &dyn View, name: Name<'_>) -> Result<Option<DomainEntry>, ViewError> {
+    match view.get(&name_key(name))? {
+        Some(value) if value.first() != Some(&VERSION_PLACED) => {
+            Ok(Some(decode_entry(name.kind, value)?.0))
+        }
         _ => Ok(None),
     }
 }
 
-/// Puts the entry of a domain.
-pub(super) fn put_entry(account: &AccountId, name: &str, entry: &DomainEntry) -> Change {
+/// The account whose collection a name of the cluster stands for, on whichever chain it is.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn owner(view: &dyn View, name: Name<'_>) -> Result<Option<AccountId>, ViewError> {
+    if !name.kind.is_of_cluster() {
+        return Ok(None);
+    }
+    Ok(match view.get(&name_key(name))? {
+        None => None,
+        Some(value) if value.first() == Some(&VERSION_PLACED) => {
+            placed::decode(name.kind, value)?.1
+        }
+        Some(value) => decode_entry(name.kind, value)?.1,
+    })
+}
+
+/// Puts the entry of a collection.
+pub(super) fn put_entry(name: Name<'_>, entry: &DomainEntry) -> Change {
     Change::Put {
-        key: domain_key(account, name),
-        value: encode_entry(entry),
+        key: name_key(name),
+        value: encode_entry(name, entry),
     }
 }
 
-fn encode_entry(entry: &DomainEntry) -> Bytes {
+fn encode_entry(name: Name<'_>, entry: &DomainEntry) -> Bytes {
     let mut value = vec![VERSION];
     put_varint(&mut value, entry.collection.0);
     value.push(entry.mode.byte());
     let preference = entry.preference.map(|preference| preference.to_string());
     put_bytes(&mut value, preference.unwrap_or_default().as_bytes());
+    put_owner(name, &mut value);
     Bytes::from(value)
 }
 
-fn decode_entry(value: Bytes) -> Result<DomainEntry, DecodeError> {
+/// Appends the owner of a name that is the cluster's.
+pub(super) fn put_owner(name: Name<'_>, value: &mut Vec<u8>) {
+    if name.kind.is_of_cluster() {
+        put_bytes(value, name.account.0.as_bytes());
+    }
+}
+
+/// Reads what [`put_owner`] wrote.
+pub(super) fn read_owner(
+    kind: Kind,
+    reader: &mut Reader,
+) -> Result<Option<AccountId>, DecodeError> {
+    kind.is_of_cluster()
+        .then(|| text(reader.bytes()?, "the owner of a name").map(AccountId))
+        .transpose()
+}
+
+fn decode_entry(kind: Kind, value: Bytes) -> Result<(DomainEntry, Option<AccountId>), DecodeError> {
     let mut reader = Reader::new(value);
     let version = reader.byte()?;
     let collection = CollectionId(reader.varint()?);
@@ -69,12 +118,14 @@ fn decode_entry(value: Bytes) -> Result<DomainEntry, DecodeError> {
         ),
         _ => return Err(DecodeError::new("a domain entry's version")),
     };
+    let owner = read_owner(kind, &mut reader)?;
     reader.end()?;
-    Ok(DomainEntry {
+    let entry = DomainEntry {
         collection,
         mode,
         preference,
-    })
+    };
+    Ok((entry, owner))
 }
 
 pub(super) fn decode_mode(reader: &mut Reader) -> Result<Mode, DecodeError> {
@@ -89,57 +140,108 @@ pub(crate) fn domain_names(
     after: Option<&[u8]>,
     count: usize,
 ) -> Result<Vec<String>, ViewError> {
-    let prefix = KeyBuilder::new(SYSTEM, Table::Domains).text(account.0.as_bytes());
+    names(view, (Kind::Domain, account), after, count)
+}
+
+/// Up to `count` names of collections of this kind of `account` that come after `after`, in byte
+/// order.
+pub(crate) fn names(
+    view: &dyn View,
+    (kind, account): (Kind, &AccountId),
+    after: Option<&[u8]>,
+    count: usize,
+) -> Result<Vec<String>, ViewError> {
+    let prefix = match kind {
+        Kind::Domain => KeyBuilder::new(SYSTEM, Table::Domains).text(account.0.as_bytes()),
+        kind => {
+            let table = match kind.is_of_cluster() {
+                true => Table::Owned,
+                false => Table::Names,
+            };
+            of_kind(table, kind).text(account.0.as_bytes())
+        }
+    };
     let name_at = prefix.clone().build().len();
     let start = match after {
         Some(name) => prefix.clone().raw(name).raw(&[0x00]),
         None => prefix.clone(),
     };
-    let is_there = |pair: &Result<(Bytes, Bytes), ViewError>| {
-        pair.as_ref().map_or(true, |(_, value)| is_shown(value))
-    };
-    view.scan(&start.build(), &prefix.build_end(), Direction::Forward)
-        .filter(is_there)
-        .take(count)
-        .map(|pair| {
-            let name = pair?.0.slice(name_at..);
-            let name = String::from_utf8(name.into());
-            Ok(name.map_err(|_| DecodeError::new("a domain's name"))?)
-        })
-        .collect()
+    let mut names = Vec::new();
+    for pair in view.scan(&start.build(), &prefix.build_end(), Direction::Forward) {
+        let (key, value) = pair?;
+        let name = String::from_utf8(key.slice(name_at..).into());
+        let name = name.map_err(|_| DecodeError::new("the name of a collection"))?;
+        let value = match kind.is_of_cluster() {
+            false => Some(value),
+            true => view.get(&name_key(Name::new(kind, account, &name)))?,
+        };
+        if value.is_some_and(|value| is_shown(&value)) {
+            names.push(name);
+        }
+        if count <= names.len() {
+            break;
+        }
+    }
+    Ok(names)
 }
 
 /// How many domains `account` has.
 pub(crate) fn domain_count(view: &dyn View, account: &AccountId) -> Result<u64, ViewError> {
-    number(view, &count_key(account), 0)
+    count(view, (Kind::Domain, account))
 }
 
-/// Enters a domain that does not exist yet: its collection, and the changes of this collection.
-pub(crate) fn create_domain(
+/// How many collections of this kind `account` has.
+pub(crate) fn count(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
+    (kind, account): (Kind, &AccountId),
+) -> Result<u64, ViewError> {
+    number(view, &count_key(kind, account), 0)
+}
+
+/// Enters a collection whose name is free: its id, and the changes of this collection.
+pub(crate) fn create(
+    view: &dyn View,
+    name: Name<'_>,
     (mode, preference): (Mode, Option<Preference>),
 ) -> Result<(CollectionId, Vec<Change>), ViewError> {
     let (collection, next) = next_collection(view)?;
-    let count = domain_count(view, account)? + 1;
-    let mut changes = vec![
-        next,
-        put_entry(
-            account,
-            name,
-            &DomainEntry {
-                collection,
-                mode,
-                preference,
-            },
-        ),
-        put_number(count_key(account), count),
-    ];
+    let entry = DomainEntry {
+        collection,
+        mode,
+        preference,
+    };
+    let mut changes = vec![next, put_entry(name, &entry)];
+    changes.extend(one_more(view, name)?);
     if mode != Mode::Strong {
         changes.push(Change::turn(collection.0, mode, false));
     }
+    changes.push(founded(name.kind, collection));
     Ok((collection, changes))
+}
+
+/// What the account's count and list become when it has this name too.
+pub(super) fn one_more(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
+    let number = count(view, (name.kind, name.account))? + 1;
+    let mut changes = vec![put_number(count_key(name.kind, name.account), number)];
+    if name.kind.is_of_cluster() {
+        changes.push(Change::Put {
+            key: owned_key(name),
+            value: Bytes::new(),
+        });
+    }
+    Ok(changes)
+}
+
+/// What they become without it.
+pub(super) fn one_less(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
+    let number = count(view, (name.kind, name.account))?.saturating_sub(1);
+    let mut changes = vec![put_number(count_key(name.kind, name.account), number)];
+    if name.kind.is_of_cluster() {
+        changes.push(Change::Remove {
+            key: owned_key(name),
+        });
+    }
+    Ok(changes)
 }
 
 /// A collection's id that was never given, and the change that gives it.
@@ -149,26 +251,32 @@ pub(super) fn next_collection(view: &dyn View) -> Result<(CollectionId, Change),
     Ok((CollectionId(next), put_number(next_key, next + 1)))
 }
 
-/// Removes the entry of a domain that exists, and marks its collection as garbage.
-pub(crate) fn delete_domain(
+/// Removes the entry of a collection that exists, and marks it as garbage.
+pub(crate) fn delete(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
+    name: Name<'_>,
     entry: &DomainEntry,
 ) -> Result<Vec<Change>, ViewError> {
-    let count = domain_count(view, account)?.saturating_sub(1);
     let mut changes = modes::forget(entry);
-    changes.extend([
-        Change::Remove {
-            key: domain_key(account, name),
-        },
-        put_number(count_key(account), count),
+    changes.push(Change::Remove {
+        key: name_key(name),
+    });
+    changes.extend(one_less(view, name)?);
+    changes.extend(buried(entry.collection));
+    Ok(changes)
+}
+
+/// What ends a collection on its chain: it is not there any more, and its rows are to be swept.
+pub(super) fn buried(collection: CollectionId) -> [Change; 2] {
+    [
         Change::Put {
-            key: garbage_key(entry.collection),
+            key: garbage_key(collection),
             value: Bytes::new(),
         },
-    ]);
-    Ok(changes)
+        Change::Remove {
+            key: metadata_key(collection),
+        },
+    ]
 }
 
 /// The markers of deleted collections that may still have keys.
@@ -189,25 +297,51 @@ pub(crate) fn garbage(
 
 /// The key of the entry of the domain of `account` called `name`.
 pub fn domain_key(account: &AccountId, name: &str) -> Bytes {
-    KeyBuilder::new(SYSTEM, Table::Domains)
-        .text(account.0.as_bytes())
-        .raw(name.as_bytes())
+    name_key(Name::domain(account, name))
+}
+
+/// The key of the entry of a collection.
+pub fn name_key(name: Name<'_>) -> Bytes {
+    let Name {
+        kind,
+        account,
+        name,
+    } = name;
+    let keys = match kind {
+        Kind::Domain => KeyBuilder::new(SYSTEM, Table::Domains).text(account.0.as_bytes()),
+        kind if kind.is_of_cluster() => of_kind(Table::Names, kind).text(b""),
+        kind => of_kind(Table::Names, kind).text(account.0.as_bytes()),
+    };
+    keys.raw(name.as_bytes()).build()
+}
+
+fn owned_key(name: Name<'_>) -> Bytes {
+    of_kind(Table::Owned, name.kind)
+        .text(name.account.0.as_bytes())
+        .raw(name.name.as_bytes())
         .build()
 }
 
-pub(super) fn count_key(account: &AccountId) -> Bytes {
-    KeyBuilder::new(SYSTEM, Table::DomainCount)
-        .raw(account.0.as_bytes())
-        .build()
+fn count_key(kind: Kind, account: &AccountId) -> Bytes {
+    let keys = match kind {
+        Kind::Domain => KeyBuilder::new(SYSTEM, Table::DomainCount),
+        kind => of_kind(Table::NameCount, kind),
+    };
+    keys.raw(account.0.as_bytes()).build()
 }
 
-pub(super) fn garbage_key(collection: CollectionId) -> Bytes {
+fn of_kind(table: Table, kind: Kind) -> KeyBuilder {
+    KeyBuilder::new(SYSTEM, table).raw(&[kind.byte()])
+}
+
+fn garbage_key(collection: CollectionId) -> Bytes {
     KeyBuilder::new(SYSTEM, Table::Garbage)
         .raw(&collection.0.to_be_bytes())
         .build()
 }
 
-fn number(view: &dyn View, key: &[u8], absent: u64) -> Result<u64, ViewError> {
+/// A number that is stored, or what stands for one that is not.
+pub(crate) fn number(view: &dyn View, key: &[u8], absent: u64) -> Result<u64, ViewError> {
     let Some(value) = view.get(key)? else {
         return Ok(absent);
     };
@@ -217,7 +351,8 @@ fn number(view: &dyn View, key: &[u8], absent: u64) -> Result<u64, ViewError> {
     Ok(number)
 }
 
-pub(super) fn put_number(key: Bytes, number: u64) -> Change {
+/// Stores a number.
+pub(crate) fn put_number(key: Bytes, number: u64) -> Change {
     let mut value = Vec::with_capacity(10);
     put_varint(&mut value, number);
     Change::Put {

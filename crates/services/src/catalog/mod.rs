@@ -1,4 +1,4 @@
-//! The system collection: accounts, their access keys, and the names of their domains.
+//! The system collection: accounts, their access keys, and the names of their collections.
 //!
 //! All that needs randomness, sealing or a clock (key ids, sealed secrets, times) arrives in the
 //! command, so that a decision is the same wherever it is made.
@@ -6,15 +6,20 @@
 mod access_key;
 mod domains;
 mod modes;
+mod name;
 mod placed;
 mod seam;
 
 pub use access_key::{key, keys};
-pub(crate) use domains::{create_domain, delete_domain, domain_count, domain_names, garbage};
-pub use domains::{domain, domain_key};
+pub use domains::{collection, domain, domain_key, name_key, owner};
+pub(crate) use domains::{create, delete, domain_count, domain_names, garbage, number, put_number};
+#[cfg(test)]
+pub(crate) use modes::set as set_mode;
 pub use modes::{Closing, close_domain, closing};
+pub(crate) use name::read_kind;
+pub use name::{Name, NameBuf};
 pub use placed::{Placed, State, Unfinished, placed, unfinished};
-pub(crate) use placed::{condemn, enter};
+pub(crate) use placed::{condemn, enter, found, raze, settle};
 pub use seam::{Catalog, Done};
 
 use bytes::Bytes;
@@ -160,23 +165,24 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
             domain,
             mode,
             abandon,
-        } => modes::set(view, account, domain, (*mode, *abandon)),
+        } => modes::set(view, Name::domain(account, domain), (*mode, *abandon)),
         Command::Found {
             account,
             domain,
             entry,
-        } => placed::found(view, account, domain, entry).map_err(Refusal::from),
+        } => placed::found(view, Name::domain(account, domain), entry).map_err(Refusal::from),
         Command::Raze {
             account,
             domain,
             collection,
-        } => placed::raze(view, account, domain, *collection).map_err(Refusal::from),
+        } => placed::raze(view, Name::domain(account, domain), *collection).map_err(Refusal::from),
         Command::Settle {
             account,
             domain,
             collection,
             is_gone,
-        } => placed::settle(view, account, domain, (*collection, *is_gone)).map_err(Refusal::from),
+        } => placed::settle(view, Name::domain(account, domain), (*collection, *is_gone))
+            .map_err(Refusal::from),
     };
     let (outcome, changes) = match changes {
         Ok(changes) => (Ok(()), changes),

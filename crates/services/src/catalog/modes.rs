@@ -1,18 +1,18 @@
-//! The modes of domains, and how they change (docs/protocol/reconfiguration.md, section 9).
+//! The modes of collections, and how they change (docs/protocol/reconfiguration.md, section 9).
 //!
-//! The chain keeps the mode that counts ([`Standing`]); a domain's entry in the catalog repeats it
-//! for those who ask by name, changed by the same entries of the log. A change that takes more than
-//! one entry has a marker, by which whoever is head finds it, whatever happened in between.
+//! The chain keeps the mode that counts ([`Standing`]); a collection's entry in the catalog repeats
+//! it for those who ask by name, changed by the same entries of the log. A change that takes more
+//! than one entry has a marker, by which the head finds it, also after a failover.
 //!
 //! ```text
-//! marker := 'h' collection:u64be -> account:bytes  name:bytes
+//! marker := 'h' collection:u64be -> account:bytes  name:bytes  kind     (`NameBuf::put`)
 //! ```
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, Reader, Standing, put_bytes};
+use fader_chain::{Change, DecodeError, Reader, Standing};
 
-use crate::catalog::domains::{domain, put_entry};
-use crate::catalog::{AccountId, DomainEntry, Refusal};
+use crate::catalog::domains::{collection, put_entry};
+use crate::catalog::{DomainEntry, Name, NameBuf, Refusal};
 use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
 
 /// A domain that is on its way to `strong`.
@@ -20,10 +20,8 @@ use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, View
 pub struct Closing {
     /// Its collection.
     pub collection: CollectionId,
-    /// Whose it is.
-    pub account: AccountId,
-    /// Its name.
-    pub name: String,
+    /// What it is called.
+    pub name: NameBuf,
 }
 
 /// The domains that are on their way to `strong`, by collection.
@@ -41,8 +39,7 @@ pub fn closing(view: &dyn View) -> Result<Vec<Closing>, ViewError> {
             let mut reader = Reader::new(value);
             let closing = Closing {
                 collection: CollectionId(u64::from_be_bytes(collection)),
-                account: AccountId(text(&mut reader)?),
-                name: text(&mut reader)?,
+                name: NameBuf::read(&mut reader)?,
             };
             reader.end()?;
             Ok(closing)
@@ -50,25 +47,19 @@ pub fn closing(view: &dyn View) -> Result<Vec<Closing>, ViewError> {
         .collect()
 }
 
-fn text(reader: &mut Reader) -> Result<String, DecodeError> {
-    let text = String::from_utf8(reader.bytes()?.into());
-    text.map_err(|_| DecodeError::new("a closing domain"))
-}
-
 /// Begins to give a domain another mode, or does it where one entry is enough. `abandon`: it closes
 /// without the members that are away (MD-4).
-pub(super) fn set(
+pub(crate) fn set(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
+    name: Name<'_>,
     (mode, abandon): (Mode, bool),
 ) -> Result<Vec<Change>, Refusal> {
     if !mode.is_at_rest() || (abandon && mode != Mode::Strong) {
         let message = "only a change to strong leaves members behind";
         return Err(Refusal::Invalid(message.to_owned()));
     }
-    let entry = domain(view, account, name)?;
-    let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.to_owned()))?;
+    let entry = collection(view, name)?;
+    let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.name.to_owned()))?;
     let standing = Standing::of(view, entry.collection.0)?;
     let next = match mode {
         // MD-3, MD-4: not at once, but when what was taken is settled.
@@ -79,7 +70,7 @@ pub(super) fn set(
     if next == entry.mode.promised() && !(abandon && is_awaited) {
         return Ok(Vec::new());
     }
-    Ok(turn(account, name, &entry, (next, abandon)))
+    Ok(turn(name, &entry, (next, abandon)))
 }
 
 /// The next step of a closing domain: it becomes strong, and then needs to keep no marks. No
@@ -87,35 +78,29 @@ pub(super) fn set(
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn close_domain(view: &dyn View, collection: CollectionId) -> Result<Vec<Change>, ViewError> {
+pub fn close_domain(view: &dyn View, id: CollectionId) -> Result<Vec<Change>, ViewError> {
     let mut closing = closing(view)?.into_iter();
-    let Some(closing) = closing.find(|closing| closing.collection == collection) else {
+    let Some(closing) = closing.find(|closing| closing.collection == id) else {
         return Ok(Vec::new());
     };
-    let Some(entry) = domain(view, &closing.account, &closing.name)? else {
+    let Some(entry) = collection(view, closing.name.name())? else {
         return Ok(Vec::new());
     };
     let next = match entry.mode {
         Mode::Closing => Mode::Drained,
         _ => Mode::Strong,
     };
-    Ok(turn(&closing.account, &closing.name, &entry, (next, false)))
+    Ok(turn(closing.name.name(), &entry, (next, false)))
 }
 
 /// All that an entry changes which gives a domain the mode `next`.
-fn turn(
-    account: &AccountId,
-    name: &str,
-    entry: &DomainEntry,
-    (next, abandon): (Mode, bool),
-) -> Vec<Change> {
+fn turn(name: Name<'_>, entry: &DomainEntry, (next, abandon): (Mode, bool)) -> Vec<Change> {
     let collection = entry.collection;
     let key = marker_key(collection);
     let marker = match next {
         Mode::Closing | Mode::Drained => {
             let mut value = Vec::new();
-            put_bytes(&mut value, account.0.as_bytes());
-            put_bytes(&mut value, name.as_bytes());
+            name.put(&mut value);
             Change::Put {
                 key,
                 value: Bytes::from(value),
@@ -125,7 +110,6 @@ fn turn(
     };
     vec![
         put_entry(
-            account,
             name,
             &DomainEntry {
                 mode: next,

@@ -1,17 +1,18 @@
-//! Domains on other chains: what the system chain knows of them, and what their own chain does.
+//! Collections on other chains: what the system chain knows of them, and what their own chain does.
 //!
 //! In a cluster of several chains the system chain has the names, each with the chain and the
-//! collection that it stands for; the domain's own chain has its entry, as the only chain of a
-//! small cluster has, with its mode, its counters and its items.
+//! collection that it stands for; the collection's own chain has its entry, as the only chain of a
+//! small cluster has, with its mode and its rows.
 //!
 //! ```text
 //! system:   placed := version:u8=3  state:u8  chain:varint  collection:varint
-//!                     mode:u8  preference:bytes                  at the key of a domain's entry
-//!           'u' collection:u64be -> account:bytes  name:bytes    a step that is not finished
+//!                     mode:u8  preference:bytes  owner           at the key of a name's entry
+//!           'u' collection:u64be -> name                         a step that is not finished
 //! its own:  'r' collection:u64be                                 a collection that was razed
 //! ```
 //!
-//! A domain comes and goes in three steps, each an entry of one chain, idempotent by collection:
+//! A collection comes and goes in three steps, each an entry of one chain, idempotent by id. They
+//! are steps across chains as any (`steps`): 'u' is the record at the origin.
 //!
 //! ```text
 //! create   enter: creating (system) ──▶ found (its own) ──▶ settle: live (system)
@@ -19,9 +20,9 @@
 //! ```
 //!
 //! Invariants:
-//! - D1 a domain is there from the settlement of its creation to that of its deletion: before the
-//!   first nobody looks for it on its chain, and who does not find it on its chain finishes its
-//!   deletion before saying so.
+//! - D1 a collection is there from the settlement of its creation to that of its deletion: before
+//!   the first no node looks for it on its chain. A node that does not find it on its chain
+//!   finishes its deletion before it says so.
 //! - D2 what was razed is never founded, however late that is asked for.
 //! - D3 each step is done once, by whoever is first: repeated it changes nothing.
 //! - D4 'u' has the collections that are creating or deleting.
@@ -31,18 +32,19 @@ use fader_chain::{ChainId, Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::access_key::decode_preference;
 use crate::catalog::domains::{
-    count_key, decode_mode, domain, domain_count, domain_key, garbage_key, next_collection,
-    put_entry, put_number,
+    buried, collection, decode_mode, name_key, next_collection, one_less, one_more, put_entry,
+    put_owner, read_owner,
 };
-use crate::catalog::{AccountId, DomainEntry, modes};
+use crate::catalog::{AccountId, DomainEntry, Name, NameBuf, modes};
 use crate::level::Preference;
-use crate::simpledb::{Counters, metadata_key};
-use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
+use crate::request::founded;
+use crate::simpledb::metadata_key;
+use crate::{CollectionId, Direction, KeyBuilder, Kind, Mode, SYSTEM, Table, View, ViewError};
 
 /// The version of an entry that says where a domain is.
 pub(super) const VERSION_PLACED: u8 = 3;
 
-/// How far a domain on another chain has come.
+/// How far a collection on another chain has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Its chain may not have it yet.
@@ -53,7 +55,7 @@ pub enum State {
     Deleting,
 }
 
-/// What the system chain knows of a domain on another one.
+/// What the system chain knows of a collection on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// How far it has come.
@@ -67,25 +69,21 @@ pub struct Placed {
 /// A step across chains that somebody began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Whose domain.
-    pub account: AccountId,
-    /// Its name.
-    pub name: String,
+    /// Whose step.
+    pub name: NameBuf,
     /// What is known of it.
     pub placed: Placed,
 }
 
-/// Where the domain of `account` called `name` is, if it is on another chain.
+/// Where the collection of this name is, if it is on another chain.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn placed(
-    view: &dyn View,
-    account: &AccountId,
-    name: &str,
-) -> Result<Option<Placed>, ViewError> {
-    match view.get(&domain_key(account, name))? {
-        Some(value) if value.first() == Some(&VERSION_PLACED) => Ok(Some(decode(value)?)),
+pub fn placed(view: &dyn View, name: Name<'_>) -> Result<Option<Placed>, ViewError> {
+    match view.get(&name_key(name))? {
+        Some(value) if value.first() == Some(&VERSION_PLACED) => {
+            Ok(Some(decode(name.kind, value)?.0))
+        }
         _ => Ok(None),
     }
 }
@@ -105,30 +103,24 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<Unfinished>, ViewError> {
     let mut all = Vec::new();
     for pair in view.scan(&start, &end, Direction::Forward) {
         let mut reader = Reader::new(pair?.1);
-        let (account, name) = (AccountId(text(&mut reader)?), text(&mut reader)?);
+        let name = NameBuf::read(&mut reader)?;
         reader.end()?;
-        if let Some(placed) = placed(view, &account, &name)? {
-            all.push(Unfinished {
-                account,
-                name,
-                placed,
-            });
+        if let Some(placed) = placed(view, name.name())? {
+            all.push(Unfinished { name, placed });
         }
     }
     Ok(all)
 }
 
-/// Enters a domain that does not exist yet on one of `chains` chains, by turns.
+/// Enters a collection that does not exist yet on one of `chains` chains, by turns.
 pub(crate) fn enter(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
-    properties: (Mode, Option<Preference>),
+    name: Name<'_>,
+    (mode, preference): (Mode, Option<Preference>),
     chains: u32,
 ) -> Result<Vec<Change>, ViewError> {
     let (collection, next) = next_collection(view)?;
     let turn = (collection.0 - SYSTEM.0 - 1) % u64::from(chains.max(1));
-    let (mode, preference) = properties;
     let placed = Placed {
         state: State::Creating,
         chain: ChainId(1 + u32::try_from(turn).expect("it is below the number of chains")),
@@ -138,34 +130,28 @@ pub(crate) fn enter(
             preference,
         },
     };
-    Ok(vec![
-        next,
-        put(account, name, &placed),
-        put_number(count_key(account), domain_count(view, account)? + 1),
-        note(account, name, collection),
-    ])
+    let mut changes = vec![next, put(name, &placed)];
+    changes.extend(one_more(view, name)?);
+    changes.push(note(name, collection));
+    Ok(changes)
 }
 
-/// Begins to delete a domain.
-pub(crate) fn condemn(account: &AccountId, name: &str, placed: &Placed) -> Vec<Change> {
+/// Begins to delete a collection.
+pub(crate) fn condemn(name: Name<'_>, placed: &Placed) -> Vec<Change> {
     let condemned = Placed {
         state: State::Deleting,
         ..placed.clone()
     };
-    vec![
-        put(account, name, &condemned),
-        note(account, name, placed.entry.collection),
-    ]
+    vec![put(name, &condemned), note(name, placed.entry.collection)]
 }
 
 /// The last step on the system chain: of a creation and of a deletion.
-pub(super) fn settle(
+pub(crate) fn settle(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
+    name: Name<'_>,
     (collection, is_gone): (CollectionId, bool),
 ) -> Result<Vec<Change>, ViewError> {
-    let placed = placed(view, account, name)?;
+    let placed = placed(view, name)?;
     let Some(placed) = placed.filter(|it| it.entry.collection == collection) else {
         return Ok(Vec::new());
     };
@@ -179,26 +165,24 @@ pub(super) fn settle(
                 state: State::Live,
                 ..placed
             };
-            vec![put(account, name, &live), done]
+            vec![put(name, &live), done]
         }
         State::Deleting if is_gone => {
-            let count = domain_count(view, account)?.saturating_sub(1);
-            let key = domain_key(account, name);
-            vec![
-                Change::Remove { key },
-                put_number(count_key(account), count),
-                done,
-            ]
+            let mut changes = vec![Change::Remove {
+                key: name_key(name),
+            }];
+            changes.extend(one_less(view, name)?);
+            changes.push(done);
+            changes
         }
         State::Creating | State::Live | State::Deleting => Vec::new(),
     })
 }
 
-/// The step of a creation on the domain's own chain.
-pub(super) fn found(
+/// The step of a creation on the collection's own chain.
+pub(crate) fn found(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
+    name: Name<'_>,
     entry: &DomainEntry,
 ) -> Result<Vec<Change>, ViewError> {
     let collection = entry.collection;
@@ -207,50 +191,38 @@ pub(super) fn found(
     if is_razed || is_there {
         return Ok(Vec::new());
     }
-    let mut changes = vec![
-        put_entry(account, name, entry),
-        Counters::default().put(collection),
-    ];
+    let mut changes = vec![put_entry(name, entry), founded(name.kind, collection)];
     if entry.mode != Mode::Strong {
         changes.push(Change::turn(collection.0, entry.mode, false));
     }
     Ok(changes)
 }
 
-/// The step of a deletion on the domain's own chain (D2). Its keys are left to be swept.
-pub(super) fn raze(
+/// The step of a deletion on the collection's own chain (D2). Its keys are left to be swept.
+pub(crate) fn raze(
     view: &dyn View,
-    account: &AccountId,
-    name: &str,
-    collection: CollectionId,
+    name: Name<'_>,
+    id: CollectionId,
 ) -> Result<Vec<Change>, ViewError> {
-    if view.get(&razed_key(collection))?.is_some() {
+    if view.get(&razed_key(id))?.is_some() {
         return Ok(Vec::new());
     }
     let mut changes = vec![Change::Put {
-        key: razed_key(collection),
+        key: razed_key(id),
         value: Bytes::new(),
     }];
-    let entry = domain(view, account, name)?.filter(|entry| entry.collection == collection);
+    let entry = collection(view, name)?.filter(|entry| entry.collection == id);
     if let Some(entry) = entry {
         changes.extend(modes::forget(&entry));
-        changes.extend([
-            Change::Remove {
-                key: domain_key(account, name),
-            },
-            Change::Remove {
-                key: metadata_key(collection),
-            },
-            Change::Put {
-                key: garbage_key(collection),
-                value: Bytes::new(),
-            },
-        ]);
+        changes.push(Change::Remove {
+            key: name_key(name),
+        });
+        changes.extend(buried(id));
     }
     Ok(changes)
 }
 
-fn put(account: &AccountId, name: &str, placed: &Placed) -> Change {
+fn put(name: Name<'_>, placed: &Placed) -> Change {
     let DomainEntry {
         collection,
         mode,
@@ -262,20 +234,22 @@ fn put(account: &AccountId, name: &str, placed: &Placed) -> Change {
     value.push(mode.byte());
     let preference = preference.map(|preference| preference.to_string());
     put_bytes(&mut value, preference.unwrap_or_default().as_bytes());
+    put_owner(name, &mut value);
     Change::Put {
-        key: domain_key(account, name),
+        key: name_key(name),
         value: Bytes::from(value),
     }
 }
 
-fn decode(value: Bytes) -> Result<Placed, DecodeError> {
+/// Where a collection is, and who owns a name that is the cluster's.
+pub(super) fn decode(kind: Kind, value: Bytes) -> Result<(Placed, Option<AccountId>), DecodeError> {
     let mut reader = Reader::new(value);
     reader.byte()?;
     let state = match reader.byte()? {
         0 => State::Creating,
         1 => State::Live,
         2 => State::Deleting,
-        _ => return Err(DecodeError::new("how far a domain has come")),
+        _ => return Err(DecodeError::new("how far a collection has come")),
     };
     let placed = Placed {
         state,
@@ -286,23 +260,18 @@ fn decode(value: Bytes) -> Result<Placed, DecodeError> {
             preference: decode_preference(reader.bytes()?)?,
         },
     };
+    let owner = read_owner(kind, &mut reader)?;
     reader.end()?;
-    Ok(placed)
+    Ok((placed, owner))
 }
 
-fn note(account: &AccountId, name: &str, collection: CollectionId) -> Change {
+fn note(name: Name<'_>, collection: CollectionId) -> Change {
     let mut value = Vec::new();
-    put_bytes(&mut value, account.0.as_bytes());
-    put_bytes(&mut value, name.as_bytes());
+    name.put(&mut value);
     Change::Put {
         key: unfinished_key(collection),
         value: Bytes::from(value),
     }
-}
-
-fn text(reader: &mut Reader) -> Result<String, DecodeError> {
-    let text = String::from_utf8(reader.bytes()?.into());
-    text.map_err(|_| DecodeError::new("a step across chains"))
 }
 
 fn unfinished_key(collection: CollectionId) -> Bytes {

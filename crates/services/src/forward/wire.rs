@@ -7,7 +7,7 @@ use fader_chain::{DecodeError, EntryId, Reader, RequestId, Stamp, put_bytes, put
 const LIST_MAX: usize = 64 << 10;
 
 /// What has bytes of its own.
-pub(super) trait Wire {
+pub(crate) trait Wire {
     fn put(&self, out: &mut Vec<u8>);
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError>
@@ -16,7 +16,7 @@ pub(super) trait Wire {
 }
 
 /// Appends a choice: its byte, and what follows from it.
-pub(super) fn put_choice(out: &mut Vec<u8>, choice: u8, parts: &[&dyn Wire]) {
+pub(crate) fn put_choice(out: &mut Vec<u8>, choice: u8, parts: &[&dyn Wire]) {
     out.push(choice);
     parts.iter().for_each(|part| part.put(out));
 }

@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use fader_chain::Change;
 
-use crate::catalog::{AccountId, Placed, State};
+use crate::catalog::{AccountId, Name, Placed, State};
 use crate::level::Preference;
-use crate::simpledb::counters::{self, Counters};
+use crate::simpledb::counters;
 use crate::simpledb::{
     Answered, BoxUsage, Code, Context, DomainMetadata, Error, Limits, PageToken, Reply, Request,
     token, validate,
@@ -36,9 +36,8 @@ pub(crate) fn create(
     }
     let mode = mode.unwrap_or_default();
     let properties = (mode, preference);
-    let (collection, mut changes) =
-        catalog::create_domain(view, context.account, domain, properties)?;
-    changes.push(Counters::default().put(collection));
+    let name = Name::domain(context.account, domain);
+    let (_, changes) = catalog::create(view, name, properties)?;
     Ok((BoxUsage::DOMAIN, changes))
 }
 
@@ -93,7 +92,8 @@ fn begin(
 ) -> Result<Vec<Change>, Error> {
     validate::domain_name(domain)?;
     validate::creation_mode(mode)?;
-    match catalog::placed(view, account, domain)? {
+    let name = Name::domain(account, domain);
+    match catalog::placed(view, name)? {
         Some(Placed {
             state: State::Deleting,
             ..
@@ -106,16 +106,15 @@ fn begin(
         return Err(Error::new(Code::NumberDomainsExceeded, message));
     }
     let properties = (mode.unwrap_or_default(), preference);
-    Ok(catalog::enter(view, account, domain, properties, chains)?)
+    Ok(catalog::enter(view, name, properties, chains)?)
 }
 
 /// Begins to delete a domain.
 fn end(view: &dyn View, account: &AccountId, domain: &str) -> Result<Vec<Change>, Error> {
     validate::domain_name(domain)?;
-    Ok(match catalog::placed(view, account, domain)? {
-        Some(placed) if placed.state != State::Deleting => {
-            catalog::condemn(account, domain, &placed)
-        }
+    let name = Name::domain(account, domain);
+    Ok(match catalog::placed(view, name)? {
+        Some(placed) if placed.state != State::Deleting => catalog::condemn(name, &placed),
         _ => Vec::new(),
     })
 }
@@ -147,13 +146,11 @@ pub(crate) fn delete(
     domain: &str,
 ) -> Result<(BoxUsage, Vec<Change>), Error> {
     validate::domain_name(domain)?;
-    let Some(entry) = catalog::domain(view, context.account, domain)? else {
+    let name = Name::domain(context.account, domain);
+    let Some(entry) = catalog::collection(view, name)? else {
         return Ok((BoxUsage::DOMAIN, Vec::new()));
     };
-    let mut changes = catalog::delete_domain(view, context.account, domain, &entry)?;
-    changes.push(Change::Remove {
-        key: counters::metadata_key(entry.collection),
-    });
+    let changes = catalog::delete(view, name, &entry)?;
     Ok((BoxUsage::DOMAIN, changes))
 }
 

@@ -9,7 +9,7 @@ use fader_chain::{Change, EntryId, Register, Under};
 
 use super::*;
 use crate::catalog::AccountId;
-use crate::{CollectionId, MapView, Mode, Unhurried, catalog};
+use crate::{CollectionId, MapView, Mode, catalog};
 
 /// A SimpleDB of one account, in memory.
 pub(crate) struct Service {
@@ -45,13 +45,10 @@ impl Service {
             .domain()
             .and_then(|domain| catalog::domain(&self.view, &self.account, domain).unwrap());
         Context {
-            account: &self.account,
             collection: entry.as_ref().map(|entry| entry.collection),
             mode: entry.map(|entry| entry.mode).unwrap_or_default(),
-            unsettled_items: 0,
             now_ms: 1_317_975_502_999,
-            limits: &self.limits,
-            pace: &Unhurried,
+            ..Context::new(&self.account, &self.limits)
         }
     }
 

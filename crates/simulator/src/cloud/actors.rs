@@ -1,5 +1,6 @@
 //! The work of a simulated process: each actor is a task that records its calls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,10 @@ use fader_cloud::{
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 
-use super::history::{Access, Deed, Delivery, Hide, Record, Remove, Seen, Send, Span};
+use super::history::{
+    Access, Append, Deed, Delivery, Follow, Hide, Record, Remove, Seen, Send, Span,
+};
+use super::slots::{ENTRY, entry};
 
 /// Names that all processes use.
 pub(super) const QUEUE: &str = "work";
@@ -36,6 +40,8 @@ pub(super) struct Actor {
     /// When work ends.
     pub(super) until: Duration,
     pub(super) visibilities: Vec<Duration>,
+    /// Whether batches go item by item, as to a cloud that does not write them whole.
+    pub(super) splits_batches: bool,
 }
 
 impl Actor {
@@ -48,6 +54,8 @@ impl Actor {
         drop(runtime.spawn(self.clone().count()));
         drop(runtime.spawn(self.clone().count_object()));
         drop(runtime.spawn(self.clone().batch()));
+        drop(runtime.spawn(self.clone().append_often()));
+        drop(runtime.spawn(self.clone().follow_often()));
     }
 
     /// True time, and a nanosecond for each step: no two moments of a history are the same.
@@ -353,7 +361,9 @@ impl Actor {
             };
             let puts: Vec<ItemPut> = (0..BATCH).map(put).collect();
             // Done, refused or unknown: it is whole in any case.
-            let _ = self.domains.put_batch(DOMAIN, &puts).await;
+            for puts in puts.chunks(if self.splits_batches { 1 } else { BATCH }) {
+                let _ = self.domains.put_batch(DOMAIN, puts).await;
+            }
             self.sleep(1_000).await;
             let reading = match self.draw(2) {
                 0 => Reading::Strong,
@@ -374,6 +384,85 @@ impl Actor {
             }
             self.sleep(5_000).await;
         }
+    }
+}
+
+impl Actor {
+    async fn append_often(self) {
+        while !self.is_over() {
+            self.append().await;
+            self.sleep(3_000).await;
+        }
+    }
+
+    /// Writes an item that no other call writes.
+    pub(super) async fn append(&self) {
+        let (at, name) = {
+            let mut history = self.record.open();
+            history.calls += 1;
+            let name = entry(self.process, history.calls);
+            history.appends.push(Append {
+                span: self.span(),
+                name: name.clone(),
+                outcome: None,
+            });
+            (history.appends.len() - 1, name)
+        };
+        let put = ItemPut {
+            name: name.clone(),
+            attributes: vec![AttributePut {
+                name: "by".to_owned(),
+                value: self.process.to_string(),
+                replace: true,
+            }],
+        };
+        let written = self.domains.put(DOMAIN, &put, None).await;
+        self.note(|| format!("appended {name}: {written:?}"));
+        let mut history = self.record.open();
+        history.appends[at].span.ended = Some(self.now());
+        history.appends[at].outcome = Some(written.map_err(|error| error.kind));
+    }
+
+    async fn follow_often(self) {
+        let follower = self.follower();
+        while !self.is_over() {
+            let reading = match self.draw(3) {
+                0 => Reading::Strong,
+                _ => Reading::Eventual,
+            };
+            self.follow(follower, reading).await;
+            self.sleep(3_000).await;
+        }
+    }
+
+    /// A number that no other follower has.
+    pub(super) fn follower(&self) -> u64 {
+        let mut history = self.record.open();
+        history.calls += 1;
+        history.calls
+    }
+
+    /// Reads which items were appended.
+    pub(super) async fn follow(&self, follower: u64, reading: Reading) {
+        let invoked = self.now();
+        let select = format!(
+            "select itemName() from `{DOMAIN}` where itemName() like '{ENTRY}%' limit 2500"
+        );
+        let page = self.domains.select(&select, None, reading).await;
+        // Pages are of different states; without an answer it shows nothing.
+        let Some(page) = page.ok().filter(|page| page.next_token.is_none()) else {
+            return;
+        };
+        let names: BTreeSet<String> = page.items.into_iter().map(|item| item.name).collect();
+        self.note(|| format!("followed {} items, {reading:?}", names.len()));
+        let answered = self.now();
+        self.record.open().follows.push(Follow {
+            invoked,
+            answered,
+            is_strong: reading == Reading::Strong,
+            by: (self.process, follower),
+            names,
+        });
     }
 }
 

@@ -8,11 +8,14 @@
 //! | [`linear`] | conditional writes and strong reads have an order (Wing and Gong) |
 //! | [`fresh`] | an eventual read is no older than its law |
 //! | [`whole`] | a batch is seen as a whole |
+//!
+//! Those of logs are in [`super::slots`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::history::{Access, Deed, Failure, History};
+use super::slots::{followed, slots};
 use fader_history::check::{every_level, search};
 use fader_history::object::{self, Reply, Value, Verb};
 use fader_history::{Clock, Header, Moment, Outcome, Rules};
@@ -46,6 +49,8 @@ pub(super) fn all(
     claims.insert("linear", linear(history)?);
     claims.insert("fresh", fresh(history, staleness)?);
     claims.insert("whole", whole(history)?);
+    claims.insert("slots", slots(history)?);
+    claims.insert("followed", followed(history, staleness)?);
     Ok(claims)
 }
 

@@ -1,10 +1,13 @@
 //! What the processes of a simulated cloud asked and were told, with true times.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fader_cloud::ErrorKind;
+
+use super::slots::Slot;
 
 /// When a call was sent and when its outcome was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +92,26 @@ pub(super) struct Seen {
     pub(super) tags: Vec<Option<String>>,
 }
 
+/// A write of an item that no other write has.
+#[derive(Clone, Debug)]
+pub(super) struct Append {
+    pub(super) span: Span,
+    pub(super) name: String,
+    /// `None` when its process died before.
+    pub(super) outcome: Option<Result<(), ErrorKind>>,
+}
+
+/// What a follower saw of such writes.
+#[derive(Clone, Debug)]
+pub(super) struct Follow {
+    pub(super) invoked: Duration,
+    pub(super) answered: Duration,
+    pub(super) is_strong: bool,
+    /// Its process, and the number of this follower.
+    pub(super) by: (usize, u64),
+    pub(super) names: BTreeSet<String>,
+}
+
 /// All that was asked and answered.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -98,6 +121,10 @@ pub struct History {
     pub(super) hides: Vec<Hide>,
     pub(super) accesses: Vec<Access>,
     pub(super) batches: Vec<Seen>,
+    pub(super) appends: Vec<Append>,
+    pub(super) follows: Vec<Follow>,
+    /// The logs of the domain in the bucket at the end, by their incarnations.
+    pub(super) logs: BTreeMap<String, Vec<Slot>>,
     pub(super) calls: u64,
 }
 

@@ -2,21 +2,22 @@
 //! crate `cloud`, with every fault from a seed, and a check for every promise.
 //!
 //! ```text
-//!  plan ──▶ processes: producer, consumer, counter, batcher ──▶ history ──▶ checks
+//!  plan ──▶ producers, consumers, counters, batchers, followers ──▶ history ──▶ checks
 //!    │            │ queues, domains, objects
 //!    └── faults ──┴──▶ model: latency, loss, crashes, pauses, skewed clocks
 //! ```
 //!
-//! A run has two phases. Until `Plan::faults_end` all faults happen; then the cloud behaves, all
-//! processes live, and a last process drains the queues.
+//! A run has two phases. Until `Plan::faults` is over all faults happen. Then the cloud behaves,
+//! all processes live, and a last process drains the queues.
 
 mod actors;
 mod checks;
 mod history;
-mod plan;
-mod run;
+pub(crate) mod plan;
+pub(crate) mod run;
 mod scopes;
 mod search;
+mod slots;
 
 pub use history::{Failure, History};
 pub use plan::{Backend, Plan};

@@ -38,33 +38,37 @@ pub struct Plan {
     pub profile: Profile,
     /// A guard that is missing, in builds for mutants.
     pub removed: Option<Guard>,
-    /// When it begins to behave.
-    pub faults_end: Duration,
+    /// Whether batches go item by item, as to a cloud that does not write them whole.
+    pub splits_batches: bool,
+    /// How long faults happen.
+    pub faults: Duration,
+    /// Writes of the domain before: a snapshot is due soon.
+    pub(crate) slots_before: u64,
     /// The processes.
-    pub(super) processes: Vec<ProcessPlan>,
+    pub(crate) processes: Vec<ProcessPlan>,
     /// Visibility times that receives ask for.
-    pub(super) visibilities: Vec<Duration>,
-    pub(super) domain_staleness: Duration,
+    pub(crate) visibilities: Vec<Duration>,
+    pub(crate) domain_staleness: Duration,
 }
 
 /// What becomes of one process.
 #[derive(Clone, Debug)]
-pub(super) struct ProcessPlan {
-    pub(super) skew: Skew,
-    pub(super) strikes: Vec<Strike>,
+pub(crate) struct ProcessPlan {
+    pub(crate) skew: Skew,
+    pub(crate) strikes: Vec<Strike>,
 }
 
 /// A fault of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Strike {
+pub(crate) struct Strike {
     /// How long after the one before.
-    pub(super) after: Duration,
-    pub(super) fault: Fault,
+    pub(crate) after: Duration,
+    pub(crate) fault: Fault,
 }
 
 /// The kinds of faults of processes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It crashes at the await of this number, and is down for a time.
     Crash(u64, Duration),
     /// It stands still for a time.
@@ -77,7 +81,7 @@ impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64, backend: Backend) -> Self {
         let mut random = Random::new(seed);
-        let faults_end = Duration::from_secs(random.between(20, 90));
+        let faults = Duration::from_secs(random.between(20, 90));
         let has_faults = random.chance(850);
         let processes = (0..random.between(2, 4)).map(|_| process(&mut random, has_faults));
         let processes = processes.collect();
@@ -93,18 +97,20 @@ impl Plan {
                 Backend::Bucket => VIEW_AGE,
             },
             profile,
-            faults_end,
+            faults,
+            splits_batches: false,
+            slots_before: match random.chance(300) {
+                true => random.between(200, 256),
+                false => 0,
+            },
             processes,
             visibilities,
         }
     }
 
     /// How the cloud behaves once faults have ended: as before, without faults.
-    pub(super) fn calm(&self) -> Profile {
-        let mut profile = self.profile.clone();
-        for call in calls(&mut profile) {
-            call.faults = FaultRates::default();
-        }
+    pub(crate) fn calm(&self) -> Profile {
+        let mut profile = self.profile.clone().without_faults();
         profile.objects.prefix_reads = None;
         profile.objects.prefix_writes = None;
         profile.objects.object_writes = None;
@@ -113,35 +119,18 @@ impl Plan {
     }
 
     /// Whether every put is answered.
-    pub(super) fn answers_puts(&self) -> bool {
+    pub(crate) fn answers_puts(&self) -> bool {
         let faults = &self.profile.objects.put.faults;
         faults.lost_request + faults.lost_answer + faults.late == 0
     }
 
-    /// The time after which no call of before `faults_end` takes effect.
-    pub(super) fn settled_after(&self) -> Duration {
+    /// The time after which no call of while there were faults takes effect.
+    pub(crate) fn settled_after(&self) -> Duration {
         let mut profile = self.profile.clone();
-        let late = calls(&mut profile)
-            .into_iter()
-            .map(|call| call.late_max + call.timeout);
+        let calls = profile.calls_mut().into_iter();
+        let late = calls.map(|call| call.late_max + call.timeout);
         late.max().unwrap_or_default()
     }
-}
-
-/// All calls of a profile.
-pub(super) fn calls(profile: &mut Profile) -> [&mut Call; 10] {
-    [
-        &mut profile.objects.get,
-        &mut profile.objects.put,
-        &mut profile.objects.delete,
-        &mut profile.objects.list,
-        &mut profile.queues.send,
-        &mut profile.queues.receive,
-        &mut profile.queues.remove,
-        &mut profile.queues.other,
-        &mut profile.domains.read,
-        &mut profile.domains.write,
-    ]
 }
 
 fn process(random: &mut Random, has_faults: bool) -> ProcessPlan {

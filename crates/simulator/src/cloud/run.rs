@@ -1,11 +1,13 @@
 //! One run of a simulated cloud.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::bucket::{BucketDomains, BucketQueues, Guard};
-use fader_cloud::model::{Model, Process, Skew};
-use fader_cloud::{Clock, Cloud, Domains, QueueSettings, Queues, Receive};
+use fader_cloud::model::{Model, Process, Profile, Skew};
+use fader_cloud::{AttributePut, Clock, Cloud, Domains, ItemPut, QueueSettings, Queues, Receive};
 use futures_util::future::join_all;
 use object_store::path::Path;
 
@@ -13,6 +15,7 @@ use super::actors::{Actor, DOMAIN, QUEUE};
 use super::checks::{self, Claims, Promise};
 use super::history::{Failure, History, Record};
 use super::plan::{Backend, Fault, Plan, ProcessPlan};
+use super::slots::{self, Slot};
 
 /// Steps after which a run counts as stuck.
 const STEPS_MAX: u64 = 5_000_000;
@@ -75,6 +78,8 @@ pub(super) fn bucket_domains(cloud: &Cloud, removed: Option<Guard>) -> BucketDom
 
 struct World<'a> {
     plan: &'a Plan,
+    /// When faults end.
+    until: Cell<Duration>,
     model: Model,
     record: Record,
 }
@@ -89,6 +94,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
     }
     let world = World {
         plan,
+        until: Cell::new(plan.faults),
         model,
         record: Record::default(),
     };
@@ -148,8 +154,9 @@ impl World<'_> {
             record: self.record.clone(),
             executor: self.model.executor.clone(),
             truth: self.model.clock.clone(),
-            until: self.plan.faults_end,
+            until: self.until.get(),
             visibilities: self.plan.visibilities.clone(),
+            splits_batches: self.plan.splits_batches,
         }
     }
 
@@ -176,15 +183,17 @@ impl World<'_> {
         self.model.clock.sleep(self.plan.settled_after()).await;
         let process = self.model.executor.process("drain", Skew::default());
         drain(&self.actor(&process), &*self.model.clock).await?;
-        match self.plan.backend {
-            Backend::Models => Ok(()),
-            Backend::Bucket => leave_nothing(&self.model, self.plan.removed).await,
+        if self.plan.backend == Backend::Models {
+            return Ok(());
         }
+        self.record.open().logs = logs(&self.model);
+        is_drained(&self.model)?;
+        leave_nothing(&self.model, self.plan.removed).await
     }
 
-    /// Creates queue and domain, before any fault.
+    /// Creates queue and domain, and writes slots, before any fault and without delay.
     async fn set_up(&self) -> Result<(), Failure> {
-        self.model.set_profile(self.plan.calm());
+        self.model.set_profile(Profile::default());
         let process = self.model.executor.process("setup", Skew::default());
         let actor = self.actor(&process);
         let created = async {
@@ -192,46 +201,99 @@ impl World<'_> {
                 .queues
                 .create(QUEUE, &QueueSettings::default())
                 .await?;
-            actor.domains.create(DOMAIN).await
+            actor.domains.create(DOMAIN).await?;
+            if self.plan.backend == Backend::Bucket {
+                for number in 0..self.plan.slots_before {
+                    actor.domains.put(DOMAIN, &before(number), None).await?;
+                }
+            }
+            Ok(())
         };
         created.await.map_err(|error: fader_cloud::Error| Failure {
             guarantee: "live",
             text: format!("nothing was created: {error}"),
         })?;
         self.model.set_profile(self.plan.profile.clone());
+        self.until
+            .set(self.model.clock.monotonic() + self.plan.faults);
         Ok(())
     }
 
     /// The life of one process until faults end, with its faults.
     async fn live_one(&self, process: Process, planned: &ProcessPlan) {
-        let clock = &self.model.clock;
-        self.actor(&process).start();
-        for strike in &planned.strikes {
-            clock.sleep(strike.after).await;
-            if self.plan.faults_end <= clock.monotonic() {
-                break;
-            }
-            match strike.fault {
-                Fault::Pause(time) => process.pause(time),
-                Fault::Jump(offset_ms) => process.set_skew(Skew {
-                    offset_ms,
-                    ..planned.skew
-                }),
-                Fault::Crash(awaits, down) => {
-                    process.crash_after(awaits);
-                    let harness = self.model.executor.harness().runtime();
-                    let left = self.plan.faults_end.saturating_sub(clock.monotonic());
-                    if harness.timeout(left, process.crashed()).await.is_none() {
-                        process.crash();
-                    }
-                    clock.sleep(down).await;
-                    process.restart();
-                    self.actor(&process).start();
+        let start = || self.actor(&process).start();
+        live_one(&self.model, &process, planned, self.until.get(), start).await;
+    }
+}
+
+/// The life of one process until faults end: `start` begins it, and again after each crash.
+pub(crate) async fn live_one(
+    model: &Model,
+    process: &Process,
+    planned: &ProcessPlan,
+    faults_end: Duration,
+    start: impl Fn(),
+) {
+    let clock = &model.clock;
+    start();
+    for strike in &planned.strikes {
+        clock.sleep(strike.after).await;
+        if faults_end <= clock.monotonic() {
+            break;
+        }
+        match strike.fault {
+            Fault::Pause(time) => process.pause(time),
+            Fault::Jump(offset_ms) => process.set_skew(Skew {
+                offset_ms,
+                ..planned.skew
+            }),
+            Fault::Crash(awaits, down) => {
+                process.crash_after(awaits);
+                let harness = model.executor.harness().runtime();
+                let left = faults_end.saturating_sub(clock.monotonic());
+                if harness.timeout(left, process.crashed()).await.is_none() {
+                    process.crash();
                 }
+                clock.sleep(down).await;
+                process.restart();
+                start();
             }
         }
-        let left = self.plan.faults_end.saturating_sub(clock.monotonic());
-        clock.sleep(left).await;
+    }
+    let left = faults_end.saturating_sub(clock.monotonic());
+    clock.sleep(left).await;
+}
+
+/// A write of before the run; one in a hundred makes a slot that becomes a stub.
+fn before(number: u64) -> ItemPut {
+    let values = if number % 100 == 1 { 80 } else { 1 };
+    let attributes = (0..values).map(|at| AttributePut {
+        name: format!("a{at}"),
+        value: "x".repeat(if values == 1 { 1 } else { 1000 }),
+        replace: true,
+    });
+    ItemPut {
+        name: format!("before{}", number % 7),
+        attributes: attributes.collect(),
+    }
+}
+
+/// The logs of the domain in the bucket.
+pub(super) fn logs(model: &Model) -> BTreeMap<String, Vec<Slot>> {
+    slots::logs(model, &format!("{PREFIX}/logs/{DOMAIN}/"))
+}
+
+/// Nothing of the queue's messages is left in the bucket.
+pub(super) fn is_drained(model: &Model) -> Result<(), Failure> {
+    let folder = format!("{PREFIX}/messages/");
+    let mut left = model.object_keys();
+    left.retain(|key| key.starts_with(&folder));
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Failure {
+            guarantee: "leftovers",
+            text: format!("in a queue that is drained: {left:?}"),
+        }),
     }
 }
 

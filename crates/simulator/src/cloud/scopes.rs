@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use super::actors::{Actor, DOMAIN, QUEUE};
 use super::checks::{self, Promise};
 use super::history::{Failure, Record};
-use super::run::{bucket_domains, bucket_queues, drain, leave_nothing};
+use super::run::{bucket_domains, bucket_queues, drain, is_drained, leave_nothing, logs};
 use super::search::{Budget, Search};
 
 /// A run of more steps than this never ends.
@@ -51,6 +51,10 @@ enum Deed {
     First,
     Read,
     ReadEventual,
+    /// Writes an item that no other call writes.
+    Append,
+    /// Reads which items were appended, eventually and then strongly.
+    Follow,
     /// Deletes what is left of dead incarnations.
     Sweep,
     DeleteDomain,
@@ -219,7 +223,7 @@ fn queues_besides() -> Vec<Scope> {
 
 /// Writes, reads and deletions of domains.
 fn domains() -> Vec<Scope> {
-    use Deed::{Count, CreateDomain, DeleteDomain, First, Read, ReadEventual};
+    use Deed::{Append, Count, CreateDomain, DeleteDomain, First, Follow, Read, ReadEventual};
     vec![
         scope("write", NONE, &[], &[&[Count], &[Count], &[Read]]),
         scope("write-ambiguous", AMBIGUOUS, &[], &[&[Count], &[First]]),
@@ -228,6 +232,13 @@ fn domains() -> Vec<Scope> {
             AMBIGUOUS,
             &[],
             &[&[Count], &[First], &[Read]],
+        ),
+        scope("follow", NONE, &[], &[&[Append], &[Append], &[Follow]]),
+        scope(
+            "append-ambiguous",
+            AMBIGUOUS,
+            &[],
+            &[&[Append, Append], &[Append, Follow]],
         ),
         scope("write-crash", CRASH, &[], &[&[Count], &[Count], &[Read]]),
         scope(
@@ -388,6 +399,10 @@ async fn live(
     let _ = last.queues.create(QUEUE, &settings).await;
     last.domains.create(DOMAIN).await.map_err(failed)?;
     drain(&last, &*model.clock).await?;
+    record.open().logs = logs(model);
+    if !scope.deletes_queue {
+        is_drained(model)?;
+    }
     leave_nothing(model, removed).await
 }
 
@@ -404,6 +419,7 @@ fn actor(model: &Model, record: &Record, process: &Process, removed: Option<Guar
         truth: model.clock.clone(),
         until: Duration::MAX,
         visibilities: Vec::new(),
+        splits_batches: false,
     }
 }
 
@@ -436,6 +452,12 @@ impl Actor {
             Deed::First => self.write(COUNTER, None).await,
             Deed::Read => drop(self.read(COUNTER, Reading::Strong).await),
             Deed::ReadEventual => drop(self.read(COUNTER, Reading::Eventual).await),
+            Deed::Append => self.append().await,
+            Deed::Follow => {
+                let follower = self.follower();
+                self.follow(follower, Reading::Eventual).await;
+                self.follow(follower, Reading::Strong).await;
+            }
             Deed::Sweep => {
                 let queues = bucket_queues(&self.cloud, self.removed);
                 let domains = bucket_domains(&self.cloud, self.removed);

@@ -464,6 +464,7 @@ impl Process {
                 None => Some(controller::first(&sessions, Wiring::Star, self.version)),
                 Some(current) => {
                     let facts = Facts {
+                        restart: controller::returned(current, &sessions).first().copied(),
                         sessions,
                         reports,
                         size: super::PROCESSES as usize,

@@ -378,6 +378,9 @@ impl World {
         let key = hash(&(state.coordinator, &sessions, wanted, floor));
         let next = self.published.get(key).unwrap_or_else(|| {
             let facts = Facts {
+                restart: controller::returned(&newest.configuration, &sessions)
+                    .first()
+                    .copied(),
                 sessions,
                 reports: newest.reports,
                 size: count,

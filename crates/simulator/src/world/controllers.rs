@@ -64,7 +64,10 @@ impl World {
             step => {
                 match step == reads_configuration {
                     true => it.current = self.configuration(),
-                    false => it.facts = Some(self.coordinator.facts()),
+                    false => {
+                        let now = self.coordinator_clock.steady(self.now);
+                        it.facts = Some(self.coordinator.facts(now));
+                    }
                 }
                 match step {
                     Step::First => Step::Second,

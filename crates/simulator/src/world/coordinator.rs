@@ -6,10 +6,12 @@
 //! - C1 each configuration follows the one before.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::leavings::Leavings;
-use fader_chain::controller::{self, Facts, Reports, Shift};
+use fader_chain::controller::{self, Facts, Reports, Returning, Shift};
 use fader_chain::{
     Configuration, DiskId, Guard, Guards, Identity, Incarnation, NodeId, Progress, Report, Role,
     Version, Wiring,
@@ -61,9 +63,10 @@ pub(crate) struct Coordinator {
     /// In the order in which they began; a life that is over stays, without a session.
     sessions: BTreeMap<Incarnation, Option<Session>>,
     order: Vec<Incarnation>,
-    /// How far each disk came, as was reported (C5).
+    /// How far each disk came, as was reported, or shown (C5).
     progress: BTreeMap<DiskId, Progress>,
     reports: Reports,
+    returning: Returning,
     shift: Option<Shift>,
     raises_floor: bool,
     guards: Guards,
@@ -84,6 +87,7 @@ impl Coordinator {
             order: Vec::new(),
             progress: BTreeMap::new(),
             reports: Reports::default(),
+            returning: Returning::default(),
             shift: None,
             raises_floor: false,
             guards,
@@ -110,8 +114,9 @@ impl Coordinator {
         if is_new && ping.shown < known && self.guards.has(Guard::CopyRefused) {
             return Pong::Refused;
         }
-        if !self.sessions.contains_key(&life) {
+        if is_new {
             self.order.push(life);
+            self.progress.insert(ping.from.disk, known.max(ping.shown));
         }
         let session = self.sessions.entry(life).or_insert(Some(Session {
             member: ping.from,
@@ -151,7 +156,7 @@ impl Coordinator {
     pub(crate) fn step(&mut self, now: u64) -> Option<Arc<Configuration>> {
         self.expire(now);
         let current = self.configuration.clone();
-        let facts = self.facts();
+        let facts = self.facts(now);
         let next = self.next(current.as_deref(), &facts)?;
         self.publish(current.map_or(0, |current| current.epoch), next)
     }
@@ -217,6 +222,7 @@ impl Coordinator {
         for session in self.sessions.values_mut().flatten() {
             session.heard_at = now;
         }
+        self.returning = Returning::default();
     }
 
     /// An operator, or the judge of slow members, wants this.
@@ -245,9 +251,11 @@ impl Coordinator {
     }
 
     /// What a controller finds. A wish that cannot be had now is given up.
-    pub(crate) fn facts(&mut self) -> Facts {
+    pub(crate) fn facts(&mut self, now: u64) -> Facts {
+        let sessions: Vec<Identity> = self.members().collect();
         Facts {
-            sessions: self.members().collect(),
+            restart: self.chosen(now, &sessions),
+            sessions,
             reports: self.reports.clone(),
             size: self.size - self.leavings.missing(),
             unwanted: self.leavings.unwanted(),
@@ -256,5 +264,21 @@ impl Coordinator {
             raise_floor: self.raises_floor,
             version: Version::NEWEST,
         }
+    }
+
+    /// AL-1.
+    fn chosen(&mut self, now: u64, sessions: &[Identity]) -> Option<Identity> {
+        let current = self.configuration.as_deref()?;
+        let chosen = self.returning.choose_guarded(
+            (
+                Duration::from_micros(now),
+                Duration::from_micros(self.session),
+            ),
+            current,
+            sessions,
+            |disk| Ok::<_, Infallible>(self.progress.get(&disk).copied().unwrap_or_default()),
+            &self.guards,
+        );
+        chosen.unwrap_or_else(|never| match never {})
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Configuration, Envelope, Incarnation, Lsn, RequestId};
+use fader_chain::{Configuration, Envelope, Incarnation, Lsn, RequestId, Role};
 
 use super::coordinator::{Ping, Pong};
 use super::network::{End, Kind};
@@ -217,6 +217,16 @@ impl World {
         self.note(crate::history::Fact::Published(next.clone()));
         if let Some(node) = self.coordinator.wronged.take() {
             self.fail("RM-1", format!("{node} serves, lives, and is removed"));
+        }
+        // It was made equal to the others.
+        let serves = |here: &super::Machine| {
+            let life = here.process.as_ref().map(|it| it.me.incarnation);
+            let mut seats = next.seats.iter();
+            seats.any(|it| it.role == Role::Serving && Some(it.incarnation) == life)
+        };
+        let copies = self.machines.iter_mut().filter(|it| it.is_copy);
+        for here in copies {
+            here.is_copy = !serves(here);
         }
         let members: Vec<_> = self.coordinator.members().collect();
         for member in members {

@@ -3,11 +3,11 @@
 use fader_chain::controller::Shift;
 use fader_chain::{DiskId, NodeId};
 
-use super::World;
 use super::disk::Disk;
 use super::events::Event;
 use super::network::{End, Weather};
 use super::plan::{Fault, Micros};
+use super::{SESSION, World};
 use crate::history::Fact;
 
 /// The network when faults are over; in some runs it loses a little even then.
@@ -66,6 +66,7 @@ impl World {
             Fault::Full(machine, time) => self.stop(machine % count, time),
             Fault::Copy(machine) => self.copy(machine % count),
             Fault::PutBack(machine, down) => self.put_back(machine % count, down),
+            Fault::PutTwinBack(machine, down) => self.put_twin_back(machine % count, down),
             Fault::Mute(from, to, kind, time) => {
                 let end = |machine: usize| End::Member(self.machines[machine % count].node);
                 self.network.mute(end(from), end(to), kind, now + time);
@@ -164,6 +165,51 @@ impl World {
             return;
         }
         self.crash(machine, down);
+        self.take_backup(machine);
+    }
+
+    /// The copy lacks entries that the disk has, but nothing that its member reported. All that
+    /// served last go down, and return within a session: it is the first, and is not to be the one
+    /// that the chain begins again with (AL-1).
+    fn put_twin_back(&mut self, machine: usize, down: Micros) {
+        let here = &self.machines[machine];
+        let known = self.coordinator.progress(here.disk.id);
+        let passes = |copy: &Disk| {
+            let (shown, has) = (copy.progress(), here.disk.progress());
+            copy.id == here.disk.id && known <= shown && shown.last < has.last
+        };
+        let Some(configuration) = self.configuration() else {
+            return;
+        };
+        let served = |machine: &super::Machine| {
+            let disk = (machine.node, machine.disk.id);
+            configuration.last_serving.contains(&disk)
+        };
+        let runs = |machine: &&super::Machine| machine.is_sound() && machine.process.is_some();
+        let are_all = configuration.last_serving.len()
+            == self
+                .machines
+                .iter()
+                .filter(|it| served(it))
+                .filter(runs)
+                .count();
+        let may_be = are_all && served(here) && 2 <= configuration.last_serving.len();
+        let is_up = self.coordinator_down_until <= self.now;
+        if !may_be || !is_up || !here.backup.as_deref().is_some_and(passes) {
+            return;
+        }
+        for other in 0..self.machines.len() {
+            let later = match other == machine {
+                true => 0,
+                false => self.random.between(0, SESSION / 3),
+            };
+            // Together: the last one whose session ended would be counted on alone (RM-2).
+            self.stop(other, down + later);
+        }
+        self.take_backup(machine);
+    }
+
+    fn take_backup(&mut self, machine: usize) {
         let here = &mut self.machines[machine];
         here.disk = *here.backup.take().expect("it is old");
         here.is_copy = true;

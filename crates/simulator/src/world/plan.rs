@@ -155,6 +155,9 @@ pub enum Fault {
     Mute(usize, usize, Kind, Micros),
     /// Somebody makes a copy of a member's disk.
     Copy(usize),
+    /// A copy is put back that passes for the disk, and all that served last begin again, each
+    /// within a session.
+    PutTwinBack(usize, Micros),
     /// And puts it back in the disk's place; the process starts again after some time.
     PutBack(usize, Micros),
     /// The chain is placed elsewhere than at this member, for good, if it is at none but one.

@@ -371,7 +371,8 @@ impl World {
                 }
             }
             Effect::Coordinator(report) => self.process(machine).report(report),
-            // No copy of a disk is put back that could pass for it: this is a violation.
+            // The chain never begins again with a copy that passes for its disk (AL-1): this is a
+            // violation.
             Effect::Stop(stop) => panic!("I3, I6: a member stops, {stop:?}"),
             Effect::Foreign { .. } => {}
         }

@@ -453,7 +453,7 @@ fn floors(plan: &mut Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
 }
 
 /// Again and again a disk is copied, work goes on, and all go down: one with its copy is the first
-/// that is back.
+/// that is back. Some copies pass for the disk.
 fn copies(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
     let members = plan.members as usize;
     let mut faults = Vec::new();
@@ -465,9 +465,13 @@ fn copies(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
         if plan.calm_at < back_at {
             break;
         }
+        let down = random.between(1_000, 20_000);
         faults.push((
             back_at,
-            Fault::PutBack(machine, random.between(1_000, 20_000)),
+            match random.chance(500) {
+                true => Fault::PutBack(machine, down),
+                false => Fault::PutTwinBack(machine, down),
+            },
         ));
         if random.chance(700) {
             faults.push((back_at, Fault::CrashAll(random.between(50_000, 900_000))));

@@ -264,6 +264,7 @@ fn who_may_believe_to_serve_does_not_leave() {
         wiring: Wiring::Star,
         shift: Some(controller::Shift::Demote(NodeId(3))),
         raise_floor: false,
+        restart: None,
         version: crate::version::Version::NEWEST,
     };
     let second = controller::next(&first, &facts).unwrap();

@@ -241,8 +241,12 @@ impl World {
             _ => None,
         };
         let up = (1..=NODES).filter(|node| self.is_up(*node));
+        let sessions: Vec<_> = up.map(|node| self.cluster.identity(node)).collect();
         let facts = Facts {
-            sessions: up.map(|node| self.cluster.identity(node)).collect(),
+            restart: controller::returned(&self.current, &sessions)
+                .first()
+                .copied(),
+            sessions,
             reports: self.cluster.reports.clone(),
             size: NODES as usize,
             unwanted: Vec::new(),

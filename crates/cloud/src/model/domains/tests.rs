@@ -2,6 +2,7 @@
 
 use super::super::{Model, Profile, Staleness, run};
 use super::*;
+use crate::domains::{Domains, ItemPut};
 use crate::error::ErrorKind;
 
 fn counter(value: usize) -> ItemPut {

@@ -18,7 +18,7 @@ use crate::keys::SOCKET;
 pub(super) const DOMAIN: &str = "measured";
 const START_MAX: Duration = Duration::from_secs(60);
 /// Requests wait this long; a partition makes some wait that will never be answered.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const ACCESS_KEY: &str = "FADERMEASUREFADERMEA";
 const SECRET_KEY: &str = "only-ever-used-on-loopback-by-this-command";
 

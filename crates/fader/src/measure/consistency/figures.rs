@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use fader_measure::{Axis, Plot, Scale, Series, median};
 
-use super::load::{Kind, Tally};
+use super::load::{Failures, Kind};
 use super::{EVENTUAL_SHARES, MIX_DELAY_MS, Measured, MixedPoint, Point, WRITE_SHARES};
 
 /// A share in percent.
@@ -64,7 +64,7 @@ pub(super) fn text(measured: &Measured) -> String {
     text + &mixed(&measured.mixed) + &failures(&measured.tally) + &availability(measured)
 }
 
-fn failures(tally: &Tally) -> String {
+fn failures(tally: &Failures) -> String {
     let mut text = format!("\nOf {} operations ", tally.asked);
     if tally.failed.is_empty() {
         return text + "all were carried out\n";

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use fader_client::{Demand, Error, ErrorKind, SimpleDb};
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use fader_client::{Demand, Error, ErrorKind, SimpleDb, system_runtime};
 use fader_cloud::AttributePut;
+use fader_history::object::{Operation, Outcome, Reply, Request, Text, Value, Verb};
+use fader_measure::{
+    Act, Arrivals, Heard, Intent, Load, Party, Plan, Provider, Rate, Starts, Until, Workload,
+    drive_all,
+};
 use fader_services::level;
 use serde::Serialize;
-use tokio::task::JoinSet;
 
-use super::cluster::{Cluster, DOMAIN};
+use super::cluster::{Cluster, DOMAIN, PATIENCE};
 
 /// So few that at a low rate reads meet items that are being written.
 const ITEMS: u64 = 10;
@@ -39,18 +43,9 @@ pub(super) struct Mix {
     pub(super) eventual: f64,
 }
 
-/// What came of operations.
-#[derive(Default)]
-pub(super) struct Samples {
-    /// Latencies of those that were carried out, in milliseconds.
-    pub(super) taken: BTreeMap<Kind, Vec<f64>>,
-    /// What was said of the others, and how often.
-    failed: BTreeMap<String, u64>,
-}
-
 /// How many operations there were in all, and what was said of those that were not carried out.
 #[derive(Default, Serialize)]
-pub(super) struct Tally {
+pub(super) struct Failures {
     pub(super) asked: u64,
     pub(super) failed: BTreeMap<String, u64>,
 }
@@ -81,15 +76,28 @@ impl Kind {
         }
     }
 
-    /// What a request of the kind asks for.
-    fn level(self) -> &'static str {
+    /// What a request of the kind asks for, by its number among [`LEVELS`].
+    fn level(self) -> usize {
         match self {
-            Kind::StrongRead | Kind::StrongWrite => "strong",
-            Kind::EventualRead => "eventual; r=2",
-            Kind::EventualWrite => "eventual; w=2",
+            Kind::StrongRead | Kind::StrongWrite => 0,
+            Kind::EventualRead => 1,
+            Kind::EventualWrite => 2,
+        }
+    }
+
+    fn of(operation: &Operation) -> Kind {
+        let is_read = operation.action.verb == Verb::Read;
+        match (is_read, &*operation.level == LEVELS[0]) {
+            (true, true) => Kind::StrongRead,
+            (false, true) => Kind::StrongWrite,
+            (true, false) => Kind::EventualRead,
+            (false, false) => Kind::EventualWrite,
         }
     }
 }
+
+/// What is asked for.
+const LEVELS: [&str; 3] = ["strong", "eventual; r=2", "eventual; w=2"];
 
 /// Of so many operations in a row each kind has its share exactly: shares are in quarters. Drawn
 /// one by one, the few operations of a point would have other shares than they should, by more
@@ -153,58 +161,82 @@ pub(super) async fn one(
     put.await.map(|_| ())
 }
 
-/// How long an operation took, in milliseconds; or why nobody carried it out.
-type Timed = (Kind, Result<f64, String>);
+impl Workload for Mix {
+    fn plan(&self, sequence: u64) -> Intent {
+        let kind = self.kind(sequence);
+        let (act, value) = match kind.is_write() {
+            true => (Act::Write, Some(sequence)),
+            false => (Act::Read, None),
+        };
+        Intent {
+            act,
+            key: scatter(!sequence) % ITEMS,
+            value,
+            level: kind.level(),
+        }
+    }
+}
 
-/// An operation that may be refused by a member that is left out, or has no answer in time, is one
-/// of many; any other failure ends the measurement.
-async fn timed(client: Arc<SimpleDb>, kind: Kind, number: u64) -> Result<Timed> {
-    let item = format!("item-{}", scatter(!number) % ITEMS);
-    let demand = demand(kind.level())?;
-    let start = Instant::now();
-    let done = one(&client, kind.is_write(), &item, number, demand).await;
-    let taken = match done {
-        Ok(()) => Ok(start.elapsed().as_secs_f64() * 1e3),
-        Err(error) if is_no_answer(&error.kind) => {
+/// A cluster as the generator asks it.
+struct InCluster(Arc<SimpleDb>);
+
+#[async_trait]
+impl Provider for InCluster {
+    async fn ask(&self, _client: u32, request: &Request, level: &str) -> Outcome {
+        let (is_write, number) = match &request.verb {
+            Verb::Write(Value::Number(number)) => (true, number.unsigned_abs()),
+            _ => (false, 0),
+        };
+        let heard = match demand(level) {
+            Err(error) => Heard::Status(400, format!("{error:#}").into()),
+            Ok(demand) => {
+                let done = one(&self.0, is_write, &request.key, number, demand).await;
+                done.map_or_else(|error| heard(&error), |()| Heard::Reply(Reply::default()))
+            }
+        };
+        let outcome = heard.outcome(is_write);
+        if !matches!(outcome, Outcome::Done(_)) {
             tokio::time::sleep(AFTER_FAILURE).await;
-            Err(format!("{}: {error}", kind.name()))
         }
-        Err(error) => return Err(error).context(kind.name()),
-    };
-    Ok((kind, taken))
-}
-
-fn is_no_answer(kind: &ErrorKind) -> bool {
-    match kind {
-        ErrorKind::Refused { status, .. } => 500 <= *status,
-        ErrorKind::Unavailable | ErrorKind::Ambiguous => true,
-        ErrorKind::Invalid | ErrorKind::Malformed => false,
+        outcome
     }
 }
 
-impl Samples {
-    fn add(&mut self, (kind, taken): Timed) {
-        match taken {
-            Ok(taken) => self.taken.entry(kind).or_default().push(taken),
-            Err(why) => *self.failed.entry(why).or_default() += 1,
-        }
-    }
-
-    /// The mean latency of reads, of writes, or of both.
-    pub(super) fn mean(&self, wanted: &[Kind]) -> f64 {
-        let of = wanted.iter().filter_map(|kind| self.taken.get(kind));
-        let values: Vec<f64> = of.flatten().copied().collect();
-        values.iter().sum::<f64>() / values.len() as f64
+fn heard(error: &Error) -> Heard {
+    match &error.kind {
+        ErrorKind::Refused { status, code, .. } => Heard::Status(*status, code.as_str().into()),
+        ErrorKind::Unavailable => Heard::Unsent,
+        ErrorKind::Ambiguous => Heard::Silence,
+        ErrorKind::Invalid | ErrorKind::Malformed => Heard::Status(400, error.to_string().into()),
     }
 }
 
-impl Tally {
-    pub(super) fn add(&mut self, samples: Samples) {
-        let taken: usize = samples.taken.values().map(Vec::len).sum();
-        self.asked += taken as u64;
-        for (why, count) in samples.failed {
-            self.asked += count;
-            *self.failed.entry(why).or_default() += count;
+/// Response times of some kinds of operations, in milliseconds.
+pub(super) fn taken(operations: &[Operation], wanted: &[Kind]) -> Vec<f64> {
+    let of = operations
+        .iter()
+        .filter(|one| wanted.contains(&Kind::of(one)));
+    let time = |one: &Operation| Some(one.done()?.0.since(one.intended) as f64 / 1e6);
+    of.filter_map(time).collect()
+}
+
+/// The mean of [`taken`].
+pub(super) fn mean(operations: &[Operation], wanted: &[Kind]) -> f64 {
+    let values = taken(operations, wanted);
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+impl Failures {
+    pub(super) fn add(&mut self, operations: &[Operation]) {
+        self.asked += operations.len() as u64;
+        for operation in operations {
+            let why = match &operation.end {
+                Some((_, Outcome::Done(_))) => continue,
+                Some((_, Outcome::Refused(why))) => why,
+                _ => "no answer",
+            };
+            let line = format!("{}: {why}", Kind::of(operation).name());
+            *self.failed.entry(line).or_default() += 1;
         }
     }
 }
@@ -215,60 +247,69 @@ pub(super) async fn at_rate(
     mix: Mix,
     rate: f64,
     time: Duration,
-) -> Result<Samples> {
-    let mut tasks = JoinSet::new();
-    let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
-    let count = (rate * time.as_secs_f64()).ceil() as u64;
-    for number in 0..count {
-        ticks.tick().await;
-        tasks.spawn(timed(cluster.client.clone(), mix.kind(number), number));
-    }
-    let mut samples = Samples::default();
-    while let Some(done) = tasks.join_next().await {
-        samples.add(done??);
-    }
-    Ok(samples)
-}
-
-/// What many clients got done.
-pub(super) struct Done {
-    /// Writes whose answers came in the time.
-    pub(super) writes: u64,
-    /// All, those under way at the end among them.
-    pub(super) samples: Samples,
+) -> Result<Vec<Operation>> {
+    let load = Load::Open(Starts::Rate {
+        rate: Rate::Constant(rate),
+        arrivals: Arrivals::Constant,
+        seed: 0,
+    });
+    // As many as can be under way before the first has no answer in time.
+    let most = (rate * PATIENCE.as_secs_f64()).ceil() as u32 + 1;
+    load_with(cluster, mix, load, most, time).await
 }
 
 /// Clients that each begin an operation when they have the answer to the last.
 pub(super) async fn saturated(
     cluster: &Cluster,
     mix: Mix,
-    clients: usize,
+    clients: u32,
     time: Duration,
-) -> Result<Done> {
-    let numbers = Arc::new(AtomicU64::new(0));
-    let mut tasks = JoinSet::new();
-    let begin = Instant::now();
-    for _ in 0..clients {
-        let (client, numbers) = (cluster.client.clone(), numbers.clone());
-        tasks.spawn(async move {
-            let mut own = Vec::new();
-            while begin.elapsed() < time {
-                let number = numbers.fetch_add(1, Ordering::Relaxed);
-                let done = timed(client.clone(), mix.kind(number), number).await?;
-                own.push((done, begin.elapsed() < time));
-            }
-            anyhow::Ok(own)
-        });
+) -> Result<Vec<Operation>> {
+    load_with(cluster, mix, Load::Closed, clients, time).await
+}
+
+/// Writes that were done in the time.
+pub(super) fn writes_within(operations: &[Operation], time: Duration) -> u64 {
+    let is_within = |one: &&Operation| {
+        let returned = one.done().map(|(at, _)| u128::from(at.nanos));
+        Kind::of(one).is_write() && returned.is_some_and(|at| at < time.as_nanos())
+    };
+    operations.iter().filter(is_within).count() as u64
+}
+
+async fn load_with(
+    cluster: &Cluster,
+    mix: Mix,
+    load: Load,
+    connections: u32,
+    time: Duration,
+) -> Result<Vec<Operation>> {
+    let party = Party {
+        plan: Plan {
+            name: "consistency".to_owned(),
+            load,
+            until: Until::Elapsed(time),
+            connections,
+            threads: 1,
+            errors_max: None,
+            levels: LEVELS.map(Text::from).to_vec(),
+        },
+        workload: Arc::new(mix),
+        provider: Arc::new(InCluster(cluster.client.clone())),
+        endpoint: "cluster".into(),
+        first: 0,
+        goes_on: Arc::new(|_| true),
+    };
+    let operations = drive_all(&system_runtime(), vec![vec![(Duration::ZERO, party)]]).await;
+    // A request that is wrong measures nothing.
+    let is_wrong = |one: &&Operation| match &one.end {
+        Some((_, Outcome::Refused(why))) => why.starts_with('4'),
+        _ => false,
+    };
+    match operations.iter().find(is_wrong) {
+        Some(wrong) => bail!("{wrong}"),
+        None => Ok(operations),
     }
-    let (mut writes, mut samples) = (0, Samples::default());
-    while let Some(own) = tasks.join_next().await {
-        for (done, is_in_time) in own?? {
-            let (kind, taken) = &done;
-            writes += u64::from(is_in_time && kind.is_write() && taken.is_ok());
-            samples.add(done);
-        }
-    }
-    Ok(Done { writes, samples })
 }
 
 #[cfg(test)]

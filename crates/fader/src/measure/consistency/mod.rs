@@ -20,11 +20,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use fader_history::object::Operation;
 use serde::Serialize;
 
 use crate::dev::WiringName;
 use cluster::Cluster;
-use load::{Kind, Mix, Samples, Tally};
+use load::{Failures, Kind, Mix};
 
 /// The delays of figures 1 to 3.
 const DELAYS_MS: [u64; 3] = [0, 50, 100];
@@ -71,7 +72,7 @@ pub(crate) struct Options {
 
     /// Requests under way where throughput is measured.
     #[arg(long, default_value_t = 128)]
-    clients: usize,
+    clients: u32,
 
     /// One-way delays in milliseconds, with commas between them. Figures 4 and 5 are those of 50.
     /// [default: 0,50,100]
@@ -97,7 +98,7 @@ pub(super) struct Measured {
     mixed: Vec<MixedPoint>,
     availability: Vec<availability::Level>,
     /// Operations of figures 1 to 5.
-    tally: Tally,
+    tally: Failures,
 }
 
 /// Latencies of one kind of operation in one setting; one number for each run, in milliseconds.
@@ -142,7 +143,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     );
     let mut latency = Vec::new();
     let mut mixed = Vec::new();
-    let mut tally = Tally::default();
+    let mut tally = Failures::default();
     for delay_ms in &options.delays {
         let cluster = Cluster::start(options.wiring, Duration::from_millis(*delay_ms)).await?;
         latency.extend(latencies(&options, &cluster, *delay_ms, &mut tally).await?);
@@ -205,7 +206,7 @@ async fn latencies(
     options: &Options,
     cluster: &Cluster,
     delay_ms: u64,
-    tally: &mut Tally,
+    tally: &mut Failures,
 ) -> Result<Vec<Point>> {
     let mut points: BTreeMap<(usize, Kind), Point> = BTreeMap::new();
     for run in 0..options.runs {
@@ -217,8 +218,13 @@ async fn latencies(
                     100.0 * writes
                 );
                 let mix = Mix { writes, eventual };
-                let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-                for (&kind, taken) in &samples.taken {
+                let done = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+                tally.add(&done);
+                for kind in Kind::ALL {
+                    let taken = load::taken(&done, &[kind]);
+                    if taken.is_empty() {
+                        continue;
+                    }
                     let point = points.entry((at, kind)).or_insert_with(|| Point {
                         delay_ms,
                         writes,
@@ -226,10 +232,9 @@ async fn latencies(
                         means_ms: Vec::new(),
                         medians_ms: Vec::new(),
                     });
-                    point.means_ms.push(samples.mean(&[kind]));
-                    point.medians_ms.push(fader_measure::median(taken));
+                    point.means_ms.push(load::mean(&done, &[kind]));
+                    point.medians_ms.push(fader_measure::median(&taken));
                 }
-                tally.add(samples);
             }
         }
     }
@@ -238,7 +243,11 @@ async fn latencies(
 }
 
 /// Figures 4 and 5: latencies at a low rate, then with many clients, and what gets through.
-async fn mixes(options: &Options, cluster: &Cluster, tally: &mut Tally) -> Result<Vec<MixedPoint>> {
+async fn mixes(
+    options: &Options,
+    cluster: &Cluster,
+    tally: &mut Failures,
+) -> Result<Vec<MixedPoint>> {
     let mut points: Vec<MixedPoint> = EVENTUAL_SHARES
         .into_iter()
         .map(|eventual| MixedPoint {
@@ -259,15 +268,14 @@ async fn mixes(options: &Options, cluster: &Cluster, tally: &mut Tally) -> Resul
                 writes: MIX_WRITES,
                 eventual: point.eventual,
             };
-            let samples = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-            point.few.push(&samples);
-            tally.add(samples);
-            let done = load::saturated(cluster, mix, options.clients, options.time()).await?;
-            point.many.push(&done.samples);
-            point
-                .writes_per_s
-                .push(done.writes as f64 / options.seconds);
-            tally.add(done.samples);
+            let few = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+            point.few.push(&few);
+            tally.add(&few);
+            let many = load::saturated(cluster, mix, options.clients, options.time()).await?;
+            point.many.push(&many);
+            let writes = load::writes_within(&many, options.time());
+            point.writes_per_s.push(writes as f64 / options.seconds);
+            tally.add(&many);
             tokio::time::sleep(CALM).await;
         }
     }
@@ -276,9 +284,9 @@ async fn mixes(options: &Options, cluster: &Cluster, tally: &mut Tally) -> Resul
 }
 
 impl Means {
-    fn push(&mut self, samples: &Samples) {
-        self.all_ms.push(samples.mean(&Kind::ALL));
-        self.reads_ms.push(samples.mean(&Kind::READS));
-        self.writes_ms.push(samples.mean(&Kind::WRITES));
+    fn push(&mut self, done: &[Operation]) {
+        self.all_ms.push(load::mean(done, &Kind::ALL));
+        self.reads_ms.push(load::mean(done, &Kind::READS));
+        self.writes_ms.push(load::mean(done, &Kind::WRITES));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Prints one line of JSON: what was done in each second, and the latencies.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     /// Added to the stamps, so that a run writes what none has written before.
     #[arg(long, default_value_t = 1)]
     stamp: u64,
+    /// Counts what is refused, or not answered, and goes on.
+    #[arg(long)]
+    tolerant: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -112,7 +116,12 @@ pub(crate) fn drive(options: &Options) -> Result<()> {
         let ran = ran?;
         match &mut all {
             None => all = Some(ran),
-            Some(all) => all.log.operations.extend(ran.log.operations),
+            Some(all) => {
+                all.log.operations.extend(ran.log.operations);
+                for (reason, count) in ran.refusals {
+                    *all.refusals.entry(reason).or_default() += count;
+                }
+            }
         }
     }
     print(&all.context("there is a server at least")?);
@@ -126,6 +135,7 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Ra
         return Ok(Ran {
             log: fader_history::Log::default(),
             elapsed: Duration::ZERO,
+            refusals: BTreeMap::new(),
         });
     }
     let items = Arc::new(Items {
@@ -166,7 +176,7 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Ra
         until,
         connections: (options.connections + count - 1 - place) / count,
         threads: 1,
-        errors_max: Some(ERRORS_MAX),
+        errors_max: (!options.tolerant).then_some(ERRORS_MAX),
         levels: Vec::new(),
     };
     let [id, secret] = KEYS.map(|name| std::env::var(name).with_context(|| name.to_owned()));
@@ -193,10 +203,14 @@ fn print(ran: &Ran) {
         }
         seconds[second] += 1;
     }
+    let failed = ran.log.operations.iter().filter(|it| it.done().is_none());
+    let lost = failed.count() as u64 - ran.refusals.values().sum::<u64>();
     let ms = |quantile| summary.response.value_at_quantile(quantile) as f64 / 1e6;
     let line = serde_json::json!({
         "done": summary.done,
         "rate": summary.rate,
+        "refused": ran.refusals,
+        "lost": lost,
         "p50_ms": ms(0.5),
         "p99_ms": ms(0.99),
         "seconds": seconds,

@@ -106,6 +106,10 @@ impl Coordinator for ChainCoordinator {
         sessions
     }
 
+    fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
+        self.all.noted(disk)
+    }
+
     fn reports(&self) -> Reports {
         let mut reports = Reports::default();
         self.each_life(|life| {

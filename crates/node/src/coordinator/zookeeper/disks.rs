@@ -140,6 +140,18 @@ impl ZooKeeperCoordinator {
         Ok(progress)
     }
 
+    /// How far a disk came, as its znode says.
+    pub(super) fn noted(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
+        let path = self.shared.disk(disk);
+        let mut asker = self.asker.lock();
+        asker.sync(&self.shared.root)?;
+        let znode = asker.get(&path, false)?;
+        let known = znode.map(|znode| read::<DiskRecord>(&path, &znode));
+        Ok(known
+            .transpose()?
+            .map_or_else(Progress::default, |known| known.progress))
+    }
+
     /// Notes how far a life came, before the session forgets it (C5).
     pub(super) fn note_end(&self, disk: DiskId, progress: Progress) {
         let mut asker = self.asker.lock();

@@ -20,7 +20,9 @@
 mod chain;
 mod disks;
 mod faults;
+mod looker;
 mod orders;
+mod paths;
 mod record;
 mod restoring;
 mod session;
@@ -41,9 +43,11 @@ use super::CoordinatorError;
 use crate::random;
 use crate::secrets::seal::Secret;
 use disks::check_progress;
+use looker::{Trouble, unspoken};
+use paths::layout_path;
 use record::{Content, DiskRecord, NAME_MAX, NextNode};
 use session::Carrier;
-use watcher::{Shared, Trouble, Watcher, layout_path, unspoken};
+use watcher::{Shared, Watcher};
 
 pub use chain::ChainCoordinator;
 pub use fader_zookeeper::{Tls, TlsError};
@@ -320,12 +324,16 @@ impl ZooKeeperCoordinator {
         let said = self.progress(disk)?;
         let known = self.disk(Some(chain), disk, shown.epoch)?;
         check_progress(&known, shown, said)?;
+        let shown = shown.certain();
+        let noted = (self.shared).note_progress(&mut self.asker.lock(), disk, shown);
+        noted.map_err(CoordinatorError::from)?;
         let member = Identity {
             node: known.node,
             incarnation,
             disk,
         };
-        self.carrier().open(chain, member, known.progress)?;
+        self.carrier()
+            .open(chain, member, known.progress.max(shown))?;
         Ok(member)
     }
 

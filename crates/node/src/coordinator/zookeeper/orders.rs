@@ -8,9 +8,9 @@ use fader_chain::placement::layout::{Layout, Order};
 use fader_chain::{ChainId, Configuration, DiskId};
 use fader_zookeeper::{Asker, Changed};
 
+use super::paths::{chain_path, layout_path};
 use super::record::Content;
 use super::standing::{away_of, disks_of, lives};
-use super::watcher::{chain_path, layout_path};
 use super::{TRIES, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
 

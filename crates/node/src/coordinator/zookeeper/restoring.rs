@@ -2,15 +2,14 @@
 //! has (AL-4), and that may be an old copy of its disk (AL-7).
 
 use fader_chain::controller::{NotRestored, restore};
-use fader_chain::membership::{SessionRecord, session_name};
 use fader_chain::words;
-use fader_chain::{ChainId, Configuration, NodeId, Progress, Version};
+use fader_chain::{ChainId, Configuration, NodeId, Progress};
 
 use super::disks::next_node;
+use super::paths::{chain_path, disk_path};
 use super::record::{Content, DiskRecord};
-use super::standing::{Look, Standing, disks_of, look};
-use super::watcher::{chain_path, disk_path, note_progress};
-use super::{Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
+use super::standing::{Standing, disks_of, look, stay};
+use super::{ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
 use crate::coordinator::CoordinatorError;
 use fader_zookeeper::{Asker, Changed};
 
@@ -19,7 +18,7 @@ struct Ordered {
     newest: Configuration,
     /// That of its znode.
     version: i32,
-    look: Look,
+    standing: Standing,
 }
 
 impl ZooKeeperCoordinator {
@@ -36,11 +35,11 @@ impl ZooKeeperCoordinator {
         let root = &settings.root;
         let mut asker = asker(settings);
         let ordered = ordered(root, &mut asker, chain, name)?;
-        let Some(life) = life_of(ordered.standing(), chain, name) else {
-            return Err(not_restored(ordered.standing(), NotRestored::Absent, name));
+        let Some(life) = life_of(&ordered.standing, chain, name) else {
+            return Err(not_restored(&ordered.standing, NotRestored::Absent, name));
         };
         let next = ordered.restored(chain, life);
-        let next = next.map_err(|why| not_restored(ordered.standing(), why, name))?;
+        let next = next.map_err(|why| not_restored(&ordered.standing, why, name))?;
         match asker.set(&chain_path(root, chain), &next.encode(), ordered.version)? {
             Changed::Done => Ok(next.epoch),
             _ => Err(CoordinatorError::Refused(
@@ -64,14 +63,10 @@ impl ZooKeeperCoordinator {
         let refused = |why: String| Err(CoordinatorError::Refused(why));
         let root = &settings.root;
         let mut asker = asker(settings);
-        let before = look(root, &mut asker)?;
-        std::thread::sleep(before.standing.cluster.session);
-        let mut ordered = ordered(root, &mut asker, chain, name)?;
-        // Where all are down nobody ends sessions: who was not heard of for S has none (FN-2).
-        ordered.look.mark_silent(&before);
-        let present = &mut ordered.look.standing.present;
-        let over: Vec<Present> = present.extract_if(.., |it| it.is_silent).collect();
-        if life_of(ordered.standing(), chain, name).is_some() {
+        // Where all are down no process ends the sessions that are over (FN-2).
+        stay(root, &mut asker, |session| session)?;
+        let ordered = ordered(root, &mut asker, chain, name)?;
+        if life_of(&ordered.standing, chain, name).is_some() {
             return refused(format!(
                 "{name} runs, with what it has: --yes goes on with it"
             ));
@@ -79,13 +74,8 @@ impl ZooKeeperCoordinator {
         // Nobody has the number 0: that it has no session is what is to be said, and nothing else.
         match ordered.restored(chain, NodeId(0)) {
             Err(NotRestored::Absent) => {}
-            Err(why) => return Err(not_restored(ordered.standing(), why, name)),
+            Err(why) => return Err(not_restored(&ordered.standing, why, name)),
             Ok(_) => return refused("the chain has just changed: look again".to_owned()),
-        }
-        for it in over.iter().filter(|it| it.name == name) {
-            let version = ordered.look.pings[&it.identity];
-            let cluster = ordered.standing().cluster.version;
-            end(root, &mut asker, it, (chain, version), cluster)?;
         }
         let disks = disks_of(root, std::iter::once(&ordered.newest), &mut asker)?;
         let its = disks
@@ -114,39 +104,10 @@ impl ZooKeeperCoordinator {
 }
 
 impl Ordered {
-    fn standing(&self) -> &Standing {
-        &self.look.standing
-    }
-
     /// The configuration in which this member goes on alone.
     fn restored(&self, chain: ChainId, member: NodeId) -> Result<Configuration, NotRestored> {
-        let facts = self.standing().facts(chain, self.newest.size());
+        let facts = self.standing.facts(chain, self.newest.size());
         restore(&self.newest, member, &facts.sessions, &facts.reports)
-    }
-}
-
-/// Ends a session that is over, at the version that was seen for S (Z2), noting how far its disks
-/// of other chains came (C5).
-fn end(
-    root: &str,
-    asker: &mut Asker,
-    of: &Present,
-    (chain, version): (ChainId, i32),
-    cluster: Version,
-) -> Result<(), CoordinatorError> {
-    let name = session_name(of.identity, of.speaks);
-    let path = format!("{root}/sessions/{name}");
-    let Some(znode) = asker.get(&path, false)? else {
-        return Ok(());
-    };
-    let record: SessionRecord = read(&path, &znode)?;
-    for life in record.lives.iter().filter(|life| life.chain != chain) {
-        let path = disk_path(root, life.identity.disk);
-        note_progress(asker, &path, life.progress(), cluster)?;
-    }
-    match asker.delete(&path, version)? {
-        Changed::Stale => Err(CoordinatorError::Refused(format!("{} runs", of.name))),
-        _ => Ok(()),
     }
 }
 
@@ -180,7 +141,7 @@ fn ordered(
     Ok(Ordered {
         newest: read(&path, &znode)?,
         version: znode.version,
-        look: look(root, asker)?,
+        standing: look(root, asker)?,
     })
 }
 

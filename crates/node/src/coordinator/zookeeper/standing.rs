@@ -1,21 +1,25 @@
 //! How a cluster stands, for whoever is no member of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fader_chain::controller::{Facts, Reports};
-use fader_chain::membership::{SILENT, Session, SessionRecord, spoken};
+use fader_chain::membership::{Reading, SILENT, Watch};
 use fader_chain::placement::layout::Layout;
 use fader_chain::words;
-use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
+use fader_chain::{ChainId, Configuration, DiskId, NodeId, Version};
 
 use super::faults::{FaultOf, faults};
+use super::looker::{Looked, Looker};
+use super::paths::disk_path;
 use super::record::{ClusterRecord, DiskRecord};
-use super::watcher::{chain_path, disk_path};
-use super::{
-    AwayDisk, Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read,
-};
+use super::{AwayDisk, Present, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, read};
 use crate::coordinator::CoordinatorError;
 use fader_zookeeper::Asker;
+
+/// Who stays looks this often in the time of a session.
+const LOOKS: u32 = 10;
 
 /// How a cluster stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,7 @@ impl Standing {
             wiring: self.cluster.wiring,
             shift: None,
             raise_floor: false,
+            restart: None,
             version: self.cluster.version,
         }
     }
@@ -81,12 +86,6 @@ impl Standing {
     }
 }
 
-/// What a look found, with the versions of what processes said: each ping is one.
-pub(super) struct Look {
-    pub(super) standing: Standing,
-    pub(super) pings: BTreeMap<Identity, i32>,
-}
-
 /// Somebody who is no member of a cluster, and looks at it again and again.
 pub struct Onlooker {
     root: String,
@@ -107,7 +106,7 @@ impl Onlooker {
     /// # Errors
     /// [`CoordinatorError`]: `Refused` when there is no cluster.
     pub fn look(&mut self) -> Result<Standing, CoordinatorError> {
-        Ok(look(&self.root, &mut self.asker)?.standing)
+        look(&self.root, &mut self.asker)
     }
 }
 
@@ -126,11 +125,7 @@ impl ZooKeeperCoordinator {
     /// [`CoordinatorError`]: `Refused` when there is no cluster.
     pub fn look_closely(settings: &ZooKeeperSettings) -> Result<Standing, CoordinatorError> {
         let mut asker = asker(settings);
-        let before = look(&settings.root, &mut asker)?;
-        std::thread::sleep(before.standing.cluster.session / SILENT);
-        let mut now = look(&settings.root, &mut asker)?;
-        now.mark_silent(&before);
-        Ok(now.standing)
+        stay(&settings.root, &mut asker, |session| session / SILENT)
     }
 }
 
@@ -148,30 +143,60 @@ impl ZooKeeperCoordinator {
     }
 }
 
-impl Look {
-    /// Marks the processes of which nothing was heard since the look `before`.
-    pub(super) fn mark_silent(&mut self, before: &Look) {
-        for it in &mut self.standing.present {
-            it.is_silent = before.pings.get(&it.identity) == self.pings.get(&it.identity);
-        }
-    }
+/// An operator's look at a cluster.
+pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Standing, CoordinatorError> {
+    stay(root, asker, |_| Duration::ZERO)
 }
 
-pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorError> {
+/// Looks as long as it is to be, of a cluster whose sessions last so long: how the cluster stands
+/// at last.
+pub(super) fn stay(
+    root: &str,
+    asker: &mut Asker,
+    time: impl FnOnce(Duration) -> Duration,
+) -> Result<Standing, CoordinatorError> {
     let cluster = cluster_at(root, asker)?;
-    let mut configurations = BTreeMap::new();
-    let (layout, _) = layout_at(root, &cluster, asker)?;
-    for chain in layout.chains.keys().copied() {
-        let path = chain_path(root, chain);
-        if let Some(znode) = asker.get(&path, false)? {
-            configurations.insert(chain, read(&path, &znode)?);
+    let (mut watch, started) = (Watch::new(cluster.session, Version::NEWEST), Instant::now());
+    let mut look = || {
+        let looker = Looker {
+            root,
+            asker: &mut *asker,
+            watch: &mut watch,
+            started,
+            speaks: Version::NEWEST,
+            is_told: false,
+        };
+        looker.look(|_| 0)
+    };
+    let mut looked = look()?;
+    let began = Instant::now();
+    let time = time(cluster.session);
+    // More rarely, and what was seen before would not count (Z2).
+    let rest = time.min(cluster.session / LOOKS);
+    while !time.is_zero() {
+        std::thread::sleep(rest);
+        let is_last = time <= began.elapsed();
+        looked = look()?;
+        if is_last {
+            break;
         }
     }
+    standing(root, looked, asker)
+}
+
+fn standing(root: &str, looked: Looked, asker: &mut Asker) -> Result<Standing, CoordinatorError> {
+    let Reading {
+        configurations,
+        sessions,
+    } = looked.reading;
+    let configurations: BTreeMap<ChainId, Configuration> = configurations
+        .into_iter()
+        .map(|(chain, newest)| (chain, Arc::unwrap_or_clone(newest)))
+        .collect();
     let disks = disks_of(root, configurations.values(), asker)?;
     let name = |disk| disks.get(&disk).map(|known| known.name.clone());
     let away = |(chain, newest): (&ChainId, &Configuration)| away_of(*chain, newest, name);
     let away = configurations.iter().flat_map(away).collect();
-    let (sessions, pings) = sessions(root, asker)?;
     let mut reports: BTreeMap<ChainId, Reports> = BTreeMap::new();
     for life in sessions.iter().flat_map(|it| &it.record.lives) {
         let of = reports.entry(life.chain).or_default();
@@ -180,40 +205,16 @@ pub(super) fn look(root: &str, asker: &mut Asker) -> Result<Look, CoordinatorErr
     }
     let mut faults = faults(root, asker)?;
     faults.retain(|it| sessions.iter().any(|of| of.record.name == it.node));
-    let standing = Standing {
+    Ok(Standing {
         faults,
         names: names(configurations.values(), &disks),
         present: sessions.iter().map(Present::of).collect(),
-        cluster,
+        cluster: looked.cluster,
         configurations,
         reports,
-        layout,
+        layout: looked.layout,
         away,
-    };
-    Ok(Look { standing, pings })
-}
-
-type Sessions = (Vec<Session>, BTreeMap<Identity, i32>);
-
-fn sessions(root: &str, asker: &mut Asker) -> Result<Sessions, CoordinatorError> {
-    let folder = format!("{root}/sessions");
-    let (mut sessions, mut pings) = (Vec::new(), BTreeMap::new());
-    if asker.get(&folder, false)?.is_none() {
-        return Ok((sessions, pings));
-    }
-    for name in asker.children(&folder, false)? {
-        let path = format!("{folder}/{name}");
-        if let Some(znode) = asker.get(&path, false)? {
-            let record: SessionRecord = read(&path, &znode)?;
-            pings.insert(record.identity, znode.version);
-            sessions.push(Session {
-                record,
-                speaks: spoken(&name),
-                is_silent: false,
-            });
-        }
-    }
-    Ok((sessions, pings))
+    })
 }
 
 /// The names of the nodes that have these members: by the numbers of their disks, and by those that

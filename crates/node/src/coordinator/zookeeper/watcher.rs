@@ -1,5 +1,5 @@
-//! Watches the cluster's znodes on a connection of its own ([`Watch`] says what is read and which
-//! sessions are over), keeps what was read last, and notes how far this process's disks came.
+//! Watches the cluster's znodes on a connection of its own ([`Looker`]), keeps what was read last,
+//! and notes how far this process's disks came.
 //!
 //! What was read last stays when nothing can be read.
 
@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::membership::{
-    Ask, Newest, Seen, Session, SessionRecord, Told, Trouble as Unseen, Watch, further,
-};
+use fader_chain::membership::{Newest, Session, Watch};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
-use fader_zookeeper::{Asker, Changed, Failure};
+use fader_zookeeper::{Asker, Failure};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::TRIES;
-use super::record::{ClusterRecord, Content, DiskRecord};
+use super::looker::{Looker, Trouble, note_end, note_progress};
+use super::paths::{chain_path, disk_path};
+use super::record::ClusterRecord;
 use super::session::OwnSession;
 
 /// How often everything is read, if no watch fires.
@@ -136,19 +135,6 @@ impl Shared {
     }
 }
 
-/// Why a reading is none.
-pub(super) enum Trouble {
-    Failure(Failure),
-    /// A znode is not what it should be.
-    Content(String),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Trouble::Failure(failure)
-    }
-}
-
 /// The watcher.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
@@ -213,44 +199,19 @@ impl Watcher {
     /// Reads everything, ends what is over, and tells.
     fn look(&mut self) -> Result<(), Trouble> {
         self.note_own()?;
-        self.watch.begin(self.started.elapsed());
-        let (mut cluster, mut layout) = (None, None);
-        while let Some(ask) = self.watch.ask().cloned() {
-            let told = match ask {
-                Ask::Cluster => {
-                    let read = cluster.insert(self.cluster()?);
-                    Told::Cluster(read.version)
-                }
-                Ask::Layout => {
-                    let read = layout.insert(self.layout()?);
-                    Told::Layout(read.chains.keys().copied().collect())
-                }
-                Ask::Configuration(chain) => self.configuration(chain)?,
-                Ask::Sessions => {
-                    let names = self.asker.children(&self.sessions(), true)?;
-                    Told::Sessions(names)
-                }
-                Ask::Session(name) => Told::Session(self.session(&name)?),
-                Ask::Note { disk, progress } => {
-                    self.note_end(disk, progress)?;
-                    Told::Noted
-                }
-                Ask::End { name, version } => {
-                    let path = format!("{}/{name}", self.sessions());
-                    match self.asker.delete(&path, version)? {
-                        Changed::Stale => Told::Outlived,
-                        Changed::Done | Changed::Missing => Told::Ended,
-                    }
-                }
-            };
-            let told = self.watch.on_told(self.started.elapsed(), told);
-            told.map_err(|unseen| self.trouble(unseen))?;
-        }
-        let seen = self.watch.end(self.started.elapsed());
-        let seen = seen.map_err(|unseen| self.trouble(unseen))?;
+        let shared = self.shared.clone();
+        let looker = Looker {
+            root: &shared.root,
+            asker: &mut self.asker,
+            watch: &mut self.watch,
+            started: self.started,
+            speaks: shared.speaks,
+            is_told: true,
+        };
+        let looked = looker.look(|chain| shared.view().configurations.epoch(chain))?;
+        let (cluster, layout) = (Arc::new(looked.cluster), Arc::new(looked.layout));
+        let seen = looked.reading;
         let before = self.shared.view();
-        let cluster = cluster.map_or_else(|| before.cluster.clone(), Arc::new);
-        let layout = layout.map_or_else(|| before.layout.clone(), Arc::new);
         let is_same = before.cluster == cluster
             && before.sessions == seen.sessions
             && before.layout == layout;
@@ -268,139 +229,15 @@ impl Watcher {
         Ok(())
     }
 
-    fn sessions(&self) -> String {
-        format!("{}/sessions", self.shared.root)
-    }
-
-    /// The record of the cluster.
-    fn cluster(&mut self) -> Result<ClusterRecord, Trouble> {
-        let root = &self.shared.root;
-        let znode = self.asker.get(root, true)?;
-        let znode = znode.ok_or_else(|| Trouble::Content(format!("there is no znode {root}")))?;
-        decode(root, &znode.data)
-    }
-
-    /// The nodes and the places of chains.
-    fn layout(&mut self) -> Result<Layout, Trouble> {
-        let path = layout_path(&self.shared.root);
-        match self.asker.get(&path, true)? {
-            Some(znode) => decode(&path, &znode.data),
-            None => Ok(self.shared.cluster.founded()),
-        }
-    }
-
-    /// The newest configuration of a chain, and what was known before it was read.
-    fn configuration(&mut self, chain: ChainId) -> Result<Told, Trouble> {
-        let path = self.shared.chain(chain);
-        let known = self.shared.view().configurations.epoch(chain);
-        let newest = match self.asker.get(&path, true)? {
-            Some(znode) => Some(Arc::new(decode::<Configuration>(&path, &znode.data)?)),
-            None => None,
-        };
-        Ok(Told::Configuration(newest, known))
-    }
-
-    /// A session, if it is there.
-    fn session(&mut self, name: &str) -> Result<Option<Seen>, Failure> {
-        let path = format!("{}/{name}", self.sessions());
-        let znode = self.asker.get(&path, false)?;
-        Ok(znode.map(|znode| Seen {
-            version: znode.version,
-            created: znode.created,
-            record: SessionRecord::decode(&znode.data)
-                .map_err(|why| format!("the znode {path} {why}")),
-        }))
-    }
-
-    /// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown
-    /// (C5). That a disk's znode is not what it should be is no reason to keep the session.
-    fn note_end(&mut self, disk: DiskId, progress: Progress) -> Result<(), Failure> {
-        let noted = self.shared.note_progress(&mut self.asker, disk, progress);
-        match noted {
-            Err(Trouble::Failure(failure)) => Err(failure),
-            Err(Trouble::Content(why)) => {
-                tracing::warn!("how far a disk came is not noted: {why}");
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
-    }
-
     /// Notes what was adopted on this process's own disks. No ping waits for that: until it is
     /// noted the session says it.
     fn note_own(&mut self) -> Result<(), Failure> {
+        let version = self.shared.view().cluster.version;
         for (member, progress) in self.shared.session.unnoted() {
-            self.note_end(member.disk, progress)?;
+            let path = self.shared.disk(member.disk);
+            note_end(&mut self.asker, &path, progress, version)?;
             self.shared.session.on_noted(member, progress);
         }
         Ok(())
     }
-
-    fn trouble(&self, unseen: Unseen) -> Trouble {
-        Trouble::Content(match unseen {
-            Unseen::Unspoken(version) => unspoken(version, self.shared.speaks),
-            Unseen::Older {
-                chain,
-                epoch,
-                known,
-            } => format!(
-                "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags \
-                 behind, or its history was lost"
-            ),
-            Unseen::Damaged(why) => why,
-            Unseen::Unasked => "the coordinator's watcher lost its place".to_owned(),
-        })
-    }
-}
-
-/// Notes in a disk's znode how far it came, where that is news.
-pub(super) fn note_progress(
-    asker: &mut Asker,
-    path: &str,
-    said: Progress,
-    version: Version,
-) -> Result<(), Trouble> {
-    for _ in 0..TRIES {
-        let Some(znode) = asker.get(path, false)? else {
-            return Err(Trouble::Content(format!("there is no znode {path}")));
-        };
-        let known: DiskRecord = decode(path, &znode.data)?;
-        let Some(progress) = further(known.progress, said, version) else {
-            return Ok(());
-        };
-        let record = DiskRecord { progress, ..known };
-        if asker.set(path, &record.encode(), znode.version)? == Changed::Done {
-            return Ok(());
-        }
-    }
-    Err(Trouble::Content(format!(
-        "too many write to the znode {path}"
-    )))
-}
-
-/// Why a process cannot be in a cluster.
-pub(super) fn unspoken(version: Version, speaks: Version) -> String {
-    format!(
-        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
-         with a newer version of Fader"
-    )
-}
-
-/// The znode of a chain's configuration.
-pub(super) fn chain_path(root: &str, chain: ChainId) -> String {
-    format!("{root}/chains/{}", chain.0)
-}
-
-/// The znode of a disk's record.
-pub(super) fn disk_path(root: &str, disk: DiskId) -> String {
-    format!("{root}/disks/{:032x}", disk.0)
-}
-
-/// The znode of the nodes and places.
-pub(super) fn layout_path(root: &str) -> String {
-    format!("{root}/layout")
-}
-
-fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, Trouble> {
-    T::decode(data).map_err(|why| Trouble::Content(format!("the znode {path} {why}")))
 }

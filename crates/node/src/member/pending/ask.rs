@@ -4,9 +4,10 @@ use bytes::Bytes;
 use fader_chain::{
     DecodeError, Digest, EntryId, Fate, Input, Outcome, RequestId, Session, Stamp, Token,
 };
-use fader_services::CollectionId;
 use fader_services::level::{self, Level, Outcomes, Receipt};
-use fader_services::simpledb::{Code, Request, settled_outcome};
+use fader_services::service::{Class, Meaning, Service, Sight};
+use fader_services::simpledb::{Request, SimpleDb, settled_outcome};
+use fader_services::{CollectionId, SYSTEM};
 
 use super::{Followed, Stage, Told, Work};
 use crate::member::quorum::Quorum;
@@ -77,9 +78,10 @@ impl Work {
 
     /// Whether it reads more than single items, and shows what is not settled of them.
     pub(in crate::member) fn is_query(&self) -> bool {
-        let query =
-            |request: &Request| matches!(request, Request::Select { .. } | Request::Query { .. });
-        matches!(self, Work::Read { call, .. } if query(&call.request))
+        let Work::Read { call, .. } = self else {
+            return false;
+        };
+        matches!(SimpleDb::sight(&call.request, SYSTEM), Sight::Registers(..))
     }
 
     /// Whether it was refused for want of its domain.
@@ -88,7 +90,7 @@ impl Work {
             Work::SimpleDb {
                 outcome: Some(Err(error)),
                 ..
-            } => error.code == Code::NoSuchDomain,
+            } => SimpleDb::meaning(error) == Meaning::NoCollection,
             _ => false,
         }
     }
@@ -180,11 +182,7 @@ impl Work {
 
 /// Of an unconditional write a barrier asks nothing that a strong one does not do.
 fn is_conditional(request: &Request) -> bool {
-    match request {
-        Request::PutAttributes { expected, .. } => !expected.is_empty(),
-        Request::DeleteAttributes { expected, .. } => !expected.is_empty(),
-        _ => false,
-    }
+    SimpleDb::class(request) == Class::Conditional
 }
 
 fn outcomes(settled: &[(EntryId, Outcome)]) -> Result<Outcomes, DecodeError> {

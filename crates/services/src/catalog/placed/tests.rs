@@ -4,7 +4,8 @@ use fader_chain::{EntryId, Under};
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::{Command, decide, domain_names};
+use crate::catalog::domains::domain;
+use crate::catalog::{Command, decide, domain_count, domain_names};
 use crate::simpledb::{Limits, Request, decide_names, sweep};
 use crate::{Decision, MapView};
 
@@ -49,7 +50,7 @@ impl Cluster {
     }
 
     fn placed(&self) -> Option<Placed> {
-        placed(&self.views[0], &account(), NAME).unwrap()
+        placed(&self.views[0], Name::domain(&account(), NAME)).unwrap()
     }
 
     fn is_listed(&self) -> bool {

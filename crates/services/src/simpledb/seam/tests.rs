@@ -7,8 +7,8 @@ use fader_chain::{EntryId, RequestId, Under};
 use super::*;
 use crate::catalog::{self, AccountId};
 use crate::request::{self, Refusal, ServiceName};
-use crate::simpledb::{ItemDelete, ItemPut};
-use crate::{Direction, MapView, Reason, Scan, Unhurried};
+use crate::simpledb::{BoxUsage, ItemDelete, ItemPut};
+use crate::{Direction, MapView, Reason, Scan};
 
 const DOMAIN: &str = "carts";
 
@@ -41,13 +41,9 @@ fn context<'a>(
     limits: &'a Limits,
 ) -> Context<'a> {
     Context {
-        account,
         collection,
-        mode: Mode::Strong,
-        unsettled_items: 0,
         now_ms: 1,
-        limits,
-        pace: &Unhurried,
+        ..Context::new(account, limits)
     }
 }
 

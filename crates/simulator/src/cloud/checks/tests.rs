@@ -1,6 +1,7 @@
 //! Each check finds the smallest history that breaks its promise.
 
-use super::super::history::{Delivery, Hide, Remove, Seen, Send, Span};
+use super::super::history::{Append, Delivery, Follow, Hide, Remove, Seen, Send, Span};
+use super::super::slots::Slot;
 use super::*;
 
 const STRICT: Promise = Promise {
@@ -159,4 +160,58 @@ fn half_a_batch_is_found() {
         ..History::default()
     };
     assert_eq!(broken(&history), Some("whole"));
+}
+
+/// Acknowledged writes, one a slot, in a log of these numbers.
+fn logged(numbers: &[u64]) -> History {
+    let slots = numbers.iter().map(|number| Slot {
+        number: *number,
+        entries: [number.to_string()].into(),
+    });
+    History {
+        appends: (1..=3)
+            .map(|number: u64| Append {
+                span: span(0, 1),
+                name: number.to_string(),
+                outcome: Some(Ok(())),
+            })
+            .collect(),
+        logs: [("log".to_owned(), slots.collect())].into(),
+        ..History::default()
+    }
+}
+
+#[test]
+fn a_log_has_no_gap_and_each_write_once() {
+    assert_eq!(broken(&logged(&[1, 2, 3])), None);
+    assert_eq!(broken(&logged(&[1, 3])), Some("slots"));
+    assert_eq!(broken(&logged(&[1, 2])), Some("slots"));
+    let mut doubled = logged(&[1, 2, 3]);
+    let slots = doubled.logs.values_mut().next().expect("there is one");
+    slots[1].entries.insert("1".to_owned());
+    assert_eq!(broken(&doubled), Some("slots"));
+}
+
+#[test]
+fn a_follower_sees_whole_prefixes_in_time() {
+    let followed = |is_strong: bool, seen: &[&[&str]]| {
+        let mut history = logged(&[1, 2, 3]);
+        history.follows = seen
+            .iter()
+            .map(|names| Follow {
+                invoked: at(3),
+                answered: at(4),
+                is_strong,
+                by: (1, 1),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+            })
+            .collect();
+        broken(&history)
+    };
+    assert_eq!(followed(true, &[&["1", "2", "3"]]), None);
+    assert_eq!(followed(false, &[&["1"], &["1", "2"]]), None);
+    // Too old, with a gap, and back.
+    assert_eq!(followed(true, &[&["1", "2"]]), Some("followed"));
+    assert_eq!(followed(false, &[&["1", "3"]]), Some("followed"));
+    assert_eq!(followed(false, &[&["1", "2"], &["1"]]), Some("followed"));
 }

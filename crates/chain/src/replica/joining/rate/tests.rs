@@ -2,11 +2,14 @@
 
 use super::{BURST_MS, REST_MS_MAX, REST_TIMES, Rate, SECOND_MS};
 
-/// Bytes spent in ten seconds by whoever always wants more, in parts of one size.
-fn spent(part: usize, per_second: u64) -> u64 {
+/// Parts after which nothing new is learned.
+const PARTS_MAX: u64 = 3_000_000;
+
+/// Bytes spent in so many milliseconds by a member that always wants more, in parts of one size.
+fn spent(part: usize, per_second: u64, time_ms: u64) -> u64 {
     let mut rate = Rate::default();
     let mut spent = 0;
-    for now in 5_000..15_000 {
+    for now in 5_000..5_000 + time_ms {
         while rate.allows(now) {
             rate.spend(part, per_second, now);
             spent += part as u64;
@@ -19,12 +22,18 @@ fn spent(part: usize, per_second: u64) -> u64 {
 fn no_more_and_hardly_less_is_spent_than_the_rate() {
     for per_second in [1_000, 1 << 20, 32 << 20, 1 << 30] {
         for part in [7, 4_096, 1 << 20] {
-            let most = per_second * (10 * SECOND_MS + BURST_MS) / SECOND_MS + part as u64;
+            let time_ms = PARTS_MAX * part as u64 * SECOND_MS / per_second;
+            let time_ms = time_ms.min(10 * SECOND_MS);
+            let most = per_second * (time_ms + BURST_MS) / SECOND_MS + part as u64;
             // Less than a millisecond's worth is not noted at once.
             let most = most + per_second / SECOND_MS + 1;
-            let spent = spent(part, per_second);
+            let least = per_second * time_ms * 9 / 10 / SECOND_MS;
+            let spent = spent(part, per_second, time_ms);
             assert!(spent <= most, "{spent} of {most} by {part} at {per_second}");
-            assert!(9 * per_second <= spent, "{spent} by {part} at {per_second}");
+            assert!(
+                least <= spent,
+                "{spent} of {least} by {part} at {per_second}"
+            );
         }
     }
 }

@@ -47,7 +47,7 @@ fn measured() -> Measured {
         latency,
         mixed: mixed.into(),
         availability: vec![level],
-        tally: Tally {
+        tally: Failures {
             asked: 5000,
             failed: BTreeMap::from([("EC write: no member can take it now".to_owned(), 3)]),
         },

@@ -1,6 +1,6 @@
 //! Whoever a configuration speaks of has a name.
 
-use fader_chain::{Incarnation, Progress, Version, Wiring, controller};
+use fader_chain::{Identity, Incarnation, Progress, Version, Wiring, controller};
 
 use super::*;
 

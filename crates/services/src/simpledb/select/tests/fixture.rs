@@ -173,6 +173,9 @@ impl Domain {
             now_ms: 0,
             limits: &self.limits,
             pace,
+            chain: fader_chain::ChainId::SYSTEM,
+            towards: None,
+            guards: &fader_chain::ALL_GUARDS,
         }
     }
 

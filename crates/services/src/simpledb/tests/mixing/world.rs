@@ -88,13 +88,10 @@ impl World {
         let entry = domain.and_then(|name| catalog::domain(view, &self.account, name).unwrap());
         let collection = entry.as_ref().map(|entry| entry.collection);
         Context {
-            account: &self.account,
             collection,
             mode: entry.map(|entry| entry.mode).unwrap_or_default(),
-            unsettled_items: 0,
             now_ms: NOW_MS,
-            limits: &self.limits,
-            pace: &Unhurried,
+            ..Context::new(&self.account, &self.limits)
         }
     }
 

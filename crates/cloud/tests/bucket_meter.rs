@@ -1,0 +1,100 @@
+//! What requests of queues and domains in a bucket count for, where they serve callers of several
+//! scopes.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_cloud::bucket::{BucketDomains, BucketQueues};
+use fader_cloud::model::{Model, Profile, Skew};
+use fader_cloud::{
+    AttributePut, Clock, Cloud, Domains, ItemPut, Meter, Metered, QueueSettings, Queues,
+    RequestKind, Services,
+};
+use futures_util::future::join_all;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+
+/// Objects count for the scope of their caller; what is in the bucket is opened once.
+#[derive(Debug)]
+struct Opened {
+    cloud: Cloud,
+    queues: Arc<BucketQueues>,
+    domains: Arc<BucketDomains>,
+}
+
+impl Metered for Opened {
+    fn services(&self, meter: &Meter) -> Services {
+        Services {
+            objects: self.cloud.metered(meter).objects,
+            queues: self.queues.clone(),
+            domains: self.domains.clone(),
+        }
+    }
+}
+
+/// A cloud whose queues and domains are in its bucket, as a client opens it.
+fn open(model: &Model) -> Cloud {
+    let process = model.executor.process("one", Skew::default());
+    let cloud = model.cloud(&process);
+    let (objects, runtime) = (cloud.objects.clone(), cloud.runtime.clone());
+    let meter = cloud.meter.clone();
+    let queues = BucketQueues::new(objects.clone(), Path::from("q"), runtime.clone());
+    let domains = BucketDomains::new(objects, Path::from("d"), runtime.clone());
+    let opened = Opened {
+        cloud,
+        queues: Arc::new(queues),
+        domains: Arc::new(domains),
+    };
+    Cloud::new(Arc::new(opened), runtime, meter)
+}
+
+async fn work(cloud: &Cloud, number: usize) {
+    let body = ["text".to_owned()];
+    cloud.queues.send("q", &body).await.unwrap();
+    let put = ItemPut {
+        name: format!("item{number}"),
+        attributes: vec![AttributePut {
+            name: "a".to_owned(),
+            value: "1".to_owned(),
+            replace: true,
+        }],
+    };
+    cloud.domains.put("dom", &put, None).await.unwrap();
+    for _ in 0..=number {
+        let key = Path::from(format!("object{number}"));
+        cloud.objects.put(&key, "x".into()).await.unwrap();
+    }
+}
+
+#[test]
+fn shared_requests_count_once_and_for_the_scope_of_the_opening() {
+    let model = Model::new(Profile::of_2026(1).without_faults());
+    model.executor.run(async {
+        let cloud = open(&model);
+        let settings = QueueSettings::default();
+        cloud.queues.create("q", &settings).await.unwrap();
+        cloud.domains.create("dom").await.unwrap();
+        let before = cloud.meter.own_usage().requests();
+        let scopes: Vec<Cloud> = (0..8).map(|at| cloud.scope(&format!("s{at}"))).collect();
+        let calls = scopes.iter().enumerate();
+        join_all(calls.map(|(number, scope)| work(scope, number))).await;
+        model.clock.sleep(Duration::from_secs(5)).await;
+
+        // Each scope has the requests that served it alone: its objects.
+        for (number, scope) in scopes.iter().enumerate() {
+            let used = scope.meter.usage();
+            assert_eq!(used.requests(), 1 + number as u64, "scope {number}");
+            assert_eq!(used.of(RequestKind::ObjectPut).requests, used.requests());
+        }
+        // The scope of the opening has the shared ones: fewer than calls.
+        let shared = cloud.meter.own_usage().requests() - before;
+        assert!((2..16).contains(&shared), "{shared} requests for 16 calls");
+        // All together are the wire's.
+        let within: u64 = scopes.iter().map(|one| one.meter.usage().requests()).sum();
+        let own = cloud.meter.own_usage().requests();
+        assert_eq!(own + within, cloud.meter.usage().requests());
+        assert_eq!(cloud.meter.usage(), model.meter.usage());
+    });
+}

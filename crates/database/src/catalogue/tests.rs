@@ -1,0 +1,78 @@
+//! The catalogue's bytes are frozen, and bad ones are refused.
+
+use expect_test::expect;
+
+use super::*;
+
+fn sample() -> Catalogue {
+    let mut catalogue = Catalogue::new(0xDB);
+    let collection = Collection::new(CollectionId(5), PageId(9), &CollectionSettings::default());
+    let added = catalogue.add("books", collection.expect("valid settings"));
+    added.expect("a valid name");
+    catalogue
+}
+
+#[test]
+fn the_bytes_are_frozen() {
+    let text = String::from_utf8(sample().encode().to_vec()).expect("JSON is text");
+    expect![[r#"
+        {
+          "format": 1,
+          "database": "00000000000000db",
+          "collections": {
+            "books": {
+              "id": "0000000000000005",
+              "minimum": "basic",
+              "queues": 1,
+              "leaf_bytes": 100000,
+              "node_bytes": 57000,
+              "root": "00000000000000000000000000000009"
+            }
+          }
+        }"#]]
+    .assert_eq(&text);
+    assert_eq!(
+        Catalogue::decode(text.as_bytes()).expect("its own bytes"),
+        sample()
+    );
+}
+
+#[test]
+fn a_newer_format_and_foreign_bytes_are_refused_by_name() {
+    let newer = Catalogue::decode(br#"{"format": 2, "unknown": true}"#).expect_err("newer");
+    assert!(newer.to_string().contains("format 2"), "{newer}");
+    for foreign in [&b"<html>"[..], b"", b"{}", b"[1]"] {
+        let refused = Catalogue::decode(foreign).expect_err("foreign");
+        assert_eq!(refused.kind, ErrorKind::Malformed);
+    }
+    let text = String::from_utf8(sample().encode().to_vec()).expect("JSON is text");
+    for (from, to) in [
+        ("\"leaf_bytes\": 100000", "\"leaf_bytes\": 1"),
+        ("0000009\"", "x\""),
+    ] {
+        let damaged = text.replace(from, to);
+        assert_ne!(damaged, text);
+        assert!(Catalogue::decode(damaged.as_bytes()).is_err(), "{damaged}");
+    }
+}
+
+#[test]
+fn names_and_settings_have_bounds() {
+    let collection =
+        |settings: &CollectionSettings| Collection::new(CollectionId(1), PageId(1), settings);
+    let good = collection(&CollectionSettings::default()).expect("the defaults");
+    for name in ["", "a\nb", &"n".repeat(NAME_BYTES_MAX + 1)] {
+        let refused = sample().add(name, good.clone()).expect_err("a bad name");
+        assert_eq!(refused.kind, ErrorKind::Invalid);
+    }
+    let taken = sample().add("books", good).expect_err("it is taken");
+    assert_eq!(taken.kind, ErrorKind::Precondition);
+    for (queues, leaf_bytes) in [(0, 1_000), (QUEUES_MAX + 1, 1_000), (1, 10)] {
+        let settings = CollectionSettings {
+            queues,
+            leaf_bytes,
+            ..CollectionSettings::default()
+        };
+        assert!(collection(&settings).is_err(), "{settings:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! The rules of commits and checkpoints, so that a mutant can take one away.
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Guard {
+    /// A page is replaced by If-Match on the version that was read.
+    PageIfMatch,
+    /// A page that a split makes is created before the left page is replaced.
+    RightPageFirst,
+    /// A PUT without an answer does not count as landed.
+    UnknownIsNotLanded,
+    /// Messages are removed after the pages with their records landed.
+    RemoveAfterPut,
+    /// Messages stay when a page was replaced by another client.
+    KeepOnLostRace,
+    /// A transaction leaves the ATOMIC queue after all its records were sent on.
+    AtomicUntilSent,
+    /// Reads of a session obey its marks.
+    SessionMarks,
+    /// Reads of a session see its own pending records.
+    Overlay,
+    /// An own record stays in the overlay until a page that was read covers it.
+    OverlayUntilCovered,
+    /// The pointer is sent before the claim object is created.
+    PointerBeforeClaim,
+    /// The transaction gives way to an abort claim.
+    AbortClaim,
+    /// Abort claims stay for ever.
+    AbortClaimStays,
+}
+
+impl Guard {
+    /// All rules.
+    pub const ALL: [Guard; 12] = [
+        Guard::PageIfMatch,
+        Guard::RightPageFirst,
+        Guard::UnknownIsNotLanded,
+        Guard::RemoveAfterPut,
+        Guard::KeepOnLostRace,
+        Guard::AtomicUntilSent,
+        Guard::SessionMarks,
+        Guard::Overlay,
+        Guard::OverlayUntilCovered,
+        Guard::PointerBeforeClaim,
+        Guard::AbortClaim,
+        Guard::AbortClaimStays,
+    ];
+}
+
+/// Which rules are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Guards {
+    #[cfg(feature = "mutants")]
+    removed: Option<Guard>,
+}
+
+impl Guards {
+    /// All rules but one.
+    #[cfg(feature = "mutants")]
+    pub fn without(guard: Guard) -> Self {
+        Guards {
+            removed: Some(guard),
+        }
+    }
+
+    /// Whether `guard` is in place.
+    #[cfg(feature = "mutants")]
+    pub fn has(self, guard: Guard) -> bool {
+        self.removed != Some(guard)
+    }
+
+    /// Whether `guard` is in place: it is.
+    #[cfg(not(feature = "mutants"))]
+    #[inline(always)]
+    pub fn has(self, _guard: Guard) -> bool {
+        true
+    }
+}

@@ -1,0 +1,41 @@
+//! A database on object storage: many writers, no server, and a level for each transaction.
+//!
+//! ```text
+//!  Transaction ── reads ──▶ buffer pool ──▶ pages (objects)
+//!       │                                     ▲ If-Match
+//!       └─ commit ──▶ ATOMIC queue ──▶ pending-update queues ──▶ checkpoint
+//! ```
+//!
+//! It is seed 004 on today's clouds. A commit appends redo records to queues and never waits for
+//! another client. Any client brings the records of a queue into the pages of a B-link tree. Truth
+//! is in the objects; a client may end at any moment.
+//!
+//! docs/database.md has the rules with their reasons; docs/format/database.md the bytes.
+//!
+//! Deliberately absent: sockets, threads, real clocks ([`fader_cloud::Cloud`] has them); snapshots
+//! and serializable transactions, which need one order of commits.
+
+mod catalogue;
+mod database;
+mod guard;
+mod level;
+mod maintenance;
+mod message;
+mod options;
+mod pending;
+mod pool;
+mod reflect;
+mod session;
+mod store;
+mod transaction;
+mod tree;
+
+pub use catalogue::{Collection, CollectionId, CollectionSettings, NAME_BYTES_MAX, QUEUES_MAX};
+pub use database::Database;
+pub use guard::{Guard, Guards};
+pub use level::Level;
+pub use maintenance::Checkpointed;
+pub use options::Options;
+pub use transaction::{
+    Committed, INLINE_BYTES, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
+};

@@ -1,0 +1,311 @@
+//! What clients do beside transactions: checkpoints, finishing Atomic transactions, verifying.
+//!
+//! Nothing runs without a cause: a client works on what it committed, and on what it is told to.
+//! An idle database costs no request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fader_blink::{Page, PageId, Report, check};
+use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receive, Result};
+use futures_util::future::join_all;
+
+use crate::catalogue::{Collection, CollectionId};
+use crate::database::{Database, Inner};
+use crate::guard::Guard;
+use crate::message;
+use crate::reflect::reflect;
+use crate::tree::Fence;
+
+/// Rounds of one checkpoint, at most: a queue that grows faster than it is emptied ends there.
+const ROUNDS_MAX: u32 = 10_000;
+/// How often a lost race for a page is tried again in a row.
+const LOST_MAX: u32 = 20;
+
+/// What a checkpoint came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpointed {
+    /// Messages that were removed from the queues.
+    pub messages: u64,
+    /// Records that changed a page.
+    pub applied: u64,
+    /// Records that came too late and were kept as dead letters.
+    pub refused: u64,
+    /// Pages that were replaced.
+    pub pages: u64,
+    /// Pages that splits created.
+    pub splits: u64,
+    /// Messages that cannot be read; they stay in the queues.
+    pub damaged: u64,
+}
+
+impl Checkpointed {
+    fn add(&mut self, other: &Checkpointed) {
+        self.messages += other.messages;
+        self.applied += other.applied;
+        self.refused += other.refused;
+        self.pages += other.pages;
+        self.splits += other.splits;
+        self.damaged += other.damaged;
+    }
+}
+
+/// What became of one round of a checkpoint.
+enum Round {
+    Empty,
+    Done(Checkpointed),
+    /// Another client replaced a page first, or an outcome is unknown.
+    Lost,
+}
+
+impl Database {
+    /// Brings all pending updates of a collection into its pages.
+    ///
+    /// # Errors
+    /// `NotFound`: no such collection. Of the cloud. What was not done stays in the queues.
+    pub async fn checkpoint(&self, name: &str) -> Result<Checkpointed> {
+        let collection = self.collection(name).await?;
+        self.0.checkpoint(&collection).await
+    }
+
+    /// Finishes all Atomic transactions and brings all pending updates into pages.
+    ///
+    /// # Errors
+    /// As [`Database::checkpoint`].
+    pub async fn settle(&self) -> Result<Checkpointed> {
+        self.collections().await?;
+        while self.0.finish().await? {}
+        let collections: Vec<Collection> = self.0.known().collections.values().cloned().collect();
+        let checkpoints = collections
+            .iter()
+            .map(|collection| self.0.checkpoint(collection));
+        let mut sum = Checkpointed::default();
+        for done in join_all(checkpoints).await {
+            sum.add(&done?);
+        }
+        Ok(sum)
+    }
+
+    /// Ends the client: what it committed is brought into pages, as far as the cloud answers.
+    ///
+    /// # Errors
+    /// Of the cloud; all that was committed stays in the queues for other clients.
+    pub async fn close(self) -> Result<()> {
+        let is_due = {
+            let mut work = self.0.work();
+            work.is_closed = true;
+            work.finishing || !work.checkpoints.is_empty()
+        };
+        if is_due {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Verifies the tree of a collection: each page that its root leads to.
+    ///
+    /// # Errors
+    /// `NotFound`: no such collection. Of the cloud. `Malformed`: a page cannot be read.
+    pub async fn verify(&self, name: &str) -> Result<Report> {
+        let collection = self.collection(name).await?;
+        let pages = self.pages(&collection).await?;
+        Ok(check(collection.root(), |id| pages.get(&id)))
+    }
+
+    /// All pages of a collection that its root leads to.
+    pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
+        let store = self.0.store.scope("verify");
+        let tree = self.0.tree(&store, collection);
+        let since = store.0.runtime.clock.monotonic();
+        let mut pages = BTreeMap::new();
+        let mut next = vec![collection.root()];
+        while !next.is_empty() {
+            let batch: Vec<PageId> = next.drain(..next.len().min(16)).collect();
+            let reads = join_all(batch.iter().map(|id| tree.read(*id, since))).await;
+            for (id, read) in batch.into_iter().zip(reads) {
+                if let Some(held) = read? {
+                    let links = held.page.children().chain(held.page.right());
+                    next.extend(links.filter(|link| !pages.contains_key(link)));
+                    pages.insert(id, held.page);
+                }
+            }
+            next.sort_unstable();
+            next.dedup();
+            next.retain(|id| !pages.contains_key(id));
+        }
+        Ok(pages)
+    }
+
+    /// Lets this client checkpoint collections after a while.
+    pub(crate) fn checkpoint_later(&self, collections: impl Iterator<Item = CollectionId>) {
+        let new: BTreeSet<CollectionId> = {
+            let mut work = self.0.work();
+            collections
+                .filter(|id| work.checkpoints.insert(*id))
+                .collect()
+        };
+        for id in new {
+            let database = self.clone();
+            let after = self.0.options.checkpoint_after;
+            self.start(after, async move {
+                database.0.work().checkpoints.remove(&id);
+                let collection = database.0.known().by_id(id).cloned();
+                let Some(collection) = collection else {
+                    return;
+                };
+                // Lost races and faults of the cloud: the records stay in their queue.
+                if let Err(error) = database.0.checkpoint(&collection).await {
+                    database.look_again(&error).await;
+                    database.checkpoint_later([id].into_iter());
+                }
+            });
+        }
+    }
+
+    /// Lets this client finish its Atomic transactions after a while.
+    pub(crate) fn finish_later(&self) {
+        if std::mem::replace(&mut self.0.work().finishing, true) {
+            return;
+        }
+        let database = self.clone();
+        let after = self.0.options.finish_after;
+        self.start(after, async move {
+            database.0.work().finishing = false;
+            let mut is_more = true;
+            while is_more {
+                match database.0.finish().await {
+                    Ok(more) => is_more = more,
+                    Err(error) => {
+                        database.look_again(&error).await;
+                        return database.finish_later();
+                    }
+                }
+            }
+            let touched: Vec<CollectionId> = {
+                let mut work = database.0.work();
+                std::mem::take(&mut work.touched).into_iter().collect()
+            };
+            database.checkpoint_later(touched.into_iter());
+        });
+    }
+
+    /// A queue that is not there belongs to a collection that was dropped: the catalogue knows.
+    async fn look_again(&self, error: &Error) {
+        if error.kind == ErrorKind::NotFound {
+            // A failure shows at the next attempt.
+            drop(self.collections().await);
+        }
+    }
+
+    /// Runs work beside the caller, after a while; not at all when the client was closed meanwhile.
+    fn start(&self, after: Duration, work: impl Future<Output = ()> + Send + 'static) {
+        let runtime = self.0.store.0.runtime.clone();
+        let database = self.clone();
+        let task = async move {
+            database.0.store.0.runtime.clock.sleep(after).await;
+            if !database.0.work().is_closed {
+                work.await;
+            }
+        };
+        drop(runtime.spawn(task));
+    }
+}
+
+impl Inner {
+    /// Sends on the records of Atomic transactions; whether there may be more.
+    async fn finish(&self) -> Result<bool> {
+        let store = self.store.scope("atomic");
+        let collections = {
+            let known = self.known();
+            let all = known.collections.values();
+            all.map(|collection| (collection.id, collection.clone()))
+                .collect()
+        };
+        let (adopted, touched) = self.pending(&store).adopt(&collections).await?;
+        self.work().touched.extend(touched);
+        Ok(adopted.finished > 0)
+    }
+
+    /// Brings all pending updates of a collection into its pages.
+    pub(crate) async fn checkpoint(&self, collection: &Collection) -> Result<Checkpointed> {
+        let queues = (0..collection.queues).map(|number| self.drain(collection, number));
+        let mut sum = Checkpointed::default();
+        for done in join_all(queues).await {
+            sum.add(&done?);
+        }
+        Ok(sum)
+    }
+
+    async fn drain(&self, collection: &Collection, number: u16) -> Result<Checkpointed> {
+        let mut sum = Checkpointed::default();
+        let mut lost = 0;
+        for _ in 0..ROUNDS_MAX {
+            match self.round(collection, number).await? {
+                Round::Empty => return Ok(sum),
+                Round::Done(done) => {
+                    lost = 0;
+                    sum.add(&done);
+                    if done.messages == 0 {
+                        return Ok(sum);
+                    }
+                }
+                Round::Lost => {
+                    lost += 1;
+                    if LOST_MAX <= lost {
+                        let context = "other clients replace the pages faster";
+                        let kind = ErrorKind::Unavailable { retry_after: None };
+                        return Err(Error::new(kind, context));
+                    }
+                    let random = self.store.0.runtime.random() % 100;
+                    let time = Duration::from_millis(random * u64::from(lost));
+                    self.store.0.runtime.clock.sleep(time).await;
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Peeks at messages, applies them, and removes them once the pages landed.
+    async fn round(&self, collection: &Collection, number: u16) -> Result<Round> {
+        let store = self.store.scope("checkpoint");
+        let pending = self.pending(&store);
+        let queue = pending.queue(collection.id, number);
+        let peek = Receive {
+            max: MESSAGES_MAX,
+            visibility: Some(Duration::ZERO),
+            wait: Duration::ZERO,
+        };
+        let received = store.0.queues.receive(&queue, &peek).await?;
+        if received.is_empty() {
+            return Ok(Round::Empty);
+        }
+        let mut done = Checkpointed::default();
+        let (mut records, mut receipts) = (Vec::new(), Vec::new());
+        for message in received {
+            match message::read_pending(&message.body) {
+                Ok(read) => {
+                    records.extend(read);
+                    receipts.push(message.receipt);
+                }
+                Err(_) => done.damaged += 1,
+            }
+        }
+        self.session().observe(&records);
+        if !self.options.guards.has(Guard::RemoveAfterPut) {
+            pending.remove(&queue, &receipts).await?;
+        }
+        let tree = self.tree(&store, collection);
+        let reflected = reflect(&tree, collection.id, records.clone(), Fence::IfMatch).await?;
+        if !reflected.is_done && self.options.guards.has(Guard::KeepOnLostRace) {
+            return Ok(Round::Lost);
+        }
+        self.session().landed(collection.id, &records);
+        pending.remove(&queue, &receipts).await?;
+        done.messages = receipts.len() as u64;
+        done.applied = reflected.applied;
+        done.refused = reflected.refused;
+        done.pages = reflected.pages;
+        done.splits = reflected.splits;
+        Ok(Round::Done(done))
+    }
+}

@@ -1,0 +1,38 @@
+//! How a client uses a database.
+
+use std::time::Duration;
+
+use crate::guard::Guards;
+
+/// How a client uses a database.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of pages in the buffer pool, at most.
+    pub pool_bytes: usize,
+    /// For how long a page in the pool is read without asking the store. A reader below
+    /// Monotonic may be so much behind the pages.
+    pub ttl: Duration,
+    /// How long after a commit its collections are checkpointed by this client.
+    pub checkpoint_after: Duration,
+    /// How long after an Atomic commit its records go to the pending-update queues: transactions
+    /// within this time share the requests.
+    pub finish_after: Duration,
+    /// How far the client's clock may be off the store's.
+    pub clock_bound: Duration,
+    /// The rules that are in place.
+    pub guards: Guards,
+}
+
+impl Default for Options {
+    /// The paper's checkpoint interval of 15 s; 64 MiB of pages, read anew after 10 s.
+    fn default() -> Self {
+        Options {
+            pool_bytes: 64 << 20,
+            ttl: Duration::from_secs(10),
+            checkpoint_after: Duration::from_secs(15),
+            finish_after: Duration::from_secs(1),
+            clock_bound: Duration::from_secs(30),
+            guards: Guards::default(),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The pending-update queues of a database and its ATOMIC queue: sending, and finishing.
+//!
+//! Names: `DATABASE-COLLECTION-NUMBER` for the pending updates of a collection, `DATABASE-atomic`
+//! for whole transactions. One ATOMIC queue serves all clients: whichever receives a transaction
+//! sends its records on, so no client's end leaves one behind.
+//!
+//! Invariants:
+//! - PENDING-1 a transaction leaves the ATOMIC queue after the sends of all its records were
+//!   answered with success. Twice is harmless: records repeat without effect.
+//! - PENDING-2 a pointer is sent before its claim object is created; the claim's creation is the
+//!   commit. A client that gives a transaction up occupies its claim with an abort, which stays.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fader_blink::Record;
+use fader_cloud::{
+    Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
+    Received, Result,
+};
+use futures_util::future::join_all;
+use object_store::PutMode;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::catalogue::{Collection, CollectionId};
+use crate::guard::{Guard, Guards};
+use crate::message::{self, Frame, Part};
+use crate::store::{Put, Store, is_passing, key};
+
+/// For how long a transaction in the ATOMIC queue is left to the client that received it.
+const ADOPTION: Duration = Duration::from_secs(30);
+/// From this receive on a pointer without a claim is given up: at least `ADOPTION` lies between
+/// two receives.
+const POINTER_RECEIVES: u64 = 3;
+/// How often a send is tried.
+const TRIES: u32 = 6;
+/// Messages are kept as long as a service of queues keeps any.
+const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// The settings of all queues of a database.
+pub(crate) fn queue_settings() -> QueueSettings {
+    QueueSettings {
+        visibility: ADOPTION,
+        retention: RETENTION,
+    }
+}
+
+/// A database's queues, counted in one scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) database: &'a str,
+    pub(crate) guards: Guards,
+}
+
+/// What finishing transactions came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Adopted {
+    /// Messages that were received.
+    pub(crate) received: u64,
+    /// Transactions whose records were sent on.
+    pub(crate) finished: u64,
+    /// Messages that cannot be read; they stay.
+    pub(crate) damaged: u64,
+}
+
+impl Pending<'_> {
+    fn queues(&self) -> &dyn Queues {
+        &*self.store.0.queues
+    }
+
+    /// The pending-update queue that a key's records go to.
+    fn queue_of(&self, collection: &Collection, key: &[u8]) -> String {
+        let number = xxh3_64(key) % u64::from(collection.queues);
+        self.queue(
+            collection.id,
+            u16::try_from(number).expect("below the number of queues"),
+        )
+    }
+
+    /// A pending-update queue by its number.
+    pub(crate) fn queue(&self, collection: CollectionId, number: u16) -> String {
+        format!("{}-{collection}-{number}", self.database)
+    }
+
+    /// The queue of whole transactions.
+    pub(crate) fn atomic(&self) -> String {
+        format!("{}-atomic", self.database)
+    }
+
+    /// Creates a queue, unless it is there.
+    pub(crate) async fn create(&self, queue: &str) -> Result<()> {
+        self.queues().create(queue, &queue_settings()).await
+    }
+
+    /// Sends records to the pending-update queues of their collections.
+    ///
+    /// # Errors
+    /// `Ambiguous`: some may have been sent. Any other: none was.
+    pub(crate) async fn send(&self, parts: &[(Collection, Vec<Record>)]) -> Result<()> {
+        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (collection, records) in parts {
+            let mut by_queue: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+            for record in records {
+                let queue = self.queue_of(collection, &record.key);
+                by_queue.entry(queue).or_default().push(record.clone());
+            }
+            for (queue, records) in by_queue {
+                let pending = message::pending(&records, message::FRAME_BYTES_MAX)?;
+                texts.entry(queue).or_default().extend(pending);
+            }
+        }
+        let sends = texts
+            .iter()
+            .flat_map(|(queue, texts)| calls(texts).map(move |texts| (queue, texts)));
+        let sends = sends.map(|(queue, texts)| self.send_surely(queue, texts));
+        let outcomes = join_all(sends).await;
+        let any_sent = outcomes.iter().any(Result::is_ok);
+        match outcomes.into_iter().find_map(Result::err) {
+            None => Ok(()),
+            Some(error) if any_sent => {
+                let context = "a part of the transaction may have been sent";
+                Err(Error::caused(ErrorKind::Ambiguous, context, error))
+            }
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Sends texts in one call, again where that is safe: each is as good twice.
+    ///
+    /// # Errors
+    /// `Ambiguous`: some may have been sent. Any other: none was.
+    pub(crate) async fn send_surely(&self, queue: &str, texts: &[String]) -> Result<()> {
+        let mut rest = texts.to_vec();
+        let (mut tries, mut is_unknown) = (1, false);
+        loop {
+            let mut failed = None;
+            match self.queues().send(queue, &rest).await {
+                Ok(sent) => {
+                    let outcomes = rest.into_iter().zip(sent);
+                    let mut again = Vec::new();
+                    for (text, outcome) in outcomes {
+                        match outcome {
+                            Ok(_) => is_unknown = true,
+                            Err(error) => {
+                                again.push(text);
+                                failed = Some(error);
+                            }
+                        }
+                    }
+                    rest = again;
+                }
+                Err(error) => failed = Some(error),
+            }
+            let Some(error) = failed else {
+                return Ok(());
+            };
+            is_unknown |= error.kind == ErrorKind::Ambiguous;
+            if TRIES <= tries || !is_passing(&error) {
+                let kind = match is_unknown {
+                    true => ErrorKind::Ambiguous,
+                    false => error.kind,
+                };
+                let context = format!("sending to queue {queue:?}");
+                return Err(Error::caused(kind, context, error));
+            }
+            self.store.pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    /// Commits a transaction by one message, or by a claim object when it is too large for one.
+    ///
+    /// # Errors
+    /// `Ambiguous`: it may have been committed. Any other: it was not and will not be.
+    pub(crate) async fn commit(&self, parts: Vec<Part>) -> Result<()> {
+        let is_large = message::FRAME_BYTES_MAX < message::transaction_bytes(&parts);
+        let frame = Frame::Transaction(parts).encode()?;
+        let queue = self.atomic();
+        if !is_large {
+            return self.send_surely(&queue, &[message::to_text(&frame)]).await;
+        }
+        if message::CLAIM_BYTES_MAX < frame.len() {
+            let (bytes, max) = (frame.len(), message::CLAIM_BYTES_MAX);
+            let context = format!("a transaction of {bytes} bytes: at most {max} are possible");
+            return Err(Error::new(ErrorKind::Invalid, context));
+        }
+        let runtime = &self.store.0.runtime;
+        let claim = runtime.random_id();
+        let pointer = message::to_text(&Frame::Pointer(claim).encode()?);
+        let is_pointer_first = self.guards.has(Guard::PointerBeforeClaim);
+        if is_pointer_first {
+            // A pointer without a claim is no transaction: nothing is committed yet.
+            let not_sent = |error: Error| match error.kind {
+                ErrorKind::Ambiguous => {
+                    let kind = ErrorKind::Unavailable { retry_after: None };
+                    Error::caused(kind, "nothing was committed", error)
+                }
+                _ => error,
+            };
+            self.send_surely(&queue, &[pointer.clone()])
+                .await
+                .map_err(not_sent)?;
+        }
+        self.claim(claim, frame).await?;
+        if !is_pointer_first {
+            self.send_surely(&queue, &[pointer]).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates a claim object, which commits its transaction.
+    async fn claim(&self, claim: u128, frame: bytes::Bytes) -> Result<()> {
+        let key = key("claims", claim);
+        let mut tries = 1;
+        loop {
+            let error = match self.store.put(&key, frame.clone(), PutMode::Create).await {
+                Ok(Put::Landed(_)) => return Ok(()),
+                // An earlier try landed, or another client gave the transaction up.
+                Ok(Put::Refused) => return self.claimed(claim, &frame).await,
+                Ok(Put::Unknown(error)) => error,
+                Err(error) => error,
+            };
+            if TRIES <= tries || !is_passing(&error) {
+                // Occupies the name, so that a PUT under way cannot commit any more.
+                return match self.give_up(claim).await {
+                    Ok(Frame::Abort) => {
+                        let kind = ErrorKind::Unavailable { retry_after: None };
+                        Err(Error::caused(kind, "the transaction was given up", error))
+                    }
+                    Ok(_) => Ok(()),
+                    Err(_) => {
+                        let context = "the transaction may have been committed";
+                        Err(Error::caused(ErrorKind::Ambiguous, context, error))
+                    }
+                };
+            }
+            self.store.pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn claimed(&self, claim: u128, frame: &bytes::Bytes) -> Result<()> {
+        let found = self.store.object(&key("claims", claim)).await;
+        match found {
+            Ok(Some((found, _))) if found == *frame => Ok(()),
+            Ok(Some(_)) => {
+                let context = "the transaction took too long and was given up: try again";
+                Err(Error::new(
+                    ErrorKind::Unavailable { retry_after: None },
+                    context,
+                ))
+            }
+            // A claim is freed when all its records were sent on.
+            Ok(None) => Ok(()),
+            Err(error) => {
+                let context = "the transaction may have been committed";
+                Err(Error::caused(ErrorKind::Ambiguous, context, error))
+            }
+        }
+    }
+
+    /// What stands under a claim's name once nothing else can.
+    async fn give_up(&self, claim: u128) -> Result<Frame> {
+        let (key, abort) = (key("claims", claim), Frame::Abort.encode()?);
+        for tries in 1..=TRIES {
+            match self.store.put(&key, abort.clone(), PutMode::Create).await {
+                Ok(Put::Landed(_)) => return Ok(Frame::Abort),
+                Ok(Put::Refused) => {
+                    if let Some((found, _)) = self.store.object(&key).await? {
+                        return Frame::decode(found);
+                    }
+                }
+                Ok(Put::Unknown(_)) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+            self.store.pause(tries).await;
+        }
+        let context = format!("claim {claim:032x}: neither there nor given up");
+        Err(Error::new(
+            ErrorKind::Unavailable { retry_after: None },
+            context,
+        ))
+    }
+
+    /// Receives transactions and sends their records on; `collections` names those that exist.
+    ///
+    /// # Errors
+    /// Of the store or the queues. What was not finished is received again.
+    pub(crate) async fn adopt(
+        &self,
+        collections: &BTreeMap<CollectionId, Collection>,
+    ) -> Result<(Adopted, Vec<CollectionId>)> {
+        let queue = self.atomic();
+        let how = Receive {
+            max: MESSAGES_MAX,
+            visibility: Some(ADOPTION),
+            wait: Duration::ZERO,
+        };
+        let received = self.queues().receive(&queue, &how).await?;
+        let mut adopted = Adopted {
+            received: received.len() as u64,
+            ..Adopted::default()
+        };
+        let mut by_collection: BTreeMap<CollectionId, Vec<Record>> = BTreeMap::new();
+        let (mut done, mut claims) = (Vec::new(), Vec::new());
+        for message in &received {
+            let (parts, claim) = match self.transaction(message).await {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(error) if error.kind == ErrorKind::Malformed => {
+                    adopted.damaged += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for (collection, records) in parts {
+                by_collection.entry(collection).or_default().extend(records);
+            }
+            claims.extend(claim);
+            done.push(message.receipt.clone());
+        }
+        // A collection that was dropped takes its records with it.
+        let parts: Vec<(Collection, Vec<Record>)> = by_collection
+            .into_iter()
+            .filter_map(|(id, records)| Some((collections.get(&id)?.clone(), records)))
+            .collect();
+        let touched = parts.iter().map(|(collection, _)| collection.id).collect();
+        if !self.guards.has(Guard::AtomicUntilSent) {
+            self.remove(&queue, &done).await?;
+        }
+        self.send(&parts).await?;
+        adopted.finished = done.len() as u64;
+        if self.guards.has(Guard::AtomicUntilSent) {
+            self.remove(&queue, &done).await?;
+        }
+        for claim in claims {
+            self.store.delete(&key("claims", claim)).await?;
+        }
+        Ok((adopted, touched))
+    }
+
+    /// The records of a message in the ATOMIC queue, with the claim to free; none when it must
+    /// wait.
+    async fn transaction(&self, message: &Received) -> Result<Option<(Vec<Part>, Option<u128>)>> {
+        match Frame::decode(message::from_text(&message.body)?)? {
+            Frame::Transaction(parts) => Ok(Some((parts, None))),
+            Frame::Abort => Ok(Some((Vec::new(), None))),
+            Frame::Pointer(claim) => {
+                let key = key("claims", claim);
+                let frame = match self.store.object(&key).await? {
+                    Some((bytes, _)) => Frame::decode(bytes)?,
+                    None if message.receives < POINTER_RECEIVES => return Ok(None),
+                    None if self.guards.has(Guard::AbortClaim) => self.give_up(claim).await?,
+                    None => Frame::Abort,
+                };
+                Ok(Some(match frame {
+                    Frame::Transaction(parts) => (parts, Some(claim)),
+                    // Its name stays occupied: a slow client must not create it.
+                    _ if self.guards.has(Guard::AbortClaimStays) => (Vec::new(), None),
+                    _ => (Vec::new(), Some(claim)),
+                }))
+            }
+        }
+    }
+
+    /// Removes messages. One that stays is worked on again, without effect.
+    pub(crate) async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<()> {
+        let removes = receipts
+            .chunks(MESSAGES_MAX)
+            .map(|receipts| self.queues().remove(queue, receipts));
+        for outcome in join_all(removes).await {
+            match outcome {
+                Err(error) if !is_passing(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Texts in calls to a queue, each within the bounds of one.
+fn calls(texts: &[String]) -> impl Iterator<Item = &[String]> {
+    let mut rest = texts;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let count = rest.iter().take(MESSAGES_MAX).take_while(|text| {
+            bytes += text.len();
+            bytes <= MESSAGE_BYTES_MAX
+        });
+        let count = count.count().max(1).min(rest.len());
+        let (call, behind) = rest.split_at(count);
+        rest = behind;
+        (!call.is_empty()).then_some(call)
+    })
+}

@@ -1,0 +1,185 @@
+//! Bringing records into the pages of a tree: the work of a checkpoint, and the commit of a Naive
+//! transaction.
+//!
+//! ```text
+//! records ─ by leaf ─▶ read leaf ─▶ blink::apply ─▶ right pages, then leaf ─▶ separators up
+//!     ▲                                  │
+//!     └── records of other pages ◀───────┘
+//! ```
+//!
+//! Invariants:
+//! - REFLECT-1 `Done` means: each record is in a page that landed, or is refused by a horizon and
+//!   kept in a dead-letter object.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_blink::{HybridTime, PageId, Record, Separator, apply, encode_records};
+use fader_cloud::{Error, ErrorKind, Result};
+use futures_util::stream::{self, StreamExt};
+use object_store::path::Path;
+
+use crate::catalogue::CollectionId;
+use crate::tree::{Fence, Freshness, Landed, Tree, edition, random};
+
+/// For how long a dead slot stays in its page, at least: above the retention in the ATOMIC queue
+/// and twice that in pending-update queues (14 days each at SQS), and any skew of clocks. A record
+/// that comes later is refused and kept as a dead letter.
+pub(crate) const DEAD_SLOT_WINDOW: Duration = Duration::from_secs(45 * 24 * 60 * 60);
+/// Leaves written at once.
+const LEAVES_AT_ONCE: usize = 16;
+/// How often records are routed anew, at most: each round but the first is for pages that split
+/// meanwhile.
+const ROUNDS_MAX: u32 = 64;
+
+/// What became of records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reflected {
+    /// Whether all of them are in pages, or dead letters.
+    pub(crate) is_done: bool,
+    /// Pages that were replaced.
+    pub(crate) pages: u64,
+    /// Pages that splits created.
+    pub(crate) splits: u64,
+    /// Records that changed a slot.
+    pub(crate) applied: u64,
+    /// Records that a horizon refused.
+    pub(crate) refused: u64,
+}
+
+/// One leaf's part of the work.
+#[derive(Default)]
+struct OfLeaf {
+    is_done: bool,
+    pages: u64,
+    splits: u64,
+    applied: u64,
+    refused: Vec<Record>,
+    elsewhere: Vec<Record>,
+    separators: Vec<Separator>,
+}
+
+/// Brings records into their pages.
+///
+/// # Errors
+/// Of the store; some records may be in pages.
+pub(crate) async fn reflect(
+    tree: &Tree<'_>,
+    collection: CollectionId,
+    records: Vec<Record>,
+    fence: Fence,
+) -> Result<Reflected> {
+    let mut sum = Reflected {
+        is_done: true,
+        ..Reflected::default()
+    };
+    let (mut rest, mut separators) = (records, Vec::new());
+    for _ in 0..ROUNDS_MAX {
+        if rest.is_empty() {
+            break;
+        }
+        let (leaves, unposted) = by_leaf(tree, std::mem::take(&mut rest)).await?;
+        separators.extend(unposted);
+        let work = leaves
+            .into_iter()
+            .map(|(id, records)| leaf(tree, id, records, fence));
+        let mut work = stream::iter(work).buffer_unordered(LEAVES_AT_ONCE);
+        while let Some(done) = work.next().await {
+            let done = done?;
+            sum.is_done &= done.is_done;
+            sum.pages += done.pages;
+            sum.splits += done.splits;
+            sum.applied += done.applied;
+            sum.refused += done.refused.len() as u64;
+            bury(tree, collection, done.refused).await?;
+            rest.extend(done.elsewhere);
+            separators.extend(done.separators);
+        }
+    }
+    sum.is_done &= rest.is_empty();
+    separators.sort_unstable();
+    separators.dedup();
+    tree.post(separators).await?;
+    Ok(sum)
+}
+
+/// Records by the leaf that has their keys, as far as the pool knows.
+async fn by_leaf(
+    tree: &Tree<'_>,
+    mut records: Vec<Record>,
+) -> Result<(Vec<(PageId, Vec<Record>)>, Vec<Separator>)> {
+    records.sort_unstable();
+    records.dedup();
+    let any_age = Freshness::Within(Duration::MAX);
+    let (mut leaves, mut separators) = (Vec::new(), Vec::new());
+    let mut rest = records.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let found = tree.leaf(&first.key, any_age).await?;
+        separators.extend(found.unposted);
+        let mut of_leaf = vec![first];
+        while let Some(next) = rest.next_if(|next| found.held.page.contains(&next.key)) {
+            of_leaf.push(next);
+        }
+        leaves.push((found.id, of_leaf));
+    }
+    Ok((leaves, separators))
+}
+
+async fn leaf(tree: &Tree<'_>, id: PageId, records: Vec<Record>, fence: Fence) -> Result<OfLeaf> {
+    let runtime = &tree.store.0.runtime;
+    let since = runtime.clock.monotonic();
+    let Some(held) = tree.read(id, since).await? else {
+        let context = format!("page {id} is not there");
+        return Err(Error::new(ErrorKind::NotFound, context));
+    };
+    let wall = runtime.clock.wall().saturating_sub(DEAD_SLOT_WINDOW);
+    let prune = HybridTime::from_ms(u64::try_from(wall.as_millis()).unwrap_or(0));
+    let applied = {
+        let mut random = random(runtime);
+        let mut edition = edition(runtime, &mut random);
+        apply(&held.page, &records, prune, &tree.sizes, &mut edition)
+    };
+    let mut done = OfLeaf {
+        is_done: true,
+        refused: applied.refused,
+        elsewhere: applied
+            .forwards
+            .into_iter()
+            .map(|forward| forward.item)
+            .collect(),
+        ..OfLeaf::default()
+    };
+    let Some(change) = applied.change else {
+        return Ok(done);
+    };
+    if tree.write(id, &held, &change, fence).await? == Landed::Unsure {
+        return Ok(OfLeaf::default());
+    }
+    done.pages = 1;
+    done.splits = change.created.len() as u64;
+    done.applied = applied.applied as u64;
+    done.separators = change.separators;
+    Ok(done)
+}
+
+/// Keeps records that no page takes any more.
+async fn bury(tree: &Tree<'_>, collection: CollectionId, records: Vec<Record>) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let malformed = |error| Error::caused(ErrorKind::Malformed, "refused records", error);
+    let bytes = encode_records(&records).map_err(malformed)?;
+    bury_bytes(tree, collection, bytes).await
+}
+
+/// Keeps bytes as a dead letter of a collection.
+pub(crate) async fn bury_bytes(
+    tree: &Tree<'_>,
+    collection: CollectionId,
+    bytes: Bytes,
+) -> Result<()> {
+    let runtime = &tree.store.0.runtime;
+    let id = runtime.random_id();
+    let key = Path::from(format!("db/dead/{collection}/{id:032x}"));
+    tree.store.put_surely(&key, bytes).await
+}

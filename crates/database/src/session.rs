@@ -1,0 +1,145 @@
+//! What one client remembers: its clock, its own records that no page has yet, and its marks.
+//!
+//! Pure: the wall clock is an argument.
+//!
+//! Invariants:
+//! - SESSION-1 stamps of a session rise, also above every stamp that it read.
+//! - SESSION-2 a read never shows an older version of a key range than one before it.
+//! - SESSION-3 an own record overlays reads until a page that the marks accept covers it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use fader_blink::{ClockError, HybridClock, HybridTime, Marks, Page, Record};
+
+use crate::catalogue::CollectionId;
+use crate::guard::{Guard, Guards};
+
+/// One client's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    clock: HybridClock,
+    marks: BTreeMap<CollectionId, Marks>,
+    own: BTreeMap<CollectionId, BTreeMap<Bytes, Vec<Record>>>,
+    own_bytes: usize,
+    guards: Guards,
+}
+
+impl Session {
+    pub(crate) fn new(guards: Guards) -> Self {
+        Session {
+            clock: HybridClock::new(),
+            marks: BTreeMap::new(),
+            own: BTreeMap::new(),
+            own_bytes: 0,
+            guards,
+        }
+    }
+
+    /// The time of the next transaction.
+    pub(crate) fn tick(&mut self, now_ms: u64) -> Result<HybridTime, ClockError> {
+        self.clock.tick(now_ms)
+    }
+
+    /// Takes note of stamps that were read without a page.
+    pub(crate) fn observe(&mut self, records: &[Record]) {
+        for record in records {
+            self.clock.observe(record.stamp.time);
+        }
+    }
+
+    /// Records of a transaction that was acknowledged.
+    pub(crate) fn wrote(&mut self, collection: CollectionId, records: &[Record]) {
+        if !self.guards.has(Guard::Overlay) {
+            return;
+        }
+        let own = self.own.entry(collection).or_default();
+        for record in records {
+            self.own_bytes += record.encoded_bytes();
+            own.entry(record.key.clone())
+                .or_default()
+                .push(record.clone());
+        }
+    }
+
+    /// Bytes of own records that no page is known to have.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.own_bytes
+    }
+
+    /// Takes a leaf for reads of its keys from `from` on, if the marks accept it: marks and clock
+    /// rise, and own records that it covers are dropped.
+    pub(crate) fn take(&mut self, collection: CollectionId, page: &Page, from: &[u8]) -> bool {
+        let marks = self.marks.entry(collection).or_default();
+        if self.guards.has(Guard::SessionMarks) && !marks.accept_all(page, from) {
+            return false;
+        }
+        marks.raise(page);
+        self.clock.observe(page.horizon().time);
+        let covered: Vec<Record> = self
+            .own_in(collection, page.low(), page.high())
+            .filter(|record| page.covers(record))
+            .cloned()
+            .collect();
+        for record in &covered {
+            self.retain(collection, &record.key, |own| own != record);
+        }
+        true
+    }
+
+    /// A slot was read: the clock passes its stamp.
+    pub(crate) fn observe_slot(&mut self, page: &Page, key: &[u8]) {
+        if let Some(stamp) = page.find(key).newest() {
+            self.clock.observe(stamp.time);
+        }
+    }
+
+    /// Own records that no page is known to have, of keys in `[from, until)`, in the order of keys.
+    pub(crate) fn own_in(
+        &self,
+        collection: CollectionId,
+        from: &[u8],
+        until: Option<&[u8]>,
+    ) -> impl Iterator<Item = &Record> {
+        let until = until.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (Bound::Included(from), until);
+        let own = self.own.get(&collection).into_iter();
+        own.flat_map(move |own| own.range::<[u8], _>(range).flat_map(|(_, records)| records))
+    }
+
+    /// A checkpoint of this client landed these records. They stay until a page is read: another
+    /// client's reader may still be shown an older one.
+    pub(crate) fn landed(&mut self, collection: CollectionId, records: &[Record]) {
+        if self.guards.has(Guard::OverlayUntilCovered) {
+            return;
+        }
+        for record in records {
+            self.retain(collection, &record.key, |own| own != record);
+        }
+    }
+
+    fn retain(&mut self, collection: CollectionId, key: &Bytes, keep: impl Fn(&Record) -> bool) {
+        let Some(own) = self.own.get_mut(&collection) else {
+            return;
+        };
+        let Some(records) = own.get_mut(key) else {
+            return;
+        };
+        let bytes = &mut self.own_bytes;
+        records.retain(|record| {
+            let kept = keep(record);
+            *bytes -= if kept { 0 } else { record.encoded_bytes() };
+            kept
+        });
+        if records.is_empty() {
+            own.remove(key);
+        }
+        if own.is_empty() {
+            self.own.remove(&collection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Searching and changing the tree of a collection in the store, through the buffer pool.
+//!
+//! Invariants:
+//! - TREE-1 a page that a split made is created before the page that leads to it is replaced.
+//! - TREE-2 a page is replaced by If-Match on the version that the change was made from; only a
+//!   Naive transaction overwrites.
+//! - TREE-3 a change that was refused, or whose outcome is unknown, is dropped. Its caller deletes
+//!   nothing, and a new page is never deleted: structure decides.
+//! - TREE-4 a page that a link leads to and that is not there is read again; its keys are never
+//!   taken for absent.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fader_blink::{Change, Edition, Page, PageId, Route, Separator, Sizes, post};
+use fader_cloud::{Error, ErrorKind, Result};
+use futures_util::future::join_all;
+use object_store::PutMode;
+
+use crate::guard::{Guard, Guards};
+use crate::pool::Pool;
+use crate::store::{Held, Put, Read, Store};
+
+/// How often a search begins again when a link leads to nothing.
+const TRIES: u32 = 6;
+/// Pages that one search visits, at most: a tree of damaged links ends.
+const VISITS_MAX: usize = 10_000;
+/// Any version that the pool has.
+const ANY_AGE: Duration = Duration::ZERO;
+
+/// How old a page may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// The store showed this version as the newest within this time before the search.
+    Within(Duration),
+    /// The store shows it during the search.
+    Now,
+}
+
+/// Whether a page is replaced only as the version that it was read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// By If-Match.
+    IfMatch,
+    /// Never: the write of a Naive transaction.
+    Overwrite,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landed {
+    /// The page has its next version.
+    Yes,
+    /// Another client was faster, or the outcome is unknown.
+    Unsure,
+}
+
+/// Where a search ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) id: PageId,
+    pub(crate) held: Held,
+    /// Splits that the parents did not know.
+    pub(crate) unposted: Vec<Separator>,
+}
+
+/// The tree of one collection as one client uses it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) pool: &'a Mutex<Pool>,
+    pub(crate) root: PageId,
+    pub(crate) sizes: Sizes,
+    pub(crate) guards: Guards,
+}
+
+impl Tree<'_> {
+    fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
+        self.pool.lock().expect("nothing panics while it is locked")
+    }
+
+    fn now(&self) -> Duration {
+        self.store.0.runtime.clock.monotonic()
+    }
+
+    /// A page, if it is there: a version that the store showed as the newest at `since` or later.
+    pub(crate) async fn read(&self, id: PageId, since: Duration) -> Result<Option<Held>> {
+        let begun = self.now();
+        let known = self.pool().get(id);
+        if let Some((held, seen)) = &known
+            && since <= *seen
+        {
+            return Ok(Some(held.clone()));
+        }
+        let version = known.as_ref().map(|(held, _)| &held.version);
+        let read = self.store.page(id, version).await?;
+        let mut pool = self.pool();
+        match (read, known) {
+            (Read::Page(held), _) => {
+                pool.put(id, held.clone(), begun);
+                Ok(Some(held))
+            }
+            (Read::Unchanged, Some((held, _))) => {
+                pool.confirm(id, begun);
+                Ok(Some(held))
+            }
+            (Read::Unchanged | Read::Missing, _) => Ok(None),
+        }
+    }
+
+    /// The leaf of `key`.
+    pub(crate) async fn leaf(&self, key: &[u8], freshness: Freshness) -> Result<Found> {
+        self.find(key, 0, freshness).await
+    }
+
+    /// The page of `level` whose range has `key`. `freshness` is that of pages of this level; those
+    /// above may be of any age, since links to the right lead on.
+    ///
+    /// # Errors
+    /// Of the store; `NotFound`: the tree has no such level or no root; `Malformed`: a link leads
+    /// to nothing.
+    pub(crate) async fn find(&self, key: &[u8], level: u8, freshness: Freshness) -> Result<Found> {
+        let mut tries = 1;
+        let mut above = ANY_AGE;
+        let since = match freshness {
+            Freshness::Within(time) => self.now().saturating_sub(time),
+            Freshness::Now => self.now(),
+        };
+        loop {
+            match self.descend(key, level, since, above).await {
+                Err(Lost::Again) if tries < TRIES => {
+                    self.store.pause(tries).await;
+                    above = self.now();
+                    tries += 1;
+                }
+                Err(Lost::Again) => {
+                    let context =
+                        format!("the tree of root {}: a link leads to nothing", self.root);
+                    return Err(Error::new(ErrorKind::Malformed, context));
+                }
+                Err(Lost::Error(error)) => return Err(error),
+                Ok(found) => return Ok(found),
+            }
+        }
+    }
+
+    async fn descend(
+        &self,
+        key: &[u8],
+        level: u8,
+        since: Duration,
+        above: Duration,
+    ) -> std::result::Result<Found, Lost> {
+        let mut unposted = Vec::new();
+        let mut id = self.root;
+        for _ in 0..VISITS_MAX {
+            let mut held = self.step(id, above).await?;
+            if held.page.level() == level {
+                held = self.step(id, since).await?;
+            }
+            if held.page.level() < level {
+                let context = format!("the tree of root {} has no level {level}", self.root);
+                return Err(Error::new(ErrorKind::NotFound, context).into());
+            }
+            id = match held.page.route(key) {
+                Route::Elsewhere => return Err(Lost::Again),
+                Route::Right(right) => {
+                    unposted.push(self.separator(&held.page, right));
+                    right
+                }
+                Route::Here => return Ok(Found { id, held, unposted }),
+                Route::Down(_) if held.page.level() == level => {
+                    return Ok(Found { id, held, unposted });
+                }
+                Route::Down(child) => child,
+            };
+        }
+        let context = format!("the tree of root {}: a search does not end", self.root);
+        Err(Error::new(ErrorKind::Malformed, context).into())
+    }
+
+    async fn step(&self, id: PageId, since: Duration) -> std::result::Result<Held, Lost> {
+        match self.read(id, since).await {
+            Ok(Some(held)) => Ok(held),
+            Ok(None) if id == self.root => {
+                let context = format!("root {id} is not there: was the collection dropped?");
+                Err(Error::new(ErrorKind::NotFound, context).into())
+            }
+            Ok(None) => Err(Lost::Again),
+            Err(error) => Err(Lost::Error(error)),
+        }
+    }
+
+    fn separator(&self, page: &Page, right: PageId) -> Separator {
+        let high = page.high().expect("a page with a right sibling");
+        Separator {
+            level: page.level(),
+            key: high.to_vec().into(),
+            child: right,
+        }
+    }
+
+    /// Writes a change of the page `id`, which was read as `old`.
+    pub(crate) async fn write(
+        &self,
+        id: PageId,
+        old: &Held,
+        change: &Change,
+        fence: Fence,
+    ) -> Result<Landed> {
+        let is_right_first = self.guards.has(Guard::RightPageFirst);
+        if is_right_first && self.create(change).await? == Landed::Unsure {
+            return Ok(Landed::Unsure);
+        }
+        let mode = match fence {
+            Fence::IfMatch if self.guards.has(Guard::PageIfMatch) => {
+                PutMode::Update(old.version.clone())
+            }
+            _ => PutMode::Overwrite,
+        };
+        let now = self.now();
+        let put = self.store.put_page(id, &change.page, mode).await;
+        if let Ok(Put::Landed(version)) = put {
+            let page = change.page.clone();
+            self.pool().put(id, Held { page, version }, now);
+            if !is_right_first {
+                return self.create(change).await;
+            }
+            return Ok(Landed::Yes);
+        }
+        self.pool().remove(id);
+        match put {
+            Ok(Put::Unknown(_)) if !self.guards.has(Guard::UnknownIsNotLanded) => Ok(Landed::Yes),
+            Ok(_) => Ok(Landed::Unsure),
+            Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(Landed::Unsure),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the pages that a split makes.
+    async fn create(&self, change: &Change) -> Result<Landed> {
+        let now = self.now();
+        let puts = change.created.iter().map(async |(id, page)| {
+            let put = self.store.put_page(*id, page, PutMode::Create).await;
+            if let Ok(Put::Landed(version)) = &put {
+                let (page, version) = (page.clone(), version.clone());
+                self.pool().put(*id, Held { page, version }, now);
+            }
+            put
+        });
+        for put in join_all(puts).await {
+            match put {
+                Ok(Put::Landed(_)) => {}
+                Ok(Put::Refused | Put::Unknown(_)) => return Ok(Landed::Unsure),
+                Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => {
+                    return Ok(Landed::Unsure);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Landed::Yes)
+    }
+
+    /// Posts separators to the parents of their pages. Searches work without, so a post that does
+    /// not land is left to the next checkpoint that comes by.
+    pub(crate) async fn post(&self, separators: Vec<Separator>) -> Result<()> {
+        let mut rest = separators;
+        while let Some(separator) = rest.pop() {
+            let level = separator.level + 1;
+            let parent = match self.find(&separator.key, level, Freshness::Now).await {
+                Err(error) if error.kind == ErrorKind::NotFound => continue,
+                other => other?,
+            };
+            let posted = {
+                let runtime = &self.store.0.runtime;
+                let mut random = random(runtime);
+                let mut edition = edition(runtime, &mut random);
+                post(&parent.held.page, &[separator], &self.sizes, &mut edition)
+            };
+            if let Some(conflict) = posted.conflicts.first() {
+                let context = format!(
+                    "page {}: it names another child at the key of page {}",
+                    parent.id, conflict.child
+                );
+                return Err(Error::new(ErrorKind::Malformed, context));
+            }
+            let Some(change) = posted.change else {
+                continue;
+            };
+            let landed = self.write(parent.id, &parent.held, &change, Fence::IfMatch);
+            if landed.await? == Landed::Yes {
+                rest.extend(change.separators);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a search did not end.
+enum Lost {
+    /// Read again: a page is not there yet, or is older than the page that led to it.
+    Again,
+    Error(Error),
+}
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Self {
+        Lost::Error(error)
+    }
+}
+
+/// Random bytes for nonces and the ids of new pages.
+pub(crate) fn random(
+    runtime: &fader_cloud::Runtime,
+) -> impl FnMut() -> [u8; fader_blink::NONCE_BYTES] + '_ {
+    || {
+        let mut bytes = [0; fader_blink::NONCE_BYTES];
+        runtime.entropy.fill(&mut bytes);
+        bytes
+    }
+}
+
+/// What new versions of pages need.
+pub(crate) fn edition<'a>(
+    runtime: &fader_cloud::Runtime,
+    random: &'a mut dyn FnMut() -> [u8; fader_blink::NONCE_BYTES],
+) -> Edition<'a> {
+    Edition {
+        key: 0,
+        written_ms: u64::try_from(runtime.clock.wall().as_millis()).unwrap_or(u64::MAX),
+        random,
+    }
+}

@@ -1,0 +1,463 @@
+//! `fader db`: a database on any cloud, with no server of ours in between.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use fader_client::Access;
+use fader_cloud::{ErrorKind, PriceBook, Usage};
+use fader_database::{CollectionSettings, Committed, Database, Level};
+
+use crate::cloud::Where;
+use crate::output::{self, visible};
+
+mod export;
+mod import;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader db create file://$PWD/shop books --key isbn
+  fader db import file://$PWD/shop books books.csv --level atomic
+  fader db get 's3://bucket/shop?endpoint=http://127.0.0.1:9000' books 0385333498 --cost
+  fader db put gs://bucket/shop notes today 'buy milk'
+  fader db scan file://$PWD/shop books --from 03 --until 04 --limit 10
+  fader db checkpoint file://$PWD/shop --watch
+
+Levels, each with the promises of those before it (docs/database.md):
+  naive       none: what others write at the same time gets lost
+  basic       no acknowledged write is lost
+  monotonic   a session reads its own writes, and never backwards
+  atomic      a transaction takes effect whole, or not at all
+
+A committed record reaches its page at the next checkpoint. The commands here checkpoint what they
+wrote before they end. URLs and credentials: fader cloud --help.";
+
+/// Rows that a scan reads at once.
+const ROWS: usize = 1_000;
+/// The pause between two checkpoints of the watchdog.
+const WATCH: Duration = Duration::from_secs(15);
+
+/// What is done with a database.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Creates a collection, and the database if there is none.
+    Create(Create),
+    /// Writes a record, whether its key is there or not.
+    Put(Put),
+    /// Prints a record. Exit code 1: there is none.
+    Get(Get),
+    /// Prints records in the order of their keys, as KEY<tab>VALUE.
+    Scan(Scan),
+    /// Deletes a record, whether its key is there or not.
+    Delete(Delete),
+    /// Writes the records of a file of CSV or JSON lines.
+    Import(import::Options),
+    /// Prints all records as JSON lines or CSV.
+    Export(export::Options),
+    /// Deletes a collection with all its records.
+    Drop(Drop),
+    /// Finishes transactions and brings pending records into pages.
+    Checkpoint(Checkpoint),
+    /// Shows the collections: levels, records, pages, bytes.
+    Stat(Where),
+    /// Verifies the pages of all collections. Exit code 1: something is wrong.
+    Verify(Where),
+}
+
+#[derive(Args)]
+struct Create {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// The field of imported records that is their key.
+    #[arg(long, value_name = "FIELD")]
+    key: Option<String>,
+    /// The weakest level of a transaction that writes to it.
+    #[arg(long, value_name = "LEVEL", default_value = "basic")]
+    minimum: Level,
+    /// Number of its pending-update queues: with more of them more checkpoints run at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pending_queues: u16,
+}
+
+#[derive(Args)]
+struct Put {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// The record's key.
+    key: String,
+    /// The record; `-` reads it from standard input.
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args)]
+struct Get {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// The record's key.
+    key: String,
+    #[command(flatten)]
+    price: Price,
+}
+
+#[derive(Args)]
+struct Scan {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// The least key.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    from: String,
+    /// The key before which it ends.
+    #[arg(long)]
+    until: Option<String>,
+    /// Records at most.
+    #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
+    limit: usize,
+}
+
+#[derive(Args)]
+struct Delete {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// The record's key.
+    key: String,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args)]
+struct Drop {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// Does it without being asked again.
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Args)]
+struct Checkpoint {
+    #[command(flatten)]
+    at: Where,
+    /// Goes on every 15 s, until it is interrupted.
+    #[arg(long)]
+    watch: bool,
+}
+
+/// How a transaction is committed.
+#[derive(Args)]
+struct How {
+    /// Its level: naive, basic, monotonic or atomic.
+    #[arg(long, value_name = "LEVEL", default_value = "basic")]
+    level: Level,
+    #[command(flatten)]
+    price: Price,
+}
+
+/// Whether the price is shown.
+#[derive(Args)]
+struct Price {
+    /// Shows the requests, bytes and dollars of the transaction, by stage.
+    #[arg(long)]
+    cost: bool,
+    /// The price book: `fader cloud prices` lists them.
+    #[arg(long, value_name = "BOOK", default_value = "aws-2026")]
+    prices: String,
+}
+
+/// Carries out one `fader db` command; an interrupt ends it between two requests. What was
+/// committed by then stays in the queues for the next client.
+pub(crate) async fn run(options: Options) -> Result<ExitCode> {
+    if let Command::Import(options) = &options.command {
+        return import::run(options).await;
+    }
+    let work = async {
+        match &options.command {
+            Command::Create(options) => create(options).await,
+            Command::Put(options) => put(options).await,
+            Command::Get(options) => get(options).await,
+            Command::Scan(options) => scan(options).await,
+            Command::Delete(options) => delete(options).await,
+            Command::Export(options) => export::run(options).await,
+            Command::Drop(options) => drop_collection(options).await,
+            Command::Checkpoint(options) => checkpoint(options).await,
+            Command::Stat(at) => stat(at).await,
+            Command::Verify(at) => verify(at).await,
+            Command::Import(_) => unreachable!("it ends in its own way"),
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+    }
+}
+
+async fn cloud(at: &Where, access: Access) -> Result<fader_cloud::Cloud> {
+    Ok(fader_client::open(&at.url, &at.services.options(access)).await?)
+}
+
+/// Opens the database of a cloud.
+async fn open(at: &Where, access: Access) -> Result<Database> {
+    let options = fader_database::Options::default();
+    let opened = Database::open(cloud(at, access).await?, options).await;
+    opened.with_context(|| format!("the database at {}", visible(&at.url)))
+}
+
+async fn create(options: &Create) -> Result<ExitCode> {
+    let cloud = cloud(&options.at, Access::Write).await?;
+    let defaults = fader_database::Options::default();
+    let database = match Database::open(cloud.clone(), defaults).await {
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Database::create(cloud, defaults).await?
+        }
+        opened => opened?,
+    };
+    let settings = CollectionSettings {
+        key: options.key.clone(),
+        minimum: options.minimum,
+        queues: options.pending_queues,
+        ..CollectionSettings::default()
+    };
+    database
+        .create_collection(&options.collection, &settings)
+        .await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn put(options: &Put) -> Result<ExitCode> {
+    let value = match options.value.as_str() {
+        "-" => {
+            let mut value = Vec::new();
+            let read = std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut value);
+            read.context("standard input")?;
+            value
+        }
+        value => value.as_bytes().to_vec(),
+    };
+    let database = open(&options.at, Access::Write).await?;
+    let mut transaction = database.begin(options.how.level);
+    let key = options.key.as_bytes();
+    transaction.put(&options.collection, key, &value).await?;
+    finish(database, transaction.commit().await?, &options.how.price).await
+}
+
+async fn delete(options: &Delete) -> Result<ExitCode> {
+    let database = open(&options.at, Access::Write).await?;
+    let mut transaction = database.begin(options.how.level);
+    transaction
+        .delete(&options.collection, options.key.as_bytes())
+        .await?;
+    finish(database, transaction.commit().await?, &options.how.price).await
+}
+
+/// Tells what a transaction cost, and checkpoints.
+async fn finish(database: Database, committed: Committed, price: &Price) -> Result<ExitCode> {
+    price.show(&committed.usage)?;
+    let closed = database.close().await;
+    closed.context("it is committed, but not yet in its page: run `fader db checkpoint`")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn get(options: &Get) -> Result<ExitCode> {
+    let database = open(&options.at, Access::Read).await?;
+    let mut transaction = database.begin(Level::Basic);
+    let found = transaction
+        .get(&options.collection, options.key.as_bytes())
+        .await?;
+    options.price.show(&transaction.usage())?;
+    let Some(value) = found else {
+        eprintln!("no record {:?}", options.key);
+        return Ok(ExitCode::FAILURE);
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(&value)?;
+    out.write_all(b"\n")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn scan(options: &Scan) -> Result<ExitCode> {
+    let database = open(&options.at, Access::Read).await?;
+    let mut transaction = database.begin(Level::Basic);
+    let mut from = options.from.clone().into_bytes();
+    let until = options.until.as_deref().map(str::as_bytes);
+    let mut left = options.limit;
+    while left > 0 {
+        let count = left.min(ROWS);
+        let rows = transaction
+            .range(&options.collection, &from, until, count)
+            .await?;
+        let mut out = std::io::stdout().lock();
+        for (key, value) in &rows {
+            out.write_all(key)?;
+            out.write_all(b"\t")?;
+            out.write_all(value)?;
+            out.write_all(b"\n")?;
+        }
+        let Some((last, _)) = rows.last().filter(|_| rows.len() == count) else {
+            break;
+        };
+        // The least key behind the last one.
+        from = [last, &b"\0"[..]].concat();
+        left -= count;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn drop_collection(options: &Drop) -> Result<ExitCode> {
+    if !options.yes {
+        bail!(
+            "this deletes all records of {:?}: say --yes",
+            options.collection
+        );
+    }
+    let database = open(&options.at, Access::Write).await?;
+    database.drop_collection(&options.collection).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
+    let database = open(&options.at, Access::Write).await?;
+    loop {
+        let done = database.settle().await;
+        match done {
+            Ok(done) => {
+                let text = format!(
+                    "{} messages: {} records applied, {} pages written, {} split off",
+                    done.messages, done.applied, done.pages, done.splits
+                );
+                if !options.watch || done.messages > 0 {
+                    output::print(&format!("{text}\n"))?;
+                }
+                for (count, what) in [
+                    (
+                        done.refused,
+                        "records came too late and are kept below db/dead",
+                    ),
+                    (
+                        done.damaged,
+                        "messages cannot be read and stay in their queues",
+                    ),
+                ] {
+                    if count > 0 {
+                        eprintln!("{count} {what}");
+                    }
+                }
+            }
+            Err(error) if options.watch => eprintln!("{error}; it is tried again"),
+            Err(error) => return Err(error.into()),
+        }
+        if !options.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(WATCH).await;
+    }
+}
+
+async fn stat(at: &Where) -> Result<ExitCode> {
+    let database = open(at, Access::Read).await?;
+    let head = [
+        "collection",
+        "key",
+        "minimum",
+        "queues",
+        "records",
+        "pages",
+        "height",
+        "bytes",
+    ];
+    let mut table = output::table(head);
+    for (name, collection) in database.collections().await? {
+        let report = database.verify(&name).await?;
+        table.add_row([
+            visible(&name),
+            collection.key.map(|key| visible(&key)).unwrap_or_default(),
+            collection.minimum.to_string(),
+            collection.queues.to_string(),
+            report.visible.to_string(),
+            (report.leaves + report.nodes).to_string(),
+            report.height.to_string(),
+            report.bytes.to_string(),
+        ]);
+    }
+    output::print(&format!("{}\n", table.trim_fmt()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn verify(at: &Where) -> Result<ExitCode> {
+    let database = open(at, Access::Read).await?;
+    let mut is_well = true;
+    for name in database.collections().await?.into_keys() {
+        let report = database.verify(&name).await?;
+        for problem in &report.problems {
+            eprintln!("{}: {problem}", visible(&name));
+        }
+        is_well &= report.problems.is_empty();
+        let pages = report.leaves + report.nodes;
+        let (name, records) = (visible(&name), report.visible);
+        output::print(&format!("{name}: {records} records in {pages} pages\n"))?;
+    }
+    Ok(if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Price {
+    /// Prints a usage by stage, on standard error: standard output is the record's.
+    fn show(&self, usage: &std::collections::BTreeMap<String, Usage>) -> Result<()> {
+        if !self.cost {
+            return Ok(());
+        }
+        let Some(book) = PriceBook::built_in(&self.prices) else {
+            let known: Vec<_> = PriceBook::names().collect();
+            bail!(
+                "price book {:?}: choose one of {}",
+                self.prices,
+                known.join(", ")
+            );
+        };
+        let mut table = output::table(["stage", "requests", "sent", "received", "dollars"]);
+        for (stage, usage) in usage {
+            let bytes = |of: fn(&fader_cloud::Count) -> u64| -> u64 {
+                usage.counts().map(|(_, _, count)| of(count)).sum()
+            };
+            table.add_row([
+                stage.clone(),
+                usage.requests().to_string(),
+                bytes(|count| count.sent_bytes).to_string(),
+                bytes(|count| count.received_bytes).to_string(),
+                book.cost(usage).to_string(),
+            ]);
+        }
+        eprintln!(
+            "{}\nprices of {}, {}",
+            table.trim_fmt(),
+            book.name,
+            book.date
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,401 @@
+//! `fader measure run`: a load of known shape, its log, and what the log says.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use fader_history::Order;
+use fader_history::object::{Log, Operation, Text, Verb};
+use fader_measure::model::{Behaviour, Law};
+use fader_measure::statistics::{self, Interval, warm_up};
+use fader_measure::{
+    Arrivals, EVENTUAL, FILL_FIRST, Fill, Keys, Load, Mix, Party, Plan, Rate, STRONG, Starts,
+    Summary, Until, Ycsb, formats::write_hlog, responses,
+};
+
+use super::staleness::write_log;
+use super::target::{self, MODEL, Run, Seam};
+
+/// Clients that write the records before the run.
+const FILL_CLIENTS: u32 = 16;
+
+const EXAMPLES: &str = "\
+Workloads are YCSB's: a half reads, half writes; b 95 % reads; c reads alone; d 95 % reads of the
+newest, 5 % inserts; e scans and inserts; f half reads, half changes of what was read.
+
+Examples:
+  fader measure run a --rate 200 --for 60s --log run.jsonl
+  fader measure run b --closed 64 --for 10s --target 'simpledb://?endpoint=http://127.0.0.1:4566'
+  fader measure run c --rate 100 --to-rate 2000 --ramp 30s --for 60s
+  fader measure run a --rate 500 --levels eventual=3,strong=1 --keys latest
+  fader measure check run.jsonl --of registers --levels strong
+
+Response time counts from when an operation was due, service time from when it began; what is late
+to begin is slip. Refusals are data, unless --errors-max bounds them. The domain's name begins with
+`fader-measure-`; it is deleted.
+Exit codes: 0 measured; 1 too many errors; 2 not measured.";
+
+/// What, how fast and for how long.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The workload: a letter from a to f.
+    workload: char,
+
+    /// `model`, or a URL of domains.
+    #[arg(long, default_value = MODEL, value_name = "TARGET")]
+    target: String,
+
+    /// Operations a second, by a schedule (an open loop).
+    #[arg(long, value_name = "PER SECOND", required_unless_present = "closed")]
+    rate: Option<f64>,
+
+    /// Another rate that --ramp reaches, or --step jumps to.
+    #[arg(long, value_name = "PER SECOND", requires = "rate")]
+    to_rate: Option<f64>,
+
+    /// For how long the rate changes evenly.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "to_rate")]
+    ramp: Option<Duration>,
+
+    /// When the rate jumps.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "to_rate")]
+    #[arg(conflicts_with = "ramp")]
+    step: Option<Duration>,
+
+    /// How arrivals are spread.
+    #[arg(long, value_enum, default_value = "poisson")]
+    arrivals: Spread,
+
+    /// Clients that each ask when they were answered (a closed loop).
+    #[arg(long, value_name = "CLIENTS", conflicts_with = "rate")]
+    closed: Option<u32>,
+
+    /// Operations under way at once at most, in an open loop.
+    #[arg(long, default_value_t = 256, value_name = "CLIENTS")]
+    clients: u32,
+
+    /// For how long operations begin, such as 60s or 5m.
+    #[arg(long = "for", default_value = "10s", value_name = "TIME", value_parser = time)]
+    time: Duration,
+
+    /// Items that are written before.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    records: u64,
+
+    /// How popular items are; the workload's own unless told.
+    #[arg(long, value_enum)]
+    keys: Option<Popular>,
+
+    /// Shares of levels.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "strong",
+        value_name = "LEVEL=SHARE"
+    )]
+    levels: Vec<String>,
+
+    /// Octets of a value at least.
+    #[arg(long, default_value_t = 16, value_name = "OCTETS")]
+    value: usize,
+
+    /// After this many errors the run is given up.
+    #[arg(long, value_name = "COUNT")]
+    errors_max: Option<u64>,
+
+    /// Of all random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Writes the log; the name tells the format (.jsonl, .csv, .edn, .porcupine).
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Writes response times as a log of HdrHistogram, an interval a second.
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Spread {
+    /// At equal distances.
+    Constant,
+    /// Independent of each other.
+    Poisson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Popular {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law, from the first item.
+    Zipfian,
+    /// By Zipf's law, spread over all.
+    Scrambled,
+    /// By Zipf's law, from the newest.
+    Latest,
+    /// A fifth of the items gets four fifths of the operations.
+    Hotspot,
+    /// The newest seven eighths get 95 %, exponentially.
+    Exponential,
+}
+
+impl Popular {
+    fn keys(self) -> Keys {
+        match self {
+            Popular::Uniform => Keys::Uniform,
+            Popular::Zipfian => Keys::Zipfian,
+            Popular::Scrambled => Keys::Scrambled,
+            Popular::Latest => Keys::Latest,
+            Popular::Hotspot => Keys::Hotspot {
+                items: 0.2,
+                operations: 0.8,
+            },
+            // YCSB's default.
+            Popular::Exponential => Keys::Exponential {
+                percentile: 95.0,
+                items: 0.857_142_857_1,
+            },
+        }
+    }
+}
+
+/// A time such as `500ms`, `60s` or `5m`.
+fn time(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let found = units.into_iter().find_map(|(unit, seconds)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        Duration::try_from_secs_f64(number * seconds).ok()
+    });
+    let found = found.filter(|time| !time.is_zero());
+    found.ok_or_else(|| "expected a time above zero, such as 500ms, 60s or 5m".to_owned())
+}
+
+/// The load that the options ask for.
+fn load(options: &Options) -> Result<(Load, u32)> {
+    let Some(from) = options.rate else {
+        return Ok((Load::Closed, options.closed.unwrap_or(1)));
+    };
+    let rate = match (options.to_rate, options.ramp, options.step) {
+        (None, ..) => Rate::Constant(from),
+        (Some(to), Some(over), _) => Rate::Ramp { from, to, over },
+        (Some(to), _, Some(at)) => Rate::Step { from, to, at },
+        (Some(_), None, None) => bail!("--to-rate needs --ramp or --step"),
+    };
+    ensure!(rate.is_valid(), "--rate and --to-rate are above zero");
+    let arrivals = match options.arrivals {
+        Spread::Constant => Arrivals::Constant,
+        Spread::Poisson => Arrivals::Poisson,
+    };
+    let starts = Starts::Rate {
+        rate,
+        arrivals,
+        seed: options.seed,
+    };
+    Ok((Load::Open(starts), options.clients))
+}
+
+/// Levels with their shares.
+fn levels(options: &Options) -> Result<Vec<(Text, f64)>> {
+    let level = |text: &String| {
+        let (name, share) = text.split_once('=').unwrap_or((text, "1"));
+        let share: f64 = share
+            .parse()
+            .with_context(|| format!("--levels: no share: {text}"))?;
+        ensure!(
+            [STRONG, EVENTUAL].contains(&name) && 0.0 <= share && share.is_finite(),
+            "--levels: expected {STRONG}=SHARE or {EVENTUAL}=SHARE, found {text}"
+        );
+        Ok((Text::from(name), share))
+    };
+    let levels: Vec<_> = options.levels.iter().map(level).collect::<Result<_>>()?;
+    let sum: f64 = levels.iter().map(|(_, share)| share).sum();
+    ensure!(0.0 < sum, "--levels: a share is above zero");
+    Ok(levels)
+}
+
+/// The load, as the options mean it.
+struct Shape {
+    mix: Mix,
+    load: Load,
+    clients: u32,
+    levels: Vec<(Text, f64)>,
+}
+
+impl Shape {
+    /// The records are written, then the load begins.
+    fn phases(&self, options: &Options, seam: &Seam) -> Vec<Vec<(Duration, Party)>> {
+        let plan = |load, until, connections, errors_max| Plan {
+            name: format!("workload {}", options.workload),
+            load,
+            until,
+            connections,
+            threads: 1,
+            errors_max,
+            levels: self.levels.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        let shares = self.levels.iter().map(|(_, share)| *share).collect();
+        let until = Until::Elapsed(options.time);
+        let loaded = Party {
+            plan: plan(self.load.clone(), until, self.clients, options.errors_max),
+            workload: Arc::new(Ycsb::new(self.mix, options.records, shares, options.seed)),
+            provider: seam.provider.clone(),
+            endpoint: seam.endpoint.clone(),
+            first: 0,
+            goes_on: Arc::new(|_| true),
+        };
+        let until = Until::Operations(options.records);
+        let filled = Party {
+            plan: plan(Load::Closed, until, FILL_CLIENTS, Some(1)),
+            workload: Arc::new(Fill),
+            first: FILL_FIRST,
+            ..loaded.clone()
+        };
+        let at_once = |party| vec![(Duration::ZERO, party)];
+        vec![at_once(filled), at_once(loaded)]
+    }
+}
+
+pub(super) async fn run(options: &Options) -> Result<ExitCode> {
+    let letter = options.workload;
+    let mix = Mix::named(letter).with_context(|| format!("no workload {letter}: a to f"))?;
+    let keys = options.keys.map_or(mix.keys, Popular::keys);
+    let mix = Mix { keys, ..mix };
+    let (load, clients) = load(options)?;
+    let levels = levels(options)?;
+    let shape = Shape {
+        mix,
+        load,
+        clients,
+        levels,
+    };
+    let seconds = options.time.as_secs_f64();
+    if options.target != MODEL {
+        eprintln!("{} records, then {seconds:.0} s of load", options.records);
+    }
+    let log = target::run(&Run {
+        target: &options.target,
+        behaviour: Behaviour {
+            law: Law::Fresh,
+            ..Behaviour::of_2015()
+        },
+        seed: options.seed,
+        value_bytes: options.value,
+        order: Order::Told,
+        phases: &|seam| shape.phases(options, seam),
+    })
+    .await?;
+    if let Some(path) = &options.log {
+        write_log(&log, path)?;
+    }
+    let log = loaded(log)?;
+    print!("{}", text(&log, options.time));
+    if let Some(path) = &options.hlog {
+        let file = File::create(path).with_context(|| path.display().to_string())?;
+        write_hlog(&log, BufWriter::new(file))?;
+    }
+    let errors = Summary::of(&log, options.time).errors;
+    let is_given_up = options.errors_max.is_some_and(|max| max <= errors);
+    if is_given_up {
+        eprintln!("given up after {errors} errors");
+    }
+    Ok(ExitCode::from(u8::from(is_given_up)))
+}
+
+/// The run without the filling before it; its times count from its own start.
+fn loaded(log: Log) -> Result<Log> {
+    let (filled, mut loaded): (Vec<Operation>, Vec<Operation>) = log
+        .operations
+        .into_iter()
+        .partition(|one| FILL_FIRST <= one.process);
+    if let Some(failed) = filled.iter().find(|one| one.done().is_none()) {
+        bail!("a record could not be written: {failed}");
+    }
+    let start = loaded.iter().map(|one| one.intended.nanos).min();
+    let start = start.context("no operation was begun: a higher --rate, or a longer --for")?;
+    for operation in &mut loaded {
+        operation.intended.nanos -= start;
+        operation.called.nanos -= start;
+        if let Some((returned, _)) = &mut operation.end {
+            returned.nanos -= start;
+        }
+    }
+    Ok(Log {
+        header: log.header,
+        operations: loaded,
+    })
+}
+
+/// What a log says, for a terminal.
+fn text(log: &Log, elapsed: Duration) -> String {
+    let all = Summary::of(log, elapsed);
+    let of = |is_read: bool| {
+        Summary::of_some(&log.operations, elapsed, |one| {
+            (one.action.verb == Verb::Read) == is_read
+        })
+    };
+    let mut text = format!(
+        "{} operations done, {} refused or not answered, {:.1} a second\n\n{:<24}",
+        all.done, all.errors, all.rate, "ms"
+    );
+    for name in ["p50", "p90", "p99", "p99.9", "max"] {
+        let _ = write!(text, "{name:>10}");
+    }
+    text.push('\n');
+    let (reads, writes) = (of(true), of(false));
+    for (name, histogram) in [
+        ("response time", &all.response),
+        ("  of reads", &reads.response),
+        ("  of writes", &writes.response),
+        ("service time", &all.service),
+        ("slip", &all.slip),
+    ] {
+        let _ = write!(text, "{name:<24}");
+        for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
+            let value = histogram.value_at_quantile(quantile) as f64 / 1e6;
+            let _ = write!(text, "{value:>10.3}");
+        }
+        text.push('\n');
+    }
+    let mut times = responses(log);
+    let warm = warm_up(times.iter().copied());
+    times.drain(..warm.cut);
+    let steady = if warm.is_steady {
+        "steady"
+    } else {
+        "NOT STEADY: still changing at its half"
+    };
+    let _ = writeln!(
+        text,
+        "\nwarm-up: {} operations left out; then {steady}",
+        warm.cut
+    );
+    let shown = |interval: Option<Interval>, scale: f64| match interval {
+        Some(it) => format!(
+            "{:.3}  (95 %: {:.3} to {:.3})",
+            it.estimate / scale,
+            it.low / scale,
+            it.high / scale
+        ),
+        None => "too few operations".to_owned(),
+    };
+    let ends = log.operations.iter().filter_map(|one| one.done());
+    let ends = ends.map(|(at, _)| at.nanos as f64 / 1e9);
+    let rate = statistics::rate(ends, elapsed.as_secs_f64());
+    for (name, value) in [
+        ("mean response, ms", shown(statistics::mean(&times), 1e6)),
+        ("p50, ms", shown(statistics::quantile(&times, 0.5), 1e6)),
+        ("p99, ms", shown(statistics::quantile(&times, 0.99), 1e6)),
+        ("rate, a second", shown(rate, 1.0)),
+    ] {
+        let _ = writeln!(text, "{name:<24}{value}");
+    }
+    text
+}

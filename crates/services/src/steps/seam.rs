@@ -1,0 +1,138 @@
+//! Steps across chains as a service among others: both commands are strong writes.
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, ViewError};
+
+use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::request::Limits;
+use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
+use crate::steps::{self, Command, Taken};
+use crate::{Decision, Mode, Reason, View};
+
+/// Steps across chains.
+#[derive(Debug)]
+pub enum Steps {}
+
+/// Why a command was refused: nothing is known of what came of its step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not now, or the store could not be read: why, in words.
+    #[error("{0}")]
+    Failed(String),
+    /// It is no command that can be carried out.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl From<ViewError> for Refusal {
+    fn from(error: ViewError) -> Self {
+        Refusal::Failed(error.0)
+    }
+}
+
+impl Service for Steps {
+    type Request = Command;
+    type Reply = Taken;
+    type Refusal = Refusal;
+    type Limits = Limits;
+
+    fn class(_command: &Command) -> Class {
+        Class::Write
+    }
+
+    /// The chain is the step's own word, and no name's.
+    fn target(_command: &Command) -> Target<'_> {
+        Target::System
+    }
+
+    fn size(command: &Command) -> usize {
+        match command {
+            Command::Take(..) => size_of::<steps::Step>(),
+            Command::Settle(_, outcome) => size_of::<steps::Step>() + outcome.len(),
+        }
+    }
+
+    fn permits(
+        _mode: Option<Mode>,
+        _of_collection: Option<Preference>,
+        _demand: &Demand,
+        _command: &Command,
+    ) -> Result<(Level, Option<Bound>), Refusal> {
+        Ok((Level::Strong, None))
+    }
+
+    fn decide(
+        view: &dyn View,
+        context: &Context<'_, Limits>,
+        command: &Command,
+    ) -> Result<Decision<Outcome<Self>>, Wait> {
+        let decided = match command {
+            Command::Take(origin, step) => steps::take(view, context.guards, *origin, step),
+            Command::Settle(step, outcome) => {
+                let changes = steps::settle(view, step, outcome);
+                changes.map(|changes| Decision {
+                    outcome: Taken::Done(outcome.clone()),
+                    changes,
+                })
+            }
+        };
+        Ok(match decided {
+            Ok(Decision { outcome, changes }) => Decision {
+                outcome: Ok(outcome),
+                changes,
+            },
+            Err(error) => Decision {
+                outcome: Err(error.into()),
+                changes: Vec::new(),
+            },
+        })
+    }
+
+    fn answer(
+        _view: &dyn View,
+        _context: &Context<'_, Limits>,
+        _command: &Command,
+    ) -> Outcome<Self> {
+        let message = "a command was sent where only reads are answered";
+        Err(Refusal::Invalid(message.to_owned()))
+    }
+
+    fn word(trouble: Trouble) -> Refusal {
+        match trouble {
+            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
+            Trouble::Unreadable(error) => error.into(),
+            Trouble::NoCollection => Refusal::Invalid("there is no such collection".to_owned()),
+            Trouble::NameTaken => Refusal::Invalid("a step has no name".to_owned()),
+            Trouble::Quorum { name, .. } => Refusal::Invalid(format!("a step has no {name}")),
+            Trouble::StrangeToken | Trouble::Forgotten => {
+                Refusal::Invalid("a step has no session".to_owned())
+            }
+            Trouble::Lost(name) => {
+                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
+            }
+        }
+    }
+
+    fn meaning(refusal: &Refusal) -> Meaning {
+        match refusal {
+            Refusal::Failed(why) => match Reason::of(why) {
+                Reason::Store => Meaning::Unreadable,
+                reason => Meaning::Later(reason),
+            },
+            Refusal::Invalid(_) => Meaning::Final,
+        }
+    }
+
+    fn depends_on_state(_refusal: &Refusal) -> bool {
+        false
+    }
+
+    /// Nothing is kept of a command: it may be carried out again.
+    fn keep(_outcome: Result<&Taken, &Refusal>) -> Option<Bytes> {
+        None
+    }
+
+    fn kept(_bytes: Bytes) -> Result<Outcome<Self>, DecodeError> {
+        Err(DecodeError::new("the outcome of a step"))
+    }
+}

@@ -1,0 +1,198 @@
+//! Waiters are served in order, leave nothing behind, and cost nothing while nothing changes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HERE: CollectionId = CollectionId(1);
+const THERE: CollectionId = CollectionId(2);
+const NOW: u64 = 1_000;
+
+fn for_alike(alike: u64, until_ms: u64) -> Wait {
+    Wait { until_ms, alike }
+}
+
+fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
+    let mut waiters = Waiters::new(Bounds::default());
+    for token in tokens {
+        let wait = for_alike(0, NOW + 100);
+        waiters.wait(Token(token), HERE, wait, (NOW, 10)).unwrap();
+    }
+    waiters
+}
+
+#[test]
+fn an_entry_has_one_more_decided_again_than_it_serves() {
+    let mut waiters = waiting(0..1_000);
+    assert_eq!(waiters.pop(), None, "nothing changed");
+    waiters.touched(THERE);
+    assert_eq!(waiters.pop(), None, "elsewhere");
+    waiters.touched(HERE);
+    for served in 0..3 {
+        assert_eq!(waiters.pop(), Some(Token(served)));
+        assert_eq!(waiters.pop(), None, "Q4");
+        waiters.leave(Token(served));
+    }
+    assert_eq!(waiters.pop(), Some(Token(3)));
+    waiters.again(Token(3), NOW).unwrap();
+    assert_eq!(waiters.pop(), None, "those behind it would wait too");
+    waiters.touched(HERE);
+    assert_eq!(waiters.pop(), Some(Token(3)), "Q2");
+}
+
+#[test]
+fn who_waits_for_something_else_is_asked_too() {
+    let mut waiters = Waiters::new(Bounds::default());
+    for (token, alike) in [(0, 9), (1, 5), (2, 9), (3, 5)] {
+        let wait = for_alike(alike, NOW + 100);
+        waiters.wait(Token(token), HERE, wait, (NOW, 0)).unwrap();
+    }
+    waiters.touched(HERE);
+    let mut asked = Vec::new();
+    while let Some(token) = waiters.pop() {
+        asked.push(token.0);
+        match token.0 {
+            1 => waiters.leave(token),
+            _ => waiters.again(token, NOW).unwrap(),
+        }
+    }
+    assert_eq!(asked, [0, 1, 3]);
+}
+
+#[test]
+fn deadlines_pass_in_order_and_say_when_the_next_one_is() {
+    let mut waiters = Waiters::new(Bounds::default());
+    for (token, until_ms) in [(0, 1_300), (1, 1_100), (2, 1_200)] {
+        let wait = for_alike(0, until_ms);
+        waiters.wait(Token(token), HERE, wait, (NOW, 0)).unwrap();
+    }
+    assert_eq!(waiters.pass(NOW), Some(1_100));
+    assert_eq!(waiters.pop(), None);
+    assert_eq!(waiters.pass(1_100), Some(1_200));
+    assert_eq!(waiters.pop(), Some(Token(1)));
+    let again = waiters.again(Token(1), 1_100);
+    assert_eq!(again, Err(Reason::WaitTooLong), "it may wait no more");
+    assert_eq!(waiters.count(), 2);
+    assert_eq!(waiters.pass(2_000), None);
+    assert_eq!(waiters.pop(), Some(Token(0)));
+    waiters.leave(Token(0));
+    assert_eq!(waiters.pop(), Some(Token(2)));
+}
+
+#[test]
+fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
+    let bounds = Bounds {
+        waiters: 2,
+        bytes: 30,
+    };
+    let mut waiters = Waiters::new(bounds);
+    let mut wait = |token, until_ms, size| {
+        waiters.wait(Token(token), HERE, for_alike(0, until_ms), (NOW, size))
+    };
+    let longest = NOW + WAIT_MAX.as_millis() as u64;
+    assert_eq!(wait(0, longest + 1, 1), Err(Reason::WaitTooLong));
+    assert_eq!(wait(0, u64::MAX, 1), Err(Reason::WaitTooLong));
+    assert_eq!(wait(0, longest, 31), Err(Reason::TooManyWaiting));
+    assert_eq!(wait(0, longest, usize::MAX), Err(Reason::TooManyWaiting));
+    assert_eq!(wait(0, longest, 20), Ok(()));
+    assert_eq!(wait(1, longest, 11), Err(Reason::TooManyWaiting));
+    assert_eq!(wait(1, longest, 10), Ok(()));
+    assert_eq!(wait(2, longest, 0), Err(Reason::TooManyWaiting));
+    waiters.leave(Token(0));
+    let taken = waiters.wait(Token(2), HERE, for_alike(0, longest), (NOW, 20));
+    assert_eq!(taken, Ok(()));
+    assert_eq!(waiters.end(), [Token(1), Token(2)]);
+    assert_eq!(waiters.count(), 0);
+}
+
+#[test]
+fn who_hung_up_while_it_was_to_be_served_hands_its_turn_on() {
+    let mut waiters = waiting(0..3);
+    waiters.touched(HERE);
+    waiters.leave(Token(0));
+    assert_eq!(waiters.pop(), Some(Token(1)), "not lost with the first");
+    waiters.leave(Token(1));
+    assert_eq!(waiters.pop(), Some(Token(2)));
+}
+
+/// What happens to waiters; tokens are the order of arrival.
+#[derive(Clone, Debug)]
+enum Event {
+    Wait(u64, u64),
+    Touched,
+    Pass(u64),
+    Leave(prop::sample::Index),
+    /// The next one is decided again: served, or not.
+    Decide(bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0_u64..3, 1_u64..200).prop_map(|(alike, after)| Event::Wait(alike, after)),
+        2 => Just(Event::Touched),
+        1 => (1_u64..80).prop_map(Event::Pass),
+        1 => any::<prop::sample::Index>().prop_map(Event::Leave),
+        6 => any::<bool>().prop_map(Event::Decide),
+    ]
+}
+
+proptest! {
+    /// Q1 to Q4, and that a change wakes the first of each queue, whoever leaves meanwhile.
+    #[test]
+    fn each_change_reaches_the_first_that_waits(
+        events in prop::collection::vec(event(), 1..120),
+    ) {
+        let mut waiters = Waiters::new(Bounds::default());
+        // Those that wait, oldest first: token, what for, deadline.
+        let mut all: Vec<(u64, u64, u64)> = Vec::new();
+        let (mut now, mut next) = (NOW, 0);
+        for event in events {
+            match event {
+                Event::Wait(alike, after) => {
+                    let wait = for_alike(alike, now + after);
+                    waiters.wait(Token(next), HERE, wait, (now, 1)).unwrap();
+                    all.push((next, alike, now + after));
+                    next += 1;
+                }
+                Event::Touched => waiters.touched(HERE),
+                Event::Pass(by) => {
+                    now += by;
+                    let until = waiters.pass(now);
+                    let least = all.iter().map(|it| it.2).filter(|it| now < *it).min();
+                    prop_assert_eq!(until, least);
+                }
+                Event::Leave(at) if !all.is_empty() => {
+                    let gone = all.remove(at.index(all.len()));
+                    waiters.leave(Token(gone.0));
+                }
+                Event::Leave(_) => {}
+                Event::Decide(is_served) => {
+                    let Some(token) = waiters.pop() else { continue };
+                    let at = all.iter().position(|it| it.0 == token.0).expect("Q3");
+                    let (_, alike, until) = all[at];
+                    let is_first = all[..at].iter().all(|it| it.1 != alike);
+                    prop_assert!(is_first || until <= now, "Q1");
+                    if is_served {
+                        waiters.leave(token);
+                    }
+                    let waits = !is_served && waiters.again(token, now).is_ok();
+                    if !waits {
+                        all.remove(at);
+                    }
+                }
+            }
+            prop_assert_eq!(waiters.count(), all.len());
+        }
+        // One last change serves all: nobody is forgotten.
+        waiters.touched(HERE);
+        let mut served = Vec::new();
+        while let Some(token) = waiters.pop() {
+            waiters.leave(token);
+            served.push(token.0);
+        }
+        served.sort_unstable();
+        prop_assert_eq!(served, all.iter().map(|it| it.0).collect::<Vec<_>>());
+        prop_assert_eq!(waiters.bytes, 0);
+        prop_assert!(waiters.deadlines.is_empty() && waiters.queues.is_empty(), "Q3");
+    }
+}

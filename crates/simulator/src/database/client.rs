@@ -1,0 +1,171 @@
+//! The work of a simulated client: transactions of all kinds, until faults end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_cloud::{Clock, Cloud, ErrorKind, Result};
+use fader_database::{Database, Level, Options};
+
+use super::history::{Deed, Fate, Record, Step, Transaction};
+
+/// The collection of all runs.
+pub(super) const COLLECTION: &str = "records";
+/// Keys that all clients write.
+const KEYS: u64 = 12;
+
+/// A client.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) cloud: Cloud,
+    pub(super) options: Options,
+    pub(super) record: Record,
+    /// True time.
+    pub(super) truth: Arc<dyn Clock>,
+    /// When work ends.
+    pub(super) until: Duration,
+    /// Levels that it writes at.
+    pub(super) levels: Vec<Level>,
+}
+
+impl Client {
+    /// Starts its work.
+    pub(super) fn start(&self) {
+        drop(self.cloud.runtime.spawn(self.clone().live()));
+    }
+
+    fn below(&self, count: u64) -> u64 {
+        self.cloud.runtime.random() % count
+    }
+
+    fn is_over(&self) -> bool {
+        self.until <= self.truth.monotonic()
+    }
+
+    async fn live(self) {
+        while !self.is_over() {
+            let opened = Database::open(self.cloud.clone(), self.options).await;
+            let Ok(database) = opened else {
+                self.cloud
+                    .runtime
+                    .clock
+                    .sleep(Duration::from_millis(100))
+                    .await;
+                continue;
+            };
+            let session = {
+                let mut record = self.record.open();
+                record.sessions += 1;
+                record.sessions
+            };
+            // Some sessions end and others begin without a crash.
+            let length = 1 + self.below(60);
+            for _ in 0..length {
+                if self.is_over() {
+                    break;
+                }
+                self.record.open().calls += 1;
+                match self.below(10) {
+                    0..=5 => self.write(&database, session).await,
+                    6..=8 => self.read(&database, session).await,
+                    _ => drop(database.settle().await),
+                }
+                let pause = Duration::from_millis(self.below(1_500));
+                self.cloud.runtime.clock.sleep(pause).await;
+            }
+            drop(database.close().await);
+        }
+    }
+
+    async fn write(&self, database: &Database, session: u64) {
+        let level = self.levels[self.below(self.levels.len() as u64) as usize];
+        let number = self.record.open().transactions.len();
+        let mut deeds = Vec::new();
+        for at in 0..1 + self.below(3) {
+            let key = format!("k{:02}", self.below(KEYS));
+            let value = format!("{number}.{at}");
+            let deed = match self.below(10) {
+                0..=4 => Deed::Put(value),
+                5..=7 => Deed::Update(value),
+                _ => Deed::Delete,
+            };
+            if deeds.iter().all(|(other, _)| *other != key) {
+                deeds.push((key, deed));
+            }
+        }
+        // Two keys that nobody else writes, far apart: both are there, or none.
+        for side in ["a", "z"] {
+            deeds.push((format!("{side}{number:06}"), Deed::Put(number.to_string())));
+        }
+        let transaction = Transaction {
+            level,
+            deeds: deeds.clone(),
+            fate: Fate::Unknown,
+        };
+        // Another task may have recorded one meanwhile: the number is taken with the record.
+        let number = {
+            let mut record = self.record.open();
+            debug_assert_eq!(record.transactions.len(), number);
+            record.transactions.push(transaction);
+            number
+        };
+        let committed = async {
+            let mut transaction = database.begin(level);
+            for (key, deed) in &deeds {
+                let key = key.as_bytes();
+                match deed {
+                    Deed::Put(value) => transaction.put(COLLECTION, key, value.as_bytes()).await?,
+                    Deed::Update(value) => {
+                        transaction
+                            .update(COLLECTION, key, value.as_bytes())
+                            .await?;
+                    }
+                    Deed::Delete => transaction.delete(COLLECTION, key).await?,
+                }
+            }
+            transaction.commit().await
+        };
+        let outcome: Result<_> = committed.await;
+        let mut record = self.record.open();
+        record.transactions[number].fate = match outcome {
+            Ok(committed) => Fate::Done(committed.stamp),
+            Err(error) if error.kind == ErrorKind::Ambiguous => Fate::Unknown,
+            Err(_) => Fate::Refused,
+        };
+        if let Fate::Done(_) = record.transactions[number].fate {
+            record.steps.push((session, Step::Wrote(number)));
+        }
+    }
+
+    async fn read(&self, database: &Database, session: u64) {
+        let mut transaction = database.begin(Level::Monotonic);
+        let key = format!("k{:02}", self.below(KEYS));
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let seen: Result<Vec<(String, Option<String>)>> = if self.below(4) == 0 {
+            let until = Some(&b"l"[..]);
+            let range = transaction
+                .range(COLLECTION, key.as_bytes(), until, 100)
+                .await;
+            range.map(|records| {
+                let found: Vec<(String, String)> = records
+                    .iter()
+                    .map(|(key, value)| (text(key), text(value)))
+                    .collect();
+                let value = |key: &str| found.iter().find(|(other, _)| other == key);
+                let keys = (0..KEYS).map(|number| format!("k{number:02}"));
+                let keys = keys.filter(|other| key <= *other);
+                keys.map(|key| (key.clone(), value(&key).map(|(_, value)| value.clone())))
+                    .collect()
+            })
+        } else {
+            let value = transaction.get(COLLECTION, key.as_bytes()).await;
+            value.map(|value| vec![(key, value.as_deref().map(text))])
+        };
+        let Ok(seen) = seen else {
+            return;
+        };
+        let mut record = self.record.open();
+        for (key, value) in seen {
+            record.steps.push((session, Step::Read(key, value)));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One run of a simulated database.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fader_cloud::bucket::BucketQueues;
+use fader_cloud::model::{Model, Process, Skew};
+use fader_cloud::{Clock, Cloud, Error, Meter, Metered, Queues, Services};
+use fader_database::{CollectionSettings, Database, Guard, Level, Options};
+use futures_util::future::join_all;
+use object_store::path::Path;
+
+use super::checks::{self, Claims};
+use super::client::{COLLECTION, Client};
+use super::history::Record;
+use crate::cloud::plan::Plan as CloudPlan;
+use crate::cloud::run::live_one;
+use crate::cloud::{Backend, Failure};
+use crate::world::Random;
+
+/// Steps after which a run counts as stuck.
+const STEPS_MAX: u64 = 20_000_000;
+/// When a run counts as stuck: all faults end after a minute and a half.
+const STUCK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long a received transaction is left to its receiver, at most.
+const ADOPTION: Duration = Duration::from_secs(31);
+
+/// A plan of one run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cloud: CloudPlan,
+    settings: CollectionSettings,
+    options: Options,
+    levels: Vec<Level>,
+    /// A rule that is missing, in builds for mutants.
+    pub removed: Option<Guard>,
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Run {
+    /// The first broken promise.
+    pub failure: Option<Failure>,
+    /// How often each promise was put to the test.
+    pub claims: Claims,
+    /// Tasks polled, timers and events.
+    pub steps: u64,
+    /// Transactions, reads and checkpoints of clients.
+    pub calls: u64,
+    /// The digest of all steps: the same for the same plan.
+    pub digest: u64,
+    /// What happened, if it was recorded.
+    pub trace: Vec<String>,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn new(seed: u64) -> Self {
+        let backend = Backend::ALL[(seed % Backend::ALL.len() as u64) as usize];
+        let cloud = CloudPlan::new(seed, backend);
+        let mut random = Random::new(seed ^ 0xDB);
+        let bytes = *random.pick(&[256, 300, 500, 2_000]);
+        let settings = CollectionSettings {
+            minimum: Level::Basic,
+            queues: *random.pick(&[1, 1, 2, 3]),
+            leaf_bytes: bytes,
+            node_bytes: bytes,
+            ..CollectionSettings::default()
+        };
+        let options = Options {
+            pool_bytes: *random.pick(&[1_000, 100_000]),
+            ttl: Duration::from_millis(random.skewed(1, 30_000)),
+            checkpoint_after: Duration::from_millis(random.skewed(10, 20_000)),
+            finish_after: Duration::from_millis(random.skewed(1, 2_000)),
+            // Clocks jump: stamps of the future are a case of their own.
+            clock_bound: Duration::from_secs(2 * 60 * 60),
+            ..Options::default()
+        };
+        let levels = match random.below(4) {
+            0 => vec![Level::Basic],
+            1 => vec![Level::Atomic],
+            _ => vec![Level::Basic, Level::Monotonic, Level::Atomic],
+        };
+        Plan {
+            cloud,
+            settings,
+            options,
+            levels,
+            removed: None,
+        }
+    }
+
+    /// What implements queues.
+    pub fn backend(&self) -> Backend {
+        self.cloud.backend
+    }
+
+    fn options(&self) -> Options {
+        #[cfg(feature = "mutants")]
+        if let Some(guard) = self.removed {
+            return Options {
+                guards: fader_database::Guards::without(guard),
+                ..self.options
+            };
+        }
+        assert_eq!(self.removed, None, "this build has all rules");
+        self.options
+    }
+}
+
+/// A cloud whose queues are in its bucket.
+#[derive(Debug)]
+struct InBucket {
+    cloud: Cloud,
+    queues: Arc<dyn Queues>,
+}
+
+impl Metered for InBucket {
+    fn services(&self, _meter: &Meter) -> Services {
+        Services {
+            objects: self.cloud.objects.clone(),
+            queues: self.queues.clone(),
+            domains: self.cloud.domains.clone(),
+        }
+    }
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    model: Model,
+    record: Record,
+    /// When faults end.
+    until: Cell<Duration>,
+}
+
+/// Runs a plan.
+pub fn run(plan: &Plan, is_traced: bool) -> Run {
+    let model = Model::new(plan.cloud.profile.clone());
+    let executor = model.executor.clone();
+    executor.limit_steps(STEPS_MAX);
+    if is_traced {
+        executor.record();
+    }
+    let world = World {
+        plan,
+        model,
+        record: Record::default(),
+        until: Cell::default(),
+    };
+    let ended = executor.search(world.live());
+    let trace = executor.take_trace();
+    let (digest, steps) = (executor.digest(), executor.steps());
+    executor.shut_down();
+    let history = std::mem::take(&mut *world.record.open());
+    let stuck = || Failure {
+        guarantee: "live",
+        text: format!("the run did not end: {steps} steps, {:?}", executor.now()),
+    };
+    let judged = match ended {
+        Some(Ok(end)) => checks::all(&history, &end),
+        Some(Err(failure)) => Err(failure),
+        None => Err(stuck()),
+    };
+    let (claims, failure) = match judged {
+        Ok(claims) => (claims, None),
+        Err(failure) => (Claims::new(), Some(failure)),
+    };
+    Run {
+        failure,
+        claims,
+        steps,
+        calls: history.calls,
+        digest,
+        trace,
+    }
+}
+
+impl World<'_> {
+    fn cloud(&self, process: &Process) -> Cloud {
+        let cloud = self.model.cloud(process);
+        if self.plan.cloud.backend == Backend::Models {
+            return cloud;
+        }
+        let (runtime, meter) = (cloud.runtime.clone(), cloud.meter.clone());
+        let prefix = Path::from("bucket");
+        let queues = BucketQueues::new(cloud.objects.clone(), prefix, runtime.clone());
+        let queues = Arc::new(queues);
+        Cloud::new(Arc::new(InBucket { cloud, queues }), runtime, meter)
+    }
+
+    fn client(&self, process: &Process) -> Client {
+        Client {
+            cloud: self.cloud(process),
+            options: self.plan.options(),
+            record: self.record.clone(),
+            truth: self.model.clock.clone(),
+            until: self.until.get(),
+            levels: self.plan.levels.clone(),
+        }
+    }
+
+    async fn live(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let harness = self.model.executor.harness();
+        let lived = harness.runtime().timeout(STUCK, self.phases()).await;
+        lived.unwrap_or_else(|| {
+            Err(Failure {
+                guarantee: "live",
+                text: format!("the database did not settle within {STUCK:?}"),
+            })
+        })
+    }
+
+    async fn phases(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let executor = &self.model.executor;
+        let plan = &self.plan.cloud;
+        self.model.set_profile(plan.calm());
+        let first = executor.process("setup", Skew::default());
+        let created = async {
+            let database = Database::create(self.cloud(&first), self.plan.options).await?;
+            database
+                .create_collection(COLLECTION, &self.plan.settings)
+                .await
+        };
+        created
+            .await
+            .map_err(|error| live("nothing was created", &error))?;
+        self.model.set_profile(plan.profile.clone());
+        let until = self.model.clock.monotonic() + plan.faults;
+        self.until.set(until);
+        let begun = plan
+            .processes
+            .iter()
+            .enumerate()
+            .map(async |(at, planned)| {
+                let process = executor.process(&format!("p{at}"), planned.skew);
+                let start = || self.client(&process).start();
+                live_one(&self.model, &process, planned, until, start).await;
+            });
+        join_all(begun).await;
+        self.model.set_profile(plan.calm());
+        self.model.clock.sleep(plan.settled_after()).await;
+        let last = executor.process("last", Skew::default());
+        let database = Database::open(self.cloud(&last), self.plan.options()).await;
+        let database = database.map_err(|error| live("it does not open", &error))?;
+        self.settle(&database).await?;
+        self.read(&database).await
+    }
+
+    /// Settles until nothing is pending any more. No call may fail: faults have ended.
+    async fn settle(&self, database: &Database) -> Result<(), Failure> {
+        let mut quiet = 0;
+        while quiet < 3 {
+            let done = database.settle().await;
+            let done = done.map_err(|error| live("it does not settle", &error))?;
+            quiet = if done.messages == 0 { quiet + 1 } else { 0 };
+            self.model.clock.sleep(ADOPTION).await;
+        }
+        let report = database.verify(COLLECTION).await;
+        let report = report.map_err(|error| live("its tree cannot be read", &error))?;
+        match report.problems.first() {
+            None => Ok(()),
+            Some(problem) => Err(Failure {
+                guarantee: "tree",
+                text: problem.to_string(),
+            }),
+        }
+    }
+
+    async fn read(&self, database: &Database) -> Result<BTreeMap<String, String>, Failure> {
+        let mut transaction = database.begin(Level::Monotonic);
+        let records = transaction.range(COLLECTION, b"", None, usize::MAX).await;
+        let records = records.map_err(|error| live("it cannot be read", &error))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(records
+            .iter()
+            .map(|(key, value)| (text(key), text(value)))
+            .collect())
+    }
+}
+
+fn live(what: &str, error: &Error) -> Failure {
+    Failure {
+        guarantee: "live",
+        text: format!("{what} without a fault: {error}: {:?}", error.source),
+    }
+}

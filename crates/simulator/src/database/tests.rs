@@ -1,0 +1,44 @@
+//! Runs repeat, and hold every promise.
+
+use super::*;
+
+#[test]
+fn a_plan_gives_the_same_run_twice() {
+    for seed in 1..9 {
+        let plan = Plan::new(seed);
+        let (one, other) = (run(&plan, true), run(&plan, true));
+        assert_eq!(one.failure, None, "seed {seed}");
+        assert_eq!(one.digest, other.digest, "seed {seed}");
+        assert_eq!(one.trace, other.trace, "seed {seed}");
+    }
+}
+
+/// Seeds that each mutant is searched in; the first that was found is tried first.
+#[cfg(feature = "mutants")]
+const SEEDS: u64 = 120;
+
+/// A line `caught: …` for each rule that a run misses when it is taken away.
+#[cfg(feature = "mutants")]
+#[test]
+fn every_mutant_is_caught() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    let mut missed = Vec::new();
+    for guard in fader_database::Guard::ALL {
+        let found = (1..=SEEDS).find_map(|seed| {
+            let mut plan = Plan::new(seed);
+            plan.removed = Some(guard);
+            let found = catch_unwind(AssertUnwindSafe(|| run(&plan, false).failure));
+            match found {
+                Ok(None) => None,
+                Ok(Some(failure)) => Some((seed, failure.guarantee)),
+                Err(_) => Some((seed, "panic")),
+            }
+        });
+        match found {
+            Some((seed, by)) => println!("caught: {guard:?}, seed {seed}, by {by:?}"),
+            None => missed.push(guard),
+        }
+    }
+    assert_eq!(missed, [], "not caught in {SEEDS} seeds");
+}
