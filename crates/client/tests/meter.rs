@@ -322,7 +322,7 @@ async fn hand_on(
     let is_cut = {
         let mut seen = seen.lock().unwrap();
         seen.count(kind_on_wire(&request), &request);
-        seen.total % CUT == 0
+        seen.total.is_multiple_of(CUT)
     };
     let stream = TcpStream::connect(server).await.unwrap();
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;

@@ -9,12 +9,11 @@ use std::time::Duration;
 use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::model::{Model, Profile, Skew};
 use fader_cloud::{
-    AttributePut, Clock, Cloud, Domains, ItemPut, Meter, Metered, QueueSettings, Queues,
-    RequestKind, Services,
+    AttributePut, Clock, Cloud, ItemPut, Meter, Metered, QueueSettings, RequestKind, Services,
 };
 use futures_util::future::join_all;
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 
 /// Objects count for the scope of their caller; what is in the bucket is opened once.
 #[derive(Debug)]

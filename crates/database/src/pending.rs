@@ -198,7 +198,7 @@ impl Pending<'_> {
                 }
                 _ => error,
             };
-            self.send_surely(&queue, &[pointer.clone()])
+            self.send_surely(&queue, std::slice::from_ref(&pointer))
                 .await
                 .map_err(not_sent)?;
         }

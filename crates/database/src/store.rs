@@ -40,7 +40,7 @@ pub(crate) enum Put {
 #[derive(Debug)]
 pub(crate) enum Read {
     /// The page has this version.
-    Page(Held),
+    Page(Box<Held>),
     /// The version that the reader has is the newest.
     Unchanged,
     /// The page is not there.
@@ -82,7 +82,7 @@ impl Store {
                         error,
                     )
                 })?;
-                Ok(Read::Page(Held { page, version }))
+                Ok(Read::Page(Box::new(Held { page, version })))
             }
             Ok(None) => Ok(Read::Missing),
             Err(error) if error.kind == ErrorKind::Precondition => Ok(Read::Unchanged),

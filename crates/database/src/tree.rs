@@ -97,8 +97,8 @@ impl Tree<'_> {
         let mut pool = self.pool();
         match (read, known) {
             (Read::Page(held), _) => {
-                pool.put(id, held.clone(), begun);
-                Ok(Some(held))
+                pool.put(id, (*held).clone(), begun);
+                Ok(Some(*held))
             }
             (Read::Unchanged, Some((held, _))) => {
                 pool.confirm(id, begun);

@@ -100,14 +100,14 @@ impl Syncs {
         if let Some(rounds) = self.folders.get_mut(&folder) {
             rounds.ended = rounds.begun;
             if let Some(round) = rounds.told.get_mut(&rounds.ended) {
-                round.failure = outcome.err().map(Failure::new);
+                round.failure = outcome.err().as_ref().map(Failure::new);
             }
         }
     }
 }
 
 impl Failure {
-    fn new(error: io::Error) -> Failure {
+    fn new(error: &io::Error) -> Failure {
         Failure {
             kind: error.kind(),
             number: error.raw_os_error(),

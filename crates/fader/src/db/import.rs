@@ -127,7 +127,7 @@ impl Import<'_> {
         let mut transaction = self.database.begin(self.options.level);
         let (mut count, mut bytes) = (0, 0);
         for (number, line) in lines {
-            let record = line.and_then(|fields| self.record(fields));
+            let record = line.and_then(|fields| self.record(&fields));
             let (key, value) = match record {
                 Ok(record) => record,
                 Err(error) if self.options.skip_bad => {
@@ -162,14 +162,14 @@ impl Import<'_> {
     }
 
     /// A line's key and record.
-    fn record(&self, fields: Map<String, Value>) -> Result<(String, Vec<u8>)> {
+    fn record(&self, fields: &Map<String, Value>) -> Result<(String, Vec<u8>)> {
         let key = match fields.get(&self.key) {
             Some(Value::String(key)) => key.clone(),
             Some(Value::Number(key)) => key.to_string(),
             Some(_) => bail!("field {:?} is neither text nor a number", self.key),
             None => bail!("there is no field {:?}", self.key),
         };
-        Ok((key, serde_json::to_vec(&fields)?))
+        Ok((key, serde_json::to_vec(fields)?))
     }
 }
 

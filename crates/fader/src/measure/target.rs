@@ -15,6 +15,9 @@ use fader_measure::{EVENTUAL, InDomain, Party, Provider, STRONG, drive_all};
 /// The target that is no service.
 pub(super) const MODEL: &str = "model";
 
+/// The parties of a phase, and when each begins in it.
+pub(super) type Phase = Vec<(Duration, Party)>;
+
 /// A target with a run's parties.
 pub(super) struct Run<'a> {
     /// `model`, or a URL.
@@ -27,8 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) value_bytes: usize,
     /// What orders the versions of a key, where replies do not tell.
     pub(super) order: Order,
-    /// Who asks, phase by phase, and when they begin in it.
-    pub(super) phases: &'a dyn Fn(&Seam) -> Vec<Vec<(Duration, Party)>>,
+    /// Who asks, phase by phase.
+    pub(super) phases: &'a dyn Fn(&Seam) -> Vec<Phase>,
 }
 
 /// Whom parties ask.

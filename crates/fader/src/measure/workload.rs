@@ -20,7 +20,7 @@ use fader_measure::{
 };
 
 use super::staleness::write_log;
-use super::target::{self, MODEL, Run, Seam};
+use super::target::{self, MODEL, Phase, Run, Seam};
 
 /// Clients that write the records before the run.
 const FILL_CLIENTS: u32 = 16;
@@ -231,7 +231,7 @@ struct Shape {
 
 impl Shape {
     /// The records are written, then the load begins.
-    fn phases(&self, options: &Options, seam: &Seam) -> Vec<Vec<(Duration, Party)>> {
+    fn phases(&self, options: &Options, seam: &Seam) -> Vec<Phase> {
         let plan = |load, until, connections, errors_max| Plan {
             name: format!("workload {}", options.workload),
             load,
