@@ -1,4 +1,4 @@
-//! Counters: the second service, for tests alone (docs/decisions/0011-counter.md).
+//! Counters: the second service, for tests alone (docs/decisions/0012-counter.md).
 //!
 //! A counter is a number with a name. It is as small as a service can be that has collections of
 //! its own, conditions, reads, waits, and steps across chains, so that tests of what carries

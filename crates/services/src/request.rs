@@ -1,6 +1,6 @@
 //! What goes through a node: a request of any service, and what comes of it.
 //!
-//! These enums are closed, with a variant for each service. Whoever carries them asks them, and
+//! These enums are closed, with a variant for each service. Their carriers ask them, and
 //! looks into none; what a service means is said by its [`Service`].
 
 use bytes::Bytes;

@@ -30,7 +30,7 @@ pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// What a request does, as far as its way goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It may change state, whatever it finds.
+    /// It may change state.
     Write,
     /// It may change state, and what it finds decides whether.
     Conditional,
@@ -55,7 +55,7 @@ pub enum Target<'a> {
     /// The one of this name, on its chain.
     Of(Kind, &'a str),
     /// The one of this name, which it creates unless it is there. `plain`: any that is there will
-    /// do, whatever its properties.
+    /// do, without regard to its properties.
     Create {
         /// Its kind.
         kind: Kind,

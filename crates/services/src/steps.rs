@@ -14,9 +14,9 @@
 //! begin (origin) ──▶ take (destination) ──▶ settle (origin)
 //! ```
 //!
-//! A step tells the floor of its origin: the least number that was not settled when it began. What
-//! is below it will be asked for by nobody who waits for more than an answer, so the destination
-//! keeps its own floor instead of the marks below it.
+//! A step tells the floor of its origin: the least number that was not settled when it began. A
+//! request for a step below it needs an answer and no more, so the destination keeps its own floor
+//! instead of the marks below it.
 //!
 //! Collections of other chains come and go by steps too (`catalog/placed.rs`): their number is that
 //! of the collection, their record and their mark are the catalog's, as version 3 of a cluster has
@@ -89,7 +89,7 @@ pub enum Command {
 pub enum Taken {
     /// It was taken, now or before, and this came of it.
     Done(Bytes),
-    /// It was taken and settled so long ago that nobody knows what came of it.
+    /// It was taken and settled so long ago that its outcome is forgotten.
     Passed,
 }
 

@@ -266,7 +266,7 @@ impl World {
     }
 
     fn ask_next(&mut self, finisher: u64) {
-        // Its node ends here, whatever it has come to.
+        // Its node ends here, in any state.
         if self.now < CALM && self.random.chance(150) {
             self.finishers.remove(&finisher);
             return self.count("ended");

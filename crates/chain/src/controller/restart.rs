@@ -126,7 +126,7 @@ pub enum NotRestored {
 /// committed beyond this member is no part of the chain any more.
 ///
 /// # Errors
-/// [`NotRestored`] when nobody has to be given up, or there is nobody to go on.
+/// [`NotRestored`] when no member has to be given up, or none is there to go on.
 pub fn restore(
     current: &Configuration,
     node: NodeId,

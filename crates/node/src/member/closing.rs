@@ -1,7 +1,7 @@
 //! Domains that are on their way to the mode `strong`, and what each waits for
 //! (docs/protocol/reconfiguration.md, MD-4).
 //!
-//! A change is in the catalog; whoever is head finds it there and goes on (`maintenance`).
+//! A change is in the catalog; the head finds it there and goes on (`maintenance`).
 
 use fader_chain::NodeId;
 use fader_services::Mode;

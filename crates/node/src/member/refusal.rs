@@ -45,7 +45,7 @@ impl Refusal {
         }
     }
 
-    /// The same of a member that has no company: there is nobody else to ask.
+    /// The same of a member that has no company: there is no other to ask.
     pub(crate) fn of_lone(self) -> Self {
         match (self.kind, self.reason) {
             (Kind::Elsewhere, Reason::NoMember) => Refusal::new(Kind::Again, Reason::NoWrites),

@@ -116,7 +116,7 @@ impl Service for Catalog {
         }
     }
 
-    /// A refused command is answered at its own commit, whatever it was refused for.
+    /// A refused command is answered at its own commit, for any reason of the refusal.
     fn depends_on_state(_refusal: &Refusal) -> bool {
         true
     }

@@ -137,7 +137,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Q1 to Q4, and that a change wakes the first of each queue, whoever leaves meanwhile.
+    /// Q1 to Q4, and that a change wakes the first of each queue, also when others leave.
     #[test]
     fn each_change_reaches_the_first_that_waits(
         events in prop::collection::vec(event(), 1..120),
@@ -183,7 +183,7 @@ proptest! {
             }
             prop_assert_eq!(waiters.count(), all.len());
         }
-        // One last change serves all: nobody is forgotten.
+        // One last change serves all: no waiter is forgotten.
         waiters.touched(HERE);
         let mut served = Vec::new();
         while let Some(token) = waiters.pop() {

@@ -92,7 +92,7 @@ impl Client {
                 deeds.push((key, deed));
             }
         }
-        // Two keys that nobody else writes, far apart: both are there, or none.
+        // Two keys that no other transaction writes, far apart: both are there, or none.
         for side in ["a", "z"] {
             deeds.push((format!("{side}{number:06}"), Deed::Put(number.to_string())));
         }
