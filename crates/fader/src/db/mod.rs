@@ -55,7 +55,7 @@ enum Command {
     Put(Put),
     /// Prints a record. Exit code 1: there is none.
     Get(Get),
-    /// Prints records in the order of their keys, as KEY<tab>VALUE.
+    /// Prints records in the order of their keys: the key, a tab, the record.
     Scan(Scan),
     /// Deletes a record, whether its key is there or not.
     Delete(Delete),

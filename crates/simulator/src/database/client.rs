@@ -10,6 +10,8 @@ use super::history::{Deed, Fate, Record, Step, Transaction};
 
 /// The collection of all runs.
 pub(super) const COLLECTION: &str = "records";
+/// Bytes of a value of which six outgrow a message.
+const LARGE: usize = 50_000;
 /// Keys that all clients write.
 const KEYS: u64 = 12;
 
@@ -80,9 +82,18 @@ impl Client {
         let level = self.levels[self.below(self.levels.len() as u64) as usize];
         let number = self.record.open().transactions.len();
         let mut deeds = Vec::new();
-        for at in 0..1 + self.below(3) {
-            let key = format!("k{:02}", self.below(KEYS));
-            let value = format!("{number}.{at}");
+        // Some transactions outgrow a message.
+        let is_large = level == Level::Atomic && self.below(20) == 0;
+        let (count, padding) = match is_large {
+            true => (6, LARGE),
+            false => (1 + self.below(3), 0),
+        };
+        for at in 0..count {
+            let key = match is_large {
+                true => format!("k{at:02}"),
+                false => format!("k{:02}", self.below(KEYS)),
+            };
+            let value = format!("{number}.{at}{:padding$}", "");
             let deed = match self.below(10) {
                 0..=4 => Deed::Put(value),
                 5..=7 => Deed::Update(value),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::bucket::BucketQueues;
-use fader_cloud::model::{Model, Process, Skew};
+use fader_cloud::model::{Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error, Meter, Metered, Queues, Services};
 use fader_database::{CollectionSettings, Database, Guard, Level, Options};
 use futures_util::future::join_all;
@@ -59,8 +59,13 @@ impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
         let backend = Backend::ALL[(seed % Backend::ALL.len() as u64) as usize];
-        let cloud = CloudPlan::new(seed, backend);
+        let mut cloud = CloudPlan::new(seed, backend);
         let mut random = Random::new(seed ^ 0xDB);
+        // As S3 was in 2007. Queues in a bucket need reads that are not stale.
+        if backend == Backend::Models && random.chance(400) {
+            let age = Duration::from_millis(random.skewed(100, 5_000));
+            cloud.profile.objects.reads = Staleness::Uniform(age);
+        }
         let bytes = *random.pick(&[256, 300, 500, 2_000]);
         let settings = CollectionSettings {
             minimum: Level::Basic,
@@ -95,6 +100,13 @@ impl Plan {
     /// What implements queues.
     pub fn backend(&self) -> Backend {
         self.cloud.backend
+    }
+
+    /// How the cloud behaves without faults.
+    fn calm(&self) -> Profile {
+        let mut profile = self.cloud.calm();
+        profile.objects.reads = Staleness::None;
+        profile
     }
 
     fn options(&self) -> Options {
@@ -215,7 +227,7 @@ impl World<'_> {
     async fn phases(&self) -> Result<BTreeMap<String, String>, Failure> {
         let executor = &self.model.executor;
         let plan = &self.plan.cloud;
-        self.model.set_profile(plan.calm());
+        self.model.set_profile(self.plan.calm());
         let first = executor.process("setup", Skew::default());
         let created = async {
             let database = Database::create(self.cloud(&first), self.plan.options).await?;
@@ -239,7 +251,7 @@ impl World<'_> {
                 live_one(&self.model, &process, planned, until, start).await;
             });
         join_all(begun).await;
-        self.model.set_profile(plan.calm());
+        self.model.set_profile(self.plan.calm());
         self.model.clock.sleep(plan.settled_after()).await;
         let last = executor.process("last", Skew::default());
         let database = Database::open(self.cloud(&last), self.plan.options()).await;
