@@ -36,9 +36,19 @@ fn hex(frame: &Frame) -> String {
 fn the_bytes_of_frames_are_frozen() {
     let parts = vec![(CollectionId(5), vec![record("k", 1)])];
     let transaction = hex(&Frame::Transaction(parts));
-    expect![[""]].assert_eq(&transaction);
-    expect![[""]].assert_eq(&hex(&Frame::Pointer(1)));
-    expect![[""]].assert_eq(&hex(&Frame::Abort));
+    expect![[r#"
+        4641445401540000000000000005000000260100000001010000000003e80000
+        00000000000000070000000100016b00000001760b907f2963b9db105a49c4c8
+    "#]]
+    .assert_eq(&transaction);
+    expect![[r#"
+        46414454015000000000000000000000000000000001b428ae7dac2c1c71
+    "#]]
+    .assert_eq(&hex(&Frame::Pointer(1)));
+    expect![[r#"
+        464144540141cf3fabaac9cc380e
+    "#]]
+    .assert_eq(&hex(&Frame::Abort));
 }
 
 #[test]
