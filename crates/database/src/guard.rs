@@ -19,19 +19,11 @@ pub enum Guard {
     SessionMarks,
     /// Reads of a session see its own pending records.
     Overlay,
-    /// An own record stays in the overlay until a page that was read covers it.
-    OverlayUntilCovered,
-    /// The pointer is sent before the claim object is created.
-    PointerBeforeClaim,
-    /// The transaction gives way to an abort claim.
-    AbortClaim,
-    /// Abort claims stay for ever.
-    AbortClaimStays,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 12] = [
+    pub const ALL: [Guard; 8] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -40,10 +32,6 @@ impl Guard {
         Guard::AtomicUntilSent,
         Guard::SessionMarks,
         Guard::Overlay,
-        Guard::OverlayUntilCovered,
-        Guard::PointerBeforeClaim,
-        Guard::AbortClaim,
-        Guard::AbortClaimStays,
     ];
 }
 

@@ -295,11 +295,10 @@ impl Inner {
             pending.remove(&queue, &receipts).await?;
         }
         let tree = self.tree(&store, collection);
-        let reflected = reflect(&tree, collection.id, records.clone(), Fence::IfMatch).await?;
+        let reflected = reflect(&tree, collection.id, records, Fence::IfMatch).await?;
         if !reflected.is_done && self.options.guards.has(Guard::KeepOnLostRace) {
             return Ok(Round::Lost);
         }
-        self.session().landed(collection.id, &records);
         pending.remove(&queue, &receipts).await?;
         done.messages = receipts.len() as u64;
         done.applied = reflected.applied;

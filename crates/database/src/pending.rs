@@ -188,25 +188,18 @@ impl Pending<'_> {
         let runtime = &self.store.0.runtime;
         let claim = runtime.random_id();
         let pointer = message::to_text(&Frame::Pointer(claim).encode()?);
-        let is_pointer_first = self.guards.has(Guard::PointerBeforeClaim);
-        if is_pointer_first {
-            // A pointer without a claim is no transaction: nothing is committed yet.
-            let not_sent = |error: Error| match error.kind {
-                ErrorKind::Ambiguous => {
-                    let kind = ErrorKind::Unavailable { retry_after: None };
-                    Error::caused(kind, "nothing was committed", error)
-                }
-                _ => error,
-            };
-            self.send_surely(&queue, std::slice::from_ref(&pointer))
-                .await
-                .map_err(not_sent)?;
-        }
-        self.claim(claim, frame).await?;
-        if !is_pointer_first {
-            self.send_surely(&queue, &[pointer]).await?;
-        }
-        Ok(())
+        // A pointer without a claim is no transaction: nothing is committed yet.
+        let not_sent = |error: Error| match error.kind {
+            ErrorKind::Ambiguous => {
+                let kind = ErrorKind::Unavailable { retry_after: None };
+                Error::caused(kind, "nothing was committed", error)
+            }
+            _ => error,
+        };
+        self.send_surely(&queue, &[pointer])
+            .await
+            .map_err(not_sent)?;
+        self.claim(claim, frame).await
     }
 
     /// Creates a claim object, which commits its transaction.
@@ -352,14 +345,12 @@ impl Pending<'_> {
                 let frame = match self.store.object(&key).await? {
                     Some((bytes, _)) => Frame::decode(bytes)?,
                     None if message.receives < POINTER_RECEIVES => return Ok(None),
-                    None if self.guards.has(Guard::AbortClaim) => self.give_up(claim).await?,
-                    None => Frame::Abort,
+                    None => self.give_up(claim).await?,
                 };
                 Ok(Some(match frame {
                     Frame::Transaction(parts) => (parts, Some(claim)),
                     // Its name stays occupied: a slow client must not create it.
-                    _ if self.guards.has(Guard::AbortClaimStays) => (Vec::new(), None),
-                    _ => (Vec::new(), Some(claim)),
+                    Frame::Abort | Frame::Pointer(_) => (Vec::new(), None),
                 }))
             }
         }

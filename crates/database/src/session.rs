@@ -108,17 +108,6 @@ impl Session {
         own.flat_map(move |own| own.range::<[u8], _>(range).flat_map(|(_, records)| records))
     }
 
-    /// A checkpoint of this client landed these records. They stay until a page is read: another
-    /// client's reader may still be shown an older one.
-    pub(crate) fn landed(&mut self, collection: CollectionId, records: &[Record]) {
-        if self.guards.has(Guard::OverlayUntilCovered) {
-            return;
-        }
-        for record in records {
-            self.retain(collection, &record.key, |own| own != record);
-        }
-    }
-
     fn retain(&mut self, collection: CollectionId, key: &Bytes, keep: impl Fn(&Record) -> bool) {
         let Some(own) = self.own.get_mut(&collection) else {
             return;

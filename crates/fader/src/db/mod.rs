@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use fader_client::Access;
+use fader_client::{Access, Location};
 use fader_cloud::{ErrorKind, PriceBook, Usage};
-use fader_database::{CollectionSettings, Committed, Database, Level};
+use fader_database::{CollectionSettings, Database, Level, Transaction};
 
 use crate::cloud::Where;
 use crate::output::{self, visible};
@@ -226,6 +226,10 @@ async fn open(at: &Where, access: Access) -> Result<Database> {
 }
 
 async fn create(options: &Create) -> Result<ExitCode> {
+    if let Location::Folder(path) = Location::parse(&options.at.url)? {
+        let context = || format!("cannot make {}", path.display());
+        std::fs::create_dir_all(&path).with_context(context)?;
+    }
     let cloud = cloud(&options.at, Access::Write).await?;
     let defaults = fader_database::Options::default();
     let database = match Database::open(cloud.clone(), defaults).await {
@@ -260,7 +264,7 @@ async fn put(options: &Put) -> Result<ExitCode> {
     let mut transaction = database.begin(options.how.level);
     let key = options.key.as_bytes();
     transaction.put(&options.collection, key, &value).await?;
-    finish(database, transaction.commit().await?, &options.how.price).await
+    finish(database, transaction, &options.how.price).await
 }
 
 async fn delete(options: &Delete) -> Result<ExitCode> {
@@ -269,12 +273,17 @@ async fn delete(options: &Delete) -> Result<ExitCode> {
     transaction
         .delete(&options.collection, options.key.as_bytes())
         .await?;
-    finish(database, transaction.commit().await?, &options.how.price).await
+    finish(database, transaction, &options.how.price).await
 }
 
-/// Tells what a transaction cost, and checkpoints.
-async fn finish(database: Database, committed: Committed, price: &Price) -> Result<ExitCode> {
-    price.show(&committed.usage)?;
+/// Commits, tells what the transaction cost, and checkpoints.
+async fn finish(database: Database, transaction: Transaction, price: &Price) -> Result<ExitCode> {
+    let before = database.meter().own_usage();
+    let mut usage = transaction.commit().await?.usage;
+    // A request to queues in a bucket may serve several transactions: it counts for the database.
+    let shared = database.meter().own_usage().since(&before);
+    usage.insert("shared".to_owned(), shared);
+    price.show(&usage)?;
     let closed = database.close().await;
     closed.context("it is committed, but not yet in its page: run `fader db checkpoint`")?;
     Ok(ExitCode::SUCCESS)
