@@ -96,6 +96,7 @@ def test_what_cannot_be_done_is_refused_in_words(db, tmp_path):
     db("create", "orders", "--minimum", "atomic")
     weak = db("put", "orders", "k", "v", check=False)
     assert weak.returncode != 0 and "atomic" in weak.stderr
+    (tmp_path / "empty").mkdir()
     nowhere = fader("db", "stat", f"file://{tmp_path}/empty", home=tmp_path, check=False)
     assert nowhere.returncode != 0 and "create one first" in nowhere.stderr
     unsure = db("drop", "books", check=False)
