@@ -20,7 +20,8 @@ class Certificates:
         self.authority = self.folder / "authority.pem"
         self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                      "-nodes", "-keyout", "authority.key", "-out", self.authority, "-days", "2",
-                     "-subj", "/CN=the authority of the tests",
+                     # ZooKeeper keeps one authority of each name.
+                     "-subj", f"/CN=the authority of {self.folder.name}",
                      "-addext", "basicConstraints=critical,CA:TRUE",
                      "-addext", "keyUsage=critical,keyCertSign")
 
