@@ -1,7 +1,7 @@
 """Members of a cluster are replaced by those of another version, one after the other, under load.
 
-The older ones are this binary, held to version 2; and, where `FADER_EARLIER_BIN` names it, the
-binary of that version itself (`cargo xtask upgrade`)."""
+The older ones are this binary, held to an older version; and, where `FADER_EARLIER_BIN` names it,
+the binary of version 3 itself (`cargo xtask upgrade`)."""
 
 import contextlib
 import os
@@ -17,6 +17,8 @@ from processes import Member, Processes, at_any
 from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
+EARLIER_VERSION = 3
+NEWEST = 4
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
@@ -24,15 +26,17 @@ RETRYABLE = {"ServiceUnavailable", "InternalError"}
 class Upgrading(Processes):
     """A cluster whose members begin as older ones."""
 
-    def __init__(self, folder, is_real):
-        self.is_real = is_real
+    def __init__(self, folder, version):
+        """Of the earlier binary, or, with a version, of this one held to it."""
+        self.is_real = version is None
+        self.oldest = EARLIER_VERSION if version is None else version
         self.is_new = set()
         super().__init__(folder)
 
     def init(self, *flags):
         if self.is_real:
             return super().init(*flags, binary=pathlib.Path(EARLIER))
-        return super().init(*flags, "--version", "2")
+        return super().init(*flags, "--version", str(self.oldest))
 
     def new_member(self, name, wait=True):
         if name in self.is_new:
@@ -42,7 +46,7 @@ class Upgrading(Processes):
     def new_old_member(self, name, wait):
         if self.is_real:
             return Member(self, name, wait=wait, binary=pathlib.Path(EARLIER))
-        return Member(self, name, wait=wait, more={"FADER_SPEAKS": "2"})
+        return Member(self, name, wait=wait, more={"FADER_SPEAKS": str(self.oldest)})
 
     def replace(self, name, is_new):
         """The member ends in order and another version of it begins on its folder."""
@@ -114,29 +118,35 @@ class Load(loads.Load):
                 assert not missing, domain
 
 
-@pytest.fixture(params=["held", "real"])
+@pytest.fixture
 def cluster(request, tmp_path):
-    is_real = request.param == "real"
-    if is_real and not EARLIER:
+    if request.param is None and not EARLIER:
         pytest.skip("FADER_EARLIER_BIN names no binary: cargo xtask upgrade builds it")
-    with Upgrading(tmp_path, is_real) as running:
+    with Upgrading(tmp_path, request.param) as running:
         running.await_all()
         yield running
 
 
+def beginning_as(version):
+    """Runs with this binary held to a version, and with the earlier binary itself."""
+    names = [f"version-{version}", "real"]
+    return pytest.mark.parametrize("cluster", [version, None], indirect=True, ids=names)
+
+
+@beginning_as(3)
 def test_each_member_is_replaced_under_load(cluster):
-    assert cluster.version() == 2
+    assert cluster.version() == cluster.oldest
     with Load(cluster) as load:
         for name in ["n1", "n2"]:
             cluster.replace(name, is_new=True)
             load.await_more()
-            assert cluster.version() == 2
+            assert cluster.version() == cluster.oldest
         cluster.replace("n3", is_new=True)
-        while cluster.version() != 3:
+        while cluster.version() != NEWEST:
             load.await_more(count=1)
         cluster.await_all()
         load.await_more()
-        # A member that dies and comes back finds version 3 in its log, and in the others'.
+        # A member that dies and comes back finds the newest version in its log, and in the others'.
         cluster.kill("n1")
         cluster.await_roles(lambda roles: roles["n1"] == "out" and "head" in roles.values())
         load.await_more()
@@ -149,12 +159,14 @@ def test_each_member_is_replaced_under_load(cluster):
     cluster.members["n2"] = cluster.new_old_member("n2", wait=False)
     with contextlib.closing(cluster.members["n2"].process.stdout):
         end = time.monotonic() + servers.START_SECONDS_MAX
-        told = ["of another version of Fader", "the cluster is of version 3, but this process"]
+        found = f"the cluster is of version {NEWEST}, but this process"
+        told = ["of another version of Fader", found]
         while not any(words in cluster.members["n2"].log() for words in told):
             assert time.monotonic() < end, cluster.log()
             time.sleep(0.05)
 
 
+@beginning_as(2)
 def test_a_member_goes_back_before_the_version_rises(cluster):
     with Load(cluster) as load:
         for name in ["n1", "n2"]:
@@ -163,14 +175,14 @@ def test_a_member_goes_back_before_the_version_rises(cluster):
         for name in ["n2", "n1"]:
             cluster.replace(name, is_new=False)
             load.await_more()
-        assert cluster.version() == 2
+        assert cluster.version() == cluster.oldest
         # What the newer ones wrote while they were there does not count for those that are.
         cluster.replace("n3", is_new=True)
         load.await_more()
-        assert cluster.version() == 2
+        assert cluster.version() == cluster.oldest
         for name in ["n1", "n2"]:
             cluster.replace(name, is_new=True)
-        while cluster.version() != 3:
+        while cluster.version() != NEWEST:
             load.await_more(count=1)
         cluster.await_all()
         load.await_more()

@@ -6,16 +6,16 @@ use anyhow::Result;
 use crate::earlier::Earlier;
 use crate::{command, python};
 
-/// The last commit that spoke version 2 of what processes of a cluster have in common.
-const VERSION_2: Earlier = Earlier {
-    commit: "e05c5b12339bb2a11300df96294fb9b6b55601c7",
-    folder: "target/version-2",
+/// A commit that speaks up to version 3 of what processes of a cluster have in common.
+const VERSION_3: Earlier = Earlier {
+    commit: "a89c396d63ce91e3ea4f6a3e4c52725626df3823",
+    folder: "target/version-3",
     is_release: false,
 };
 
 /// Builds both for testing, and replaces one by the other.
 pub(crate) fn run() -> Result<bool> {
-    let Some(earlier) = VERSION_2.build()? else {
+    let Some(earlier) = VERSION_3.build()? else {
         return Ok(true);
     };
     command::check(command::cargo().args(["build", "--package", "fader-fader"]))?;

@@ -15,8 +15,10 @@ pub struct Version(pub u32);
 impl Version {
     /// Where nothing says another one; a process that says nothing speaks this one.
     pub const OLDEST: Version = Version(2);
+    /// The first with collections other than domains, and steps between them.
+    pub const FOURTH: Version = Version(4);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version(3);
+    pub const NEWEST: Version = Version::FOURTH;
 
     /// What the version of a cluster becomes whose processes speak up to these; `None` stands for
     /// one that is missing, and of which nobody knows with what it comes back.

@@ -17,7 +17,8 @@ use fader_node::{Call, ChainId, Health, Node, OpenKey};
 use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Preference};
-use fader_services::simpledb::{Code, Error, Request as Command};
+use fader_services::request::own;
+use fader_services::simpledb::{Code, Error, Request as Command, SimpleDb};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
@@ -173,7 +174,7 @@ impl Door {
                     let call = Call::new(caller.account(), command, demand);
                     let (outcome, told) = self.node.call(call).await;
                     receipt = is_asked.then_some(told);
-                    outcome
+                    own::<SimpleDb>(outcome)
                 };
                 let outcome = match &self.limiter {
                     None => carry_out.await,

@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::{Behind, ChainId};
-use fader_services::catalog::{self, AccessKey, AccountId, KeyStatus, Refusal};
+use fader_services::catalog::{self, AccessKey, AccountId, Catalog, KeyStatus, Name, Refusal};
 use fader_services::forward::{self, DomainMode};
 use fader_services::level::Preference;
-use fader_services::simpledb::Error;
-use fader_services::{Reason, ViewError};
+use fader_services::request::own;
+use fader_services::{Call, Reason, ViewError};
 use tokio::runtime::Handle;
 
 use crate::clock;
 use crate::cluster::chains::Chains;
 use crate::cluster::joining::{self, Joined};
 use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
-use crate::member::call::Call;
 use crate::member::{Folder, Member};
 use crate::peer::PeerCounters;
-use crate::request::{Answer, Router};
+use crate::request::{Answer, Router, Unsettled};
 use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
@@ -107,7 +106,7 @@ impl Node {
         if node.router.several().is_some() {
             let router = router.clone();
             sweeping.spawn(async move {
-                let mut before = Vec::new();
+                let mut before = Unsettled::default();
                 while let Some(router) = router.upgrade() {
                     router.finish_others(&mut before).await;
                     drop(router);
@@ -146,8 +145,8 @@ impl Node {
     /// Waits until requests are answered: a chain whose members all were down first finds itself.
     ///
     /// # Errors
-    /// [`Error`] when that takes too long.
-    pub async fn ready(&self) -> Result<(), Error> {
+    /// [`Refusal`] when that takes too long.
+    pub async fn ready(&self) -> Result<(), Refusal> {
         let system = self.router.chains.system();
         if self.router.chains.home.is_none() {
             return Ok(system.ready().await?);
@@ -171,7 +170,9 @@ impl Node {
     }
 
     /// Carries out a request of a client, at the level that it demands. A refusal never
-    /// took effect; `ServiceUnavailable` or `InternalError` on a write means unknown.
+    /// took effect; one of a write that says later, or that the store failed, means unknown
+    /// ([`Meaning`](fader_services::service::Meaning)). It is of the request's service, as the
+    /// reply is.
     pub async fn call(&self, call: Call) -> Answer {
         self.router.route(call).await
     }
@@ -181,29 +182,29 @@ impl Node {
     /// # Errors
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
-        let chain = self.router.chain_of(&command).await?;
-        self.router.catalog_on(chain, command).await
+        let mut call = Call::of_node(command.clone());
+        if let catalog::Command::SetMode { name, .. } = command {
+            call.account = name.account;
+        }
+        let (outcome, _) = self.call(call).await;
+        own::<Catalog>(outcome).map(|catalog::Done| ())
     }
 
-    /// The mode of a domain, and what a change of it waits for; `None` when there is no such
-    /// domain. The head of its chain is asked, and where it does not answer, the member here.
+    /// The mode of a collection, and what a change of it waits for; `None` when there is no such
+    /// collection. The head of its chain is asked, and where it does not answer, the member here.
     ///
     /// # Errors
     /// [`Refusal::View`] when the store fails, or nobody answers.
-    pub async fn mode(
-        &self,
-        account: &AccountId,
-        domain: &str,
-    ) -> Result<Option<DomainMode>, Refusal> {
-        self.router.mode(account, domain).await
+    pub async fn mode(&self, name: Name<'_>) -> Result<Option<DomainMode>, Refusal> {
+        self.router.mode(name).await
     }
 
-    /// The chain that has a domain.
+    /// The chain that has a collection.
     ///
     /// # Errors
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
-    pub async fn chain_with(&self, account: &AccountId, domain: &str) -> Result<ChainId, Refusal> {
-        self.router.chain_with(account, domain).await
+    pub async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
+        self.router.chain_with(name).await
     }
 
     /// Counts a client that is refused.

@@ -6,17 +6,35 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use fader_chain::Tuning;
-use fader_services::simpledb::Limits;
+use fader_chain::{ChainId, Tuning};
+use fader_services::request::Limits;
 
 use crate::storage::engine::Engine;
 use crate::storage::log::Durability;
 
-/// Where the domains are whose names a chain is asked for.
-#[derive(Clone, Debug, Default)]
-pub enum Placing {
+/// A chain, and where the collections are whose names it is asked for.
+#[derive(Clone, Debug)]
+pub struct Placing {
+    /// The chain.
+    pub chain: ChainId,
+    /// Where its collections are.
+    pub collections: Collections,
+}
+
+impl Default for Placing {
+    /// That of the only chain.
+    fn default() -> Self {
+        Placing {
+            chain: ChainId::SYSTEM,
+            collections: Collections::Here,
+        }
+    }
+}
+
+/// Where the collections are whose names a chain is asked for.
+#[derive(Clone, Debug)]
+pub enum Collections {
     /// On the chain itself: it is the only one.
-    #[default]
     Here,
     /// On so many others, of which there may be more later: this one is the system chain.
     Elsewhere(Arc<AtomicU32>),
@@ -64,9 +82,9 @@ pub struct Settings {
     pub data: PathBuf,
     /// When a write is acknowledged.
     pub durability: Durability,
-    /// SimpleDB's limits.
+    /// The limits of the services.
     pub limits: Limits,
-    /// How long one page of Select may take.
+    /// How long one page of a scan may take.
     pub page_time: Duration,
     /// Bytes of the engine's block cache.
     pub cache_bytes: u64,
@@ -81,7 +99,7 @@ pub struct Settings {
     pub session: Duration,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
-    /// Where domains are.
+    /// The chain, and where collections are.
     pub placing: Placing,
     /// What stands between a member and its engine.
     pub engine_layer: EngineLayer,
@@ -111,7 +129,7 @@ impl Settings {
             fill_bytes_per_second: 32 << 20,
             session: Duration::from_secs(2),
             queue_depth_max: 4096,
-            placing: Placing::Here,
+            placing: Placing::default(),
             engine_layer: EngineLayer::default(),
         }
     }

@@ -74,6 +74,8 @@ pub struct Counters {
     pub log_sync_us: u64,
     /// Requests waiting for the chain thread now.
     pub queue_depth: u64,
+    /// Requests that wait now for their collection to change.
+    pub parked: u64,
     /// The last entry's index that is committed and applied.
     pub commit_index: u64,
     /// The chain's epoch.
@@ -104,6 +106,7 @@ impl Counters {
             log_syncs: self.log_syncs + other.log_syncs,
             log_sync_us: self.log_sync_us + other.log_sync_us,
             queue_depth: self.queue_depth + other.queue_depth,
+            parked: self.parked + other.parked,
             log_disk_bytes: self.log_disk_bytes + other.log_disk_bytes,
             engine_disk_bytes: self.engine_disk_bytes + other.engine_disk_bytes,
             commit_index: self.commit_index,

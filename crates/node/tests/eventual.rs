@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod client;
 
 use fader_node::{Call, Node, Wiring};
@@ -9,6 +10,7 @@ use fader_services::Mode;
 use fader_services::level::{Bound, Cause, Demand, Outcome, Outcomes};
 use fader_services::simpledb::{Code, Expected, Limits, Request};
 
+use asking::Ask as _;
 use client::*;
 
 #[tokio::test]
@@ -361,7 +363,7 @@ async fn a_quorum_that_is_away_may_come_back() {
             consistent: false,
         };
         let (refused, _) = node
-            .call(Call::new(&account(), request, eventual(w, 1)))
+            .ask(Call::new(&account(), request, eventual(w, 1)))
             .await;
         assert_eq!(refused.unwrap_err().code, code, "r={w}");
     }

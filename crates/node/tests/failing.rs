@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod client;
 #[path = "coordinator/server.rs"]
 #[allow(dead_code, reason = "the suite of coordinators needs more of it")]
@@ -25,6 +26,7 @@ use fader_node::{
     EngineLayer, Event, Health, Node, Plan, ProcessSettings, Settings, Version, Wiring, Wish,
     new_cluster,
 };
+use fader_services::catalog::Name;
 use fader_services::{Direction, Mode, Reason, Scan, View, ViewError};
 use tokio::runtime::Handle;
 
@@ -325,7 +327,9 @@ async fn one_of_eight_chains_fails_alone() {
     for number in 0.. {
         let domain = format!("domain{number}");
         create_domain(&pair.nodes[0], &domain, Mode::Strong).await;
-        let chain = pair.nodes[0].chain_with(&account(), &domain).await.unwrap();
+        let owner = account();
+        let name = Name::domain(&owner, &domain);
+        let chain = pair.nodes[0].chain_with(name).await.unwrap();
         domains.entry(chain).or_insert(domain);
         if domains.len() == CHAINS as usize {
             break;

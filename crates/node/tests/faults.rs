@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod support;
 
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use fader_node::{Call, Durability, Health, Node, OpenError, Recovery, Settings};
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
+
+use asking::Ask as _;
 use support::{MemoryEngine, SimulatedDisk};
 
 struct Machine {
@@ -63,7 +66,7 @@ async fn create_domain(node: &Node) {
         mode: None,
         preference: None,
     };
-    node.call(Call::new(&account(), request, Demand::default()))
+    node.ask(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap();
@@ -85,7 +88,7 @@ async fn put(node: &Node, item: u32) -> Result<(), Error> {
         put,
         expected: Vec::new(),
     };
-    node.call(Call::new(&account(), request, Demand::default()))
+    node.ask(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .map(drop)
@@ -99,7 +102,7 @@ async fn has(node: &Node, item: u32) -> bool {
         consistent: true,
     };
     let Reply::Attributes(pairs) = node
-        .call(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap()
@@ -286,7 +289,7 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.call(Call::new(&account(), delete, Demand::default()))
+    node.ask(Call::new(&account(), delete, Demand::default()))
         .await
         .0
         .unwrap();
@@ -310,7 +313,7 @@ async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.call(Call::new(&account(), delete, Demand::default()))
+    node.ask(Call::new(&account(), delete, Demand::default()))
         .await
         .0
         .unwrap();

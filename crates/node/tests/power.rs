@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use fader_services::level::Demand;
 use fader_services::simpledb::{
     AttributePut, Code, Error, Expected, ItemDelete, ItemPut, Reply, Request,
 };
+
+use asking::Ask as _;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use support::{MemoryEngine, SimulatedDisk};
@@ -151,7 +154,7 @@ impl Client {
                 _ => Write::Count { from: self.count() },
             };
             match node
-                .call(Call::new(
+                .ask(Call::new(
                     &account(),
                     write.request(self.number),
                     Demand::default(),
@@ -211,7 +214,7 @@ async fn read(node: &Node, item: &str) -> Result<Item, String> {
         consistent: true,
     };
     match node
-        .call(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(&account(), request, Demand::default()))
         .await
         .0
     {
@@ -330,7 +333,7 @@ impl World {
             preference: None,
         };
         if node
-            .call(Call::new(&account(), create, Demand::default()))
+            .ask(Call::new(&account(), create, Demand::default()))
             .await
             .0
             .is_err()

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use fader_services::Direction;
 use fader_services::catalog::AccountId;
 use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
+
+use asking::Ask as _;
 
 fn account() -> AccountId {
     AccountId("000000000001".to_owned())
@@ -63,7 +67,7 @@ async fn get(node: &Node, item: &str) -> Option<String> {
         consistent: true,
     };
     let Reply::Attributes(attributes) = node
-        .call(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(&account(), request, Demand::default()))
         .await
         .0
         .unwrap()
@@ -77,7 +81,7 @@ async fn get(node: &Node, item: &str) -> Option<String> {
 }
 
 async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) -> Result<(), Error> {
-    node.call(Call::new(
+    node.ask(Call::new(
         &account(),
         put(item, value, expected),
         Demand::default(),
@@ -110,7 +114,7 @@ async fn a_hundred_idle_restarts_leave_few_files_and_no_more_memory() {
         ..Settings::new(folder.path().join("data"))
     };
     let (node, _) = Node::open(settings.clone()).unwrap();
-    node.call(Call::new(&account(), create(), Demand::default()))
+    node.ask(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -139,7 +143,7 @@ async fn what_was_answered_is_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();
     let (node, recovery) = Node::open(settings(&folder)).unwrap();
     assert!(recovery.is_first_start);
-    node.call(Call::new(&account(), create(), Demand::default()))
+    node.ask(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -176,7 +180,7 @@ async fn most_writes_of_the_log_find_their_blocks() {
     let settings = Settings::new(folder.path().join("data"));
     let segment = settings.data.join("log/0000000000000001.log");
     let (node, _) = Node::open(settings).unwrap();
-    node.call(Call::new(&account(), create(), Demand::default()))
+    node.ask(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -195,7 +199,7 @@ async fn most_writes_of_the_log_find_their_blocks() {
 async fn what_was_answered_is_there_after_the_process_vanished() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    node.call(Call::new(&account(), create(), Demand::default()))
+    node.ask(Call::new(&account(), create(), Demand::default()))
         .await
         .0
         .unwrap();
@@ -304,7 +308,7 @@ async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
     let older = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let (node, _) = Node::open(settings(&folder)).unwrap();
-        node.call(Call::new(&account(), create(), Demand::default()))
+        node.ask(Call::new(&account(), create(), Demand::default()))
             .await
             .0
             .unwrap();

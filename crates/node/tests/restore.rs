@@ -3,17 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod client;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use fader_node::coordinator::SESSION;
-use fader_node::{Answer, Call, Node, Wiring};
+use fader_node::{Call, Node, Wiring};
 use fader_services::Mode;
 use fader_services::level::Demand;
 use fader_services::simpledb::{Code, Request};
 
+use asking::{Ask as _, Said};
 use client::*;
 
 /// Waits until the cluster's members are these, in any order.
@@ -43,12 +45,12 @@ fn get_of(item: &str) -> Request {
 }
 
 /// A read in the session of a token.
-async fn read_after(node: &Node, token: Bytes) -> Answer {
+async fn read_after(node: &Node, token: Bytes) -> Said {
     let demand = Demand {
         session: Some(token),
         ..strong()
     };
-    node.call(Call::new(&account(), get_of("i"), demand)).await
+    node.ask(Call::new(&account(), get_of("i"), demand)).await
 }
 
 async fn goes_on_with_less(wiring: Wiring) {

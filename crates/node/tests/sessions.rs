@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod asking;
 mod client;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,8 @@ use fader_node::{Call, Node, Wiring};
 use fader_services::catalog::AccountId;
 use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
+
+use asking::Ask as _;
 use fader_services::{Mode, Reason};
 
 use client::*;
@@ -32,7 +35,7 @@ impl<'n> Session<'n> {
             session: Some(self.token.clone()),
             ..demand
         };
-        let (outcome, told) = self.node.call(Call::new(&account(), request, demand)).await;
+        let (outcome, told) = self.node.ask(Call::new(&account(), request, demand)).await;
         self.token = told.session.clone().unwrap();
         (outcome.map(|answered| answered.reply), told)
     }
@@ -108,7 +111,7 @@ async fn a_token_is_its_accounts_own() {
         ..Demand::default()
     };
     let (refused, told) = node
-        .call(Call::new(
+        .ask(Call::new(
             &other,
             create.clone(),
             with(session.token.clone()),
@@ -120,7 +123,7 @@ async fn a_token_is_its_accounts_own() {
     *forged.last_mut().unwrap() ^= 1;
     for token in [Bytes::from(forged), Bytes::from_static(b"no token")] {
         let (refused, _) = node
-            .call(Call::new(&account(), create.clone(), with(token)))
+            .ask(Call::new(&account(), create.clone(), with(token)))
             .await;
         assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
     }
@@ -130,7 +133,7 @@ async fn a_token_is_its_accounts_own() {
     };
     for account in [&account(), &other] {
         let (missing, _) = node
-            .call(Call::new(account, metadata.clone(), Demand::default()))
+            .ask(Call::new(account, metadata.clone(), Demand::default()))
             .await;
         assert_eq!(missing.unwrap_err().code, Code::NoSuchDomain);
     }

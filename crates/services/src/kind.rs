@@ -1,5 +1,7 @@
 //! The kinds of collections: what a name stands for, and for whom.
 
+use fader_chain::Version;
+
 /// What a collection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -26,6 +28,14 @@ impl Kind {
     /// The kind with this byte.
     pub fn from_byte(byte: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.byte() == byte)
+    }
+
+    /// The version of a cluster that it came with.
+    pub fn since(self) -> Version {
+        match self {
+            Kind::Domain => Version::OLDEST,
+            Kind::Queue | Kind::Bucket | Kind::Counter => Version::FOURTH,
+        }
     }
 
     /// Whether a name stands for one collection of the whole cluster; else each account has its

@@ -32,6 +32,7 @@ use fader_chain::{EntryId, RequestId, Stamp};
 
 use crate::CollectionId;
 use crate::simpledb::Code;
+pub use crate::simpledb::settled_outcome;
 
 /// The headers of requests and replies. As a parameter of the query or form, where only those can
 /// be added, a header is called by the same name in camel case: `Fader-Consistency`.

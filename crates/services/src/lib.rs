@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
 
+mod call;
 pub mod catalog;
 #[cfg(feature = "counter")]
 pub mod counter;
@@ -22,6 +23,7 @@ pub mod steps;
 mod view;
 pub mod waiters;
 
+pub use call::Call;
 pub use fader_chain::{Mode, UnknownMode};
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,

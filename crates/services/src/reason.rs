@@ -43,6 +43,8 @@ pub enum Reason {
     TooManyWaiting,
     /// A long poll asks for more than the longest wait.
     WaitTooLong,
+    /// Older processes of the cluster do not know the request.
+    ClusterOld,
     /// A lone node takes no writes.
     NoWrites,
     /// The thread of the member panicked.
@@ -53,7 +55,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 22] = [
         Reason::Stopping,
         Reason::QueueFull,
         Reason::Overloaded,
@@ -72,6 +74,7 @@ impl Reason {
         Reason::DomainMoves,
         Reason::TooManyWaiting,
         Reason::WaitTooLong,
+        Reason::ClusterOld,
         Reason::NoWrites,
         Reason::Broken,
         Reason::Store,
@@ -98,6 +101,7 @@ impl Reason {
             Reason::DomainMoves => "domain-moves",
             Reason::TooManyWaiting => "too-many-waiting",
             Reason::WaitTooLong => "wait-too-long",
+            Reason::ClusterOld => "cluster-old",
             Reason::NoWrites => "no-writes",
             Reason::Broken => "broken",
             Reason::Store => "store",
@@ -127,6 +131,7 @@ impl Reason {
             Reason::DomainMoves => "the domain comes and goes",
             Reason::TooManyWaiting => "too many long polls are under way",
             Reason::WaitTooLong => "no request may wait so long",
+            Reason::ClusterOld => "the cluster's version is too old for it",
             Reason::NoWrites => "the node takes no writes now",
             Reason::Broken => "an invariant of the chain was broken",
             Reason::Store => "",

@@ -1,10 +1,12 @@
 //! What goes through a node: a request of any service, and what comes of it.
 //!
 //! These enums are closed, with a variant for each service. Their carriers ask them, and
-//! looks into none; what a service means is said by its [`Service`].
+//! look into none; what a service means is said by its [`Service`].
+
+use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, ElementOp, Register, Settled, Stamp};
+use fader_chain::{Change, DecodeError, ElementOp, Register, Settled, Stamp, Version};
 
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
@@ -13,7 +15,7 @@ use crate::level::{Bound, Demand, Level, Preference};
 use crate::service::{Acceptance, Class, Context, Meaning, Service, Sight, Target, Trouble, Wait};
 use crate::simpledb::{self, SimpleDb};
 use crate::steps::{self, Action, Step, Steps, Taken};
-use crate::{CollectionId, Decision, Kind, Mode, Table, View, ViewError};
+use crate::{CollectionId, Decision, Kind, Mode, Reason, Table, View, ViewError};
 
 /// A request of any service.
 #[derive(Clone, Debug)]
@@ -61,33 +63,79 @@ pub enum Refusal {
     Counter(#[from] counter::Refusal),
 }
 
-impl From<simpledb::Answered> for Reply {
-    fn from(answered: simpledb::Answered) -> Self {
-        Reply::SimpleDb(answered)
-    }
+/// The ways between a service's own types and those of all.
+macro_rules! carried {
+    ($variant:ident, $request:ty, $reply:ty, $refusal:ty) => {
+        impl From<$request> for Request {
+            fn from(request: $request) -> Self {
+                Request::$variant(request)
+            }
+        }
+
+        impl From<$reply> for Reply {
+            fn from(reply: $reply) -> Self {
+                Reply::$variant(reply)
+            }
+        }
+
+        impl TryFrom<Reply> for $reply {
+            type Error = Reply;
+
+            fn try_from(reply: Reply) -> Result<Self, Reply> {
+                match reply {
+                    Reply::$variant(reply) => Ok(reply),
+                    other => Err(other),
+                }
+            }
+        }
+
+        impl TryFrom<Refusal> for $refusal {
+            type Error = Refusal;
+
+            fn try_from(refusal: Refusal) -> Result<Self, Refusal> {
+                match refusal {
+                    Refusal::$variant(refusal) => Ok(refusal),
+                    other => Err(other),
+                }
+            }
+        }
+    };
 }
 
-impl From<catalog::Done> for Reply {
-    fn from(done: catalog::Done) -> Self {
-        Reply::Catalog(done)
-    }
-}
-
-impl From<Taken> for Reply {
-    fn from(taken: Taken) -> Self {
-        Reply::Step(taken)
-    }
-}
-
+carried!(
+    SimpleDb,
+    simpledb::Request,
+    simpledb::Answered,
+    simpledb::Error
+);
+carried!(Catalog, catalog::Command, catalog::Done, catalog::Refusal);
+carried!(Step, steps::Command, Taken, steps::Refusal);
 #[cfg(feature = "counter")]
-impl From<counter::Reply> for Reply {
-    fn from(reply: counter::Reply) -> Self {
-        Reply::Counter(reply)
-    }
-}
+carried!(Counter, counter::Request, counter::Reply, counter::Refusal);
 
 /// What a request comes to.
 pub type Outcome = Result<Reply, Refusal>;
+
+/// What came of a request of `S`, in its own types.
+///
+/// # Panics
+/// When it came of another service's request: a node answers as the request's own service.
+pub fn own<S: Service>(outcome: Outcome) -> Result<S::Reply, S::Refusal>
+where
+    S::Reply: TryFrom<Reply>,
+    S::Refusal: TryFrom<Refusal>,
+{
+    match outcome {
+        Ok(reply) => match reply.try_into() {
+            Ok(reply) => Ok(reply),
+            Err(_) => panic!("a request is answered by its own service"),
+        },
+        Err(refusal) => match refusal.try_into() {
+            Ok(refusal) => Err(refusal),
+            Err(_) => panic!("a request is refused by its own service"),
+        },
+    }
+}
 
 /// The limits of all services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,6 +159,11 @@ pub enum ServiceName {
 }
 
 impl ServiceName {
+    /// Whether it is one of the first two, whose messages between nodes have bytes of their own.
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, ServiceName::SimpleDb | ServiceName::Catalog)
+    }
+
     /// Puts what a node has to say into the words of this service.
     pub fn word(self, trouble: Trouble) -> Refusal {
         match self {
@@ -146,6 +199,28 @@ impl Request {
             Request::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
             Request::Counter(_) => ServiceName::Counter,
+        }
+    }
+
+    /// The version of a cluster that it came with: processes of an older one do not know it.
+    pub fn since(&self) -> Version {
+        match self {
+            Request::SimpleDb(_) => Version::OLDEST,
+            Request::Catalog(command) => command.kind().since(),
+            Request::Step(command) => command.step().action.since(),
+            #[cfg(feature = "counter")]
+            Request::Counter(_) => Kind::Counter.since(),
+        }
+    }
+
+    /// For how long it may wait at the head for its collection to change.
+    pub fn patience(&self) -> Duration {
+        match self {
+            Request::SimpleDb(request) => SimpleDb::patience(request),
+            Request::Catalog(command) => Catalog::patience(command),
+            Request::Step(command) => Steps::patience(command),
+            #[cfg(feature = "counter")]
+            Request::Counter(request) => Counter::patience(request),
         }
     }
 
@@ -337,6 +412,17 @@ impl Request {
 }
 
 impl Reply {
+    /// The service that answered.
+    pub fn service(&self) -> ServiceName {
+        match self {
+            Reply::SimpleDb(_) => ServiceName::SimpleDb,
+            Reply::Catalog(_) => ServiceName::Catalog,
+            Reply::Step(_) => ServiceName::Step,
+            #[cfg(feature = "counter")]
+            Reply::Counter(_) => ServiceName::Counter,
+        }
+    }
+
     /// The step that was begun, which is to be finished before this is told.
     pub fn begun(&self) -> Option<&Step> {
         match self {
@@ -364,6 +450,25 @@ impl Reply {
 }
 
 impl Refusal {
+    /// The service that refused.
+    pub fn service(&self) -> ServiceName {
+        match self {
+            Refusal::SimpleDb(_) => ServiceName::SimpleDb,
+            Refusal::Catalog(_) => ServiceName::Catalog,
+            Refusal::Step(_) => ServiceName::Step,
+            #[cfg(feature = "counter")]
+            Refusal::Counter(_) => ServiceName::Counter,
+        }
+    }
+
+    /// Why it is refused for now, if it is: then it is a 503.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.meaning() {
+            Meaning::Later(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// What it means to those on its way.
     pub fn meaning(&self) -> Meaning {
         match self {

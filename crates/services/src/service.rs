@@ -277,6 +277,11 @@ pub trait Service {
     /// Bytes that it holds while it waits: those of its texts and values.
     fn size(request: &Self::Request) -> usize;
 
+    /// For how long it may wait at the head for its collection to change: at most [`WAIT_MAX`].
+    fn patience(_request: &Self::Request) -> Duration {
+        Duration::ZERO
+    }
+
     /// The level that it runs at, never [`Level::Default`], and its bound. `mode` is that of its
     /// collection, and `of_collection` what that prefers; nothing where this member knows none.
     ///

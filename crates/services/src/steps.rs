@@ -35,11 +35,13 @@ mod seam;
 mod wire;
 
 use bytes::Bytes;
-use fader_chain::{ChainId, Change, DecodeError, Guard, Guards, Reader, put_varint};
+use fader_chain::{ChainId, Change, DecodeError, Guard, Guards, Reader, Version, put_varint};
 
 pub use finish::{Ask, Finish, Heard};
 pub use seam::{Refusal, Steps};
 
+#[cfg(feature = "counter")]
+use crate::Kind;
 use crate::catalog::{self, DomainEntry, NameBuf, State, number, put_number};
 use crate::forward::wire::Wire;
 use crate::request;
@@ -75,6 +77,18 @@ pub enum Action {
     Counter(crate::counter::Transfer),
 }
 
+impl Action {
+    /// The version of a cluster that it came with. Those of names of an older kind travel as
+    /// commands of the catalog, which an older process knows.
+    pub fn since(&self) -> Version {
+        match self {
+            Action::Found(name, _) | Action::Raze(name, _) => name.kind.since(),
+            #[cfg(feature = "counter")]
+            Action::Counter(_) => Kind::Counter.since(),
+        }
+    }
+}
+
 /// What is asked of a chain about a step.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -82,6 +96,15 @@ pub enum Command {
     Take(ChainId, Step),
     /// Of its origin: it was taken, and this came of it.
     Settle(Step, Bytes),
+}
+
+impl Command {
+    /// The step that it is about.
+    pub fn step(&self) -> &Step {
+        match self {
+            Command::Take(_, step) | Command::Settle(step, _) => step,
+        }
+    }
 }
 
 /// What a chain says.

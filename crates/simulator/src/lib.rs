@@ -10,6 +10,7 @@ mod history;
 pub mod membership;
 pub mod model;
 mod service;
+#[cfg(feature = "steps")]
 pub mod steps;
 pub mod traffic;
 pub mod world;

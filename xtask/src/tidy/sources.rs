@@ -48,6 +48,12 @@ const BANNED_IN_SYSTEMS: [&str; 8] = [
     "getrandom",
 ];
 
+/// What carries requests of any service.
+const CARRIER: &str = "crates/node/src/";
+
+/// The services, as the carrier never names them, in comments neither.
+const SERVICES: [&str; 7] = ["SimpleDB", "SimpleDb", "simpledb", "SQS", "sqs", "S3", "s3"];
+
 /// Names that say nothing about what is inside.
 const BANNED_NAMES: [&str; 10] = [
     "util", "utils", "common", "helper", "helpers", "misc", "shared", "manager", "core", "base",
@@ -61,6 +67,7 @@ const MACHINE_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
     for file in files {
         machine_paths(file, complaints);
+        services(file, complaints);
         if file.has_extension("rs") {
             header(file, complaints);
             length(file, complaints);
@@ -119,6 +126,18 @@ fn words(file: &File, complaints: &mut Vec<Complaint>) {
                 let text = format!("a system may not name `{banned}`: it has its `Runtime`");
                 complaints.push(file.complain(index + 1, text));
             }
+        }
+    }
+}
+
+fn services(file: &File, complaints: &mut Vec<Complaint>) {
+    if !file.path.starts_with(CARRIER) {
+        return;
+    }
+    for (index, line) in file.text.lines().enumerate() {
+        for service in SERVICES.iter().filter(|service| has_word(line, service)) {
+            let text = format!("`{service}` is named where any service is carried");
+            complaints.push(file.complain(index + 1, text));
         }
     }
 }

@@ -83,6 +83,19 @@ fn cores_do_not_say_what_only_shells_may() {
 }
 
 #[test]
+fn what_carries_services_names_none() {
+    let text = "//! Carries SimpleDB.\nuse fader_services::sqs;\nlet S31 = is_s3;\n";
+    assert_eq!(
+        complaints(&[("crates/node/src/lib.rs", text)]),
+        [
+            "crates/node/src/lib.rs:1: `SimpleDB` is named where any service is carried",
+            "crates/node/src/lib.rs:2: `sqs` is named where any service is carried",
+        ]
+    );
+    assert!(complaints(&[("crates/gateway/src/lib.rs", text)]).is_empty());
+}
+
+#[test]
 fn leftovers_are_found() {
     let text = concat!(
         "//! Text.\n",

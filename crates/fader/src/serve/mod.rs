@@ -330,7 +330,7 @@ async fn open_with(
         Durability::Disk => fader_node::Durability::Disk,
         Durability::Os => fader_node::Durability::Os,
     };
-    settings.limits = config.limits.clone();
+    settings.limits.simpledb = config.limits.clone();
     settings.cache_bytes = config.cache_mb.value << 20;
     let opening = tokio::task::spawn_blocking(move || open(settings));
     let folder = config.data.value.display();

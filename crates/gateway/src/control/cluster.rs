@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_node::{ChainId, Cluster, ClusterError, Node, Wiring};
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, Name};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ async fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
         }
         [account, domain] => {
             let account = AccountId((*account).to_owned());
-            let chain = node.chain_with(&account, domain).await;
+            let chain = node.chain_with(Name::domain(&account, domain)).await;
             Some(chain.map_err(|refusal| failure(&refusal))?)
         }
         _ => return Err(bad("why a chain, or a domain".to_owned())),

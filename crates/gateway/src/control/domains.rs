@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use fader_node::Node;
-use fader_services::catalog::{AccountId, Command, Refusal};
+use fader_services::catalog::{AccountId, Command, Name, Refusal};
 use fader_services::forward::DomainMode;
 use fader_services::{Mode, UnknownMode};
 use hyper::{Method, StatusCode};
@@ -26,22 +26,23 @@ pub(super) async fn answer(
 ) -> Result<Value, Failure> {
     match (method, path) {
         (&Method::GET, [account, domain]) => {
-            let mode = node.mode(&AccountId((*account).to_owned()), domain).await;
+            let owner = AccountId((*account).to_owned());
+            let mode = node.mode(Name::domain(&owner, domain)).await;
             shown(account, domain, mode)
         }
         (&Method::POST, [account, domain, "mode"]) => {
             let (mode, abandon) = read(body)?;
+            let owner = AccountId((*account).to_owned());
+            let name = Name::domain(&owner, domain);
             let command = Command::SetMode {
-                account: AccountId((*account).to_owned()),
-                domain: (*domain).to_owned(),
+                name: name.to_owned(),
                 mode,
                 abandon,
             };
             let outcome = node.catalog(command).await;
             outcome.map_err(|refusal| failure(&refusal))?;
             tracing::info!(account, domain, %mode, abandon, "asked for a domain's mode");
-            let owner = AccountId((*account).to_owned());
-            let mode = node.mode(&owner, domain).await;
+            let mode = node.mode(name).await;
             shown(account, domain, mode)
         }
         _ => Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),

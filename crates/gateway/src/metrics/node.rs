@@ -20,7 +20,7 @@ pub(super) struct NodeCollector(Node);
 /// A metric: its name, what it is for people, whether it only grows, and where it is read.
 type Metric<T> = (&'static str, &'static str, MetricType, fn(&T) -> u64);
 
-const NODE: [Metric<Counters>; 9] = [
+const NODE: [Metric<Counters>; 10] = [
     ("log_entries", "Entries made durable", Count, |it| {
         it.log_entries
     }),
@@ -37,6 +37,12 @@ const NODE: [Metric<Counters>; 9] = [
     ("queue_depth", "Requests waiting for the chain", Now, |it| {
         it.queue_depth
     }),
+    (
+        "waiting_requests",
+        "Requests waiting for their collection to change",
+        Now,
+        |it| it.parked,
+    ),
     ("commit_index", "The last committed entry", Now, |it| {
         it.commit_index
     }),

@@ -3,8 +3,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fader_chain::placement::Wish;
@@ -140,11 +140,7 @@ pub(crate) fn join(
     let seal = Seal::of_cluster(&settings.key, cluster.id);
     let disk = node_disk(&settings.member.data)?;
     let me = patiently(|| coordinator.enter(disk))?;
-    let door = Arc::new(Door {
-        links: RwLock::default(),
-        host: OnceLock::new(),
-        runtime,
-    });
+    let door = Arc::new(Door::new(runtime));
     let starting = |source| OpenError::Io {
         context: "starting to listen for nodes".to_owned(),
         source,

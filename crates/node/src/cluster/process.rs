@@ -27,7 +27,7 @@ use super::door::{Door, Host};
 use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{Coordinator, Fault, ZooKeeperCoordinator};
 use crate::peer::{Peer, Peers};
-use crate::settings::{Placing, Settings};
+use crate::settings::{Collections, Placing, Settings};
 use crate::status::OpenError;
 use crate::storage::lock::FolderLock;
 
@@ -46,7 +46,7 @@ pub(crate) struct Home {
     pub(super) coordinator: Arc<ZooKeeperCoordinator>,
     pub(super) peers: Arc<Peers>,
     pub(super) door: Arc<Door>,
-    /// How many chains of data can be given domains.
+    /// How many chains of data can be given collections.
     pub(super) placeable: Arc<AtomicU32>,
     /// Names of nodes and of their members, as they were heard of: they outlive sessions.
     pub(super) names: Mutex<BTreeMap<NodeId, String>>,
@@ -264,10 +264,13 @@ pub(super) fn host(
     let count = home.layout().chains_at(&home.name).count().max(1);
     let settings = Settings {
         cache_bytes: member.cache_bytes / count as u64,
-        placing: match (chain, home.coordinator.cluster().chains) {
-            (ChainId::SYSTEM, 0) => Placing::Here,
-            (ChainId::SYSTEM, _) => Placing::Elsewhere(home.placeable.clone()),
-            _ => Placing::Named,
+        placing: Placing {
+            chain,
+            collections: match (chain, home.coordinator.cluster().chains) {
+                (ChainId::SYSTEM, 0) => Collections::Here,
+                (ChainId::SYSTEM, _) => Collections::Elsewhere(home.placeable.clone()),
+                _ => Collections::Named,
+            },
         },
         ..member.clone()
     };

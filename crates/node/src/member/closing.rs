@@ -1,14 +1,14 @@
-//! Domains that are on their way to the mode `strong`, and what each waits for
+//! Collections that are on their way to the mode `strong`, and what each waits for
 //! (docs/protocol/reconfiguration.md, MD-4).
 //!
 //! A change is in the catalog; the head finds it there and goes on (`maintenance`).
 
 use fader_chain::NodeId;
 use fader_services::Mode;
-use fader_services::catalog::{AccountId, Closing, Name};
+use fader_services::catalog::{Closing, Name};
 use parking_lot::Mutex;
 
-/// What a domain's change of mode waits for.
+/// What a collection's change of mode waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) closing: Closing,
@@ -18,7 +18,7 @@ pub(crate) struct Waiting {
     pub(crate) silent: Vec<NodeId>,
 }
 
-/// What each closing domain waits for, as far as this member knows.
+/// What each closing collection waits for, as far as this member knows.
 #[derive(Default)]
 pub(crate) struct Waitings(Mutex<Vec<Waiting>>);
 
@@ -28,24 +28,24 @@ impl Waitings {
         *self.0.lock() = waitings;
     }
 
-    /// What each closing domain waits for.
+    /// What each closing collection waits for.
     pub(crate) fn all(&self) -> Vec<Waiting> {
         self.0.lock().clone()
     }
 
-    /// What this domain waits for, if it is closing. The mode is the catalog's word; what is known
-    /// here may be of a change that was taken back a moment ago.
-    pub(crate) fn of(&self, account: &AccountId, name: &str, mode: Mode) -> Option<Waiting> {
+    /// What this collection waits for, if it is closing. The mode is the catalog's word; what is
+    /// known here may be of a change that was taken back a moment ago.
+    pub(crate) fn of(&self, name: Name<'_>, mode: Mode) -> Option<Waiting> {
         if mode != Mode::Closing {
             return None;
         }
         let waitings = self.0.lock();
-        let is_it = |it: &&Waiting| it.closing.name.name() == Name::domain(account, name);
+        let is_it = |it: &&Waiting| it.closing.name.name() == name;
         waitings.iter().find(is_it).cloned()
     }
 }
 
-/// The domains that are closing.
+/// The collections that are closing.
 #[derive(Debug)]
 pub(crate) struct Closings {
     /// Whether the catalog may say something else by now.
@@ -73,23 +73,25 @@ impl Closings {
 
 #[cfg(test)]
 mod tests {
-    use fader_services::CollectionId;
+    use fader_services::catalog::AccountId;
+    use fader_services::{CollectionId, Kind};
 
     use super::*;
 
     #[test]
-    fn a_domain_that_closes_no_more_waits_for_nobody() {
+    fn a_collection_that_closes_no_more_waits_for_nobody() {
         let account = AccountId("000000000001".to_owned());
+        let name = Name::new(Kind::Queue, &account, "carts");
         let waitings = Waitings::default();
         waitings.set(vec![Waiting {
             closing: Closing {
-                name: Name::domain(&account, "carts").to_owned(),
+                name: name.to_owned(),
                 collection: CollectionId(7),
             },
             away: vec![NodeId(3)],
             silent: Vec::new(),
         }]);
-        let waits = |mode| waitings.of(&account, "carts", mode).is_some();
+        let waits = |mode| waitings.of(name, mode).is_some();
         assert!(waits(Mode::Closing));
         // Taken back, and what the chain's thread has told is not made anew yet.
         assert!(!waits(Mode::Mixed));

@@ -15,24 +15,29 @@ use std::time::Instant;
 use bytes::Bytes;
 use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Settled, Token, View};
 use fader_services::catalog;
-use fader_services::level::Level;
-use fader_services::service::{Service, Target};
-use fader_services::simpledb::{self, Answered, Context, Error, Limits, Request, SimpleDb};
-use fader_services::{CollectionId, Pace, Unhurried, ViewError};
+use fader_services::request::{self, Limits, Outcome, Refusal as Refused};
+use fader_services::service::{Context, Target, Trouble, Wait};
+use fader_services::waiters::{Bounds, Waiters};
+use fader_services::{Call, CollectionId, SYSTEM, Unhurried, ViewError};
 
-use super::call::Call;
-use super::context::{in_context, reads_keys};
+use super::context::{Around, in_context, reads_keys};
 use super::pending::{Stage, Work, kept_result};
 use super::quorum::{Members, Quorum};
 use super::sweep::Sweep;
-use crate::settings::Placing;
+use crate::settings::{Collections, Settings};
 use crate::storage::engine::Snapshot;
 
-type Decision = fader_services::Decision<Result<Answered, Error>>;
+type Decision = fader_services::Decision<Outcome>;
+
+/// What a decision comes to that is none: the request is eventual, or it waits.
+enum Later {
+    Eventual(Quorum),
+    Wait(CollectionId, Wait),
+}
 
 /// The desk.
 pub(crate) struct Desk {
-    limits: Limits,
+    settings: Settings,
     committed: Snapshot,
     applied: EntryId,
     fixed: Option<(EntryId, Snapshot)>,
@@ -40,19 +45,16 @@ pub(crate) struct Desk {
     next_token: u64,
     sweep: RefCell<Sweep>,
     members: Members,
-    placing: Placing,
+    pub(super) waiters: RefCell<Waiters>,
+    /// Requests that wait for their collection to change.
+    pub(super) parked: BTreeMap<Token, Box<Work>>,
 }
 
 impl Desk {
     /// An empty desk over an engine that has everything up to `applied`.
-    pub(crate) fn new(
-        limits: Limits,
-        placing: Placing,
-        committed: Snapshot,
-        applied: EntryId,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings, committed: Snapshot, applied: EntryId) -> Self {
         Desk {
-            limits,
+            settings,
             committed,
             applied,
             fixed: None,
@@ -60,7 +62,8 @@ impl Desk {
             next_token: 0,
             sweep: RefCell::new(Sweep::new()),
             members: Members::ONE,
-            placing,
+            waiters: RefCell::new(Waiters::new(Bounds::default())),
+            parked: BTreeMap::new(),
         }
     }
 
@@ -93,16 +96,32 @@ impl Desk {
 
     /// Takes a request.
     pub(crate) fn put(&mut self, work: Box<Work>) -> Token {
+        let token = self.token();
+        self.works.get_mut().insert(token, work);
+        token
+    }
+
+    /// A token that was never given.
+    pub(super) fn token(&mut self) -> Token {
         let token = Token(self.next_token);
         self.next_token += 1;
-        self.works.get_mut().insert(token, work);
         token
     }
 
     /// Gives a request back, to be answered.
     pub(crate) fn take(&mut self, token: Token) -> Box<Work> {
         let work = self.works.get_mut().remove(&token);
-        work.expect("T1: a token is answered once")
+        let work = work.expect("T1: a token is answered once");
+        // It waited, and waits no more, whatever becomes of it.
+        if let Work::Write {
+            waiter: Some(waiter),
+            ..
+        } = &*work
+            && work.waits().is_none()
+        {
+            self.waiters.get_mut().leave(*waiter);
+        }
+        work
     }
 
     /// The engine was brought to the entry `applied`.
@@ -120,7 +139,7 @@ impl Desk {
     pub(crate) fn is_scan(&self, token: Token) -> bool {
         let works = self.works.borrow();
         match works.get(&token).map(|work| &**work) {
-            Some(Work::Read { call, .. }) => !reads_keys(&call.request),
+            Some(Work::Read { call, .. }) => !reads_keys(call),
             _ => false,
         }
     }
@@ -135,72 +154,63 @@ impl Desk {
         self.applied
     }
 
-    /// The sweep of deleted domains.
+    /// The sweep of deleted collections.
     pub(crate) fn sweep(&mut self) -> &mut Sweep {
         self.sweep.get_mut()
     }
 
     /// Answers a read on `view`.
-    pub(crate) fn answer(&self, view: &dyn View, call: &Call) -> Result<Answered, Error> {
-        self.with_context(view, call, |context, _| {
-            simpledb::answer(view, context, &call.request)
+    pub(crate) fn answer(&self, view: &dyn View, call: &Call) -> Outcome {
+        in_context(view, call, self.around(), |context, _| {
+            call.request.answer(view, context)
         })
     }
 
-    fn with_context<T>(
-        &self,
-        view: &dyn View,
-        call: &Call,
-        run: impl FnOnce(&Context<'_>, Level) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let around = (self.members, &self.limits, &Unhurried as &dyn Pace);
-        in_context(view, call, around, run)
+    fn around(&self) -> Around<'_> {
+        Around::new(&self.settings, self.members, &Unhurried)
     }
 
-    /// Decides a write of a client; nothing if it turns out to be eventual.
-    fn decide_simpledb(&self, newest: &dyn View, call: &Call) -> Result<Decision, Quorum> {
-        let decision = self.with_context(newest, call, |context, level| {
-            Ok(
-                match Quorum::of(level).filter(|_| context.collection.is_some()) {
-                    Some(quorum) => Err(quorum),
-                    None => Ok(self.decide_strong(newest, context, &call.request)),
-                },
-            )
-        });
-        decision.unwrap_or_else(|error| {
-            Ok(Decision {
-                outcome: Err(error),
-                changes: Vec::new(),
+    /// Decides a write of a client; nothing if it turns out to be eventual, or is to wait.
+    fn decide_request(&self, newest: &dyn View, call: &Call) -> Result<Decision, Later> {
+        let decision = in_context(newest, call, self.around(), |context, level| {
+            let quorum = Quorum::of(level).filter(|_| context.collection.is_some());
+            Ok(match quorum {
+                Some(quorum) => Err(Later::Eventual(quorum)),
+                None => self.decide_strong(newest, context, call),
             })
-        })
+        });
+        decision.unwrap_or_else(|refused| Ok(refusal(refused)))
     }
-}
 
-impl Desk {
     /// Decides a strong write.
     fn decide_strong(
         &self,
         newest: &dyn View,
-        context: &Context<'_>,
-        request: &Request,
-    ) -> Decision {
-        if let Placing::Elsewhere(chains) = &self.placing {
+        context: &Context<'_, Limits>,
+        call: &Call,
+    ) -> Result<Decision, Later> {
+        let collections = &self.settings.placing.collections;
+        if let Collections::Elsewhere(chains) = collections {
             let chains = chains.load(Ordering::Relaxed);
-            let decision =
-                simpledb::decide_names(newest, context.account, &self.limits, chains, request);
-            if let Some(decision) = decision {
-                return decision;
+            if let Some(decision) = call.request.decide_names(newest, context, chains) {
+                return Ok(decision);
             }
         }
-        let is_name = matches!(SimpleDb::target(request), Target::Create { .. });
-        let is_named = matches!(self.placing, Placing::Named);
+        let is_name = matches!(call.request.target(), Target::Create { .. });
+        let is_named = matches!(collections, Collections::Named);
         if is_name && is_named && context.collection.is_none() {
-            return Decision {
-                outcome: Err(Error::no_such_domain()),
-                changes: Vec::new(),
-            };
+            let service = call.request.service();
+            return Ok(refusal(service.word(Trouble::NoCollection)));
         }
-        simpledb::decide(newest, context, request)
+        let decision = call.request.decide(newest, context);
+        decision.map_err(|wait| Later::Wait(context.collection.unwrap_or(SYSTEM), wait))
+    }
+}
+
+fn refusal(refused: Refused) -> Decision {
+    Decision {
+        outcome: Err(refused),
+        changes: Vec::new(),
     }
 }
 
@@ -213,23 +223,32 @@ impl Host for Desk {
         let mut works = self.works.borrow_mut();
         let work = works.get_mut(&token).expect("T1: it is not answered yet");
         match &mut **work {
-            Work::SimpleDb {
+            Work::Write {
                 call,
                 stage,
+                waiter,
                 outcome,
                 ..
             } => {
-                let decision = match self.decide_simpledb(newest, call) {
+                let decision = match self.decide_request(newest, call) {
                     Ok(decision) => decision,
-                    Err(quorum) => {
+                    Err(Later::Eventual(quorum)) => {
                         *stage = Stage::Eventual(quorum);
                         return Ok(Decided::default());
                     }
+                    Err(Later::Wait(collection, wait)) => {
+                        *stage = Stage::Waits(collection, wait);
+                        return Ok(Decided::default());
+                    }
                 };
+                // The next one that is alike is decided on what this one changes.
+                if let Some(waiter) = waiter.take() {
+                    self.waiters.borrow_mut().leave(waiter);
+                }
                 let (decided, changes) = (decision.outcome, decision.changes);
                 let depends_on_state = match &decided {
                     Ok(_) => true,
-                    Err(error) => error.code.depends_on_state(),
+                    Err(refused) => refused.depends_on_state(),
                 };
                 let result = match call.demand.request {
                     Some(_) => kept_result(call.demand.digest, &decided),
@@ -242,19 +261,8 @@ impl Host for Desk {
                     depends_on_state,
                 })
             }
-            Work::Catalog {
-                command, outcome, ..
-            } => {
-                let decision = catalog::decide(newest, command);
-                *outcome = Some(decision.outcome);
-                Ok(Decided {
-                    result: Bytes::new(),
-                    changes: decision.changes,
-                    depends_on_state: true,
-                })
-            }
             Work::Close(collection) => Ok(Decided {
-                changes: catalog::close_domain(newest, *collection)?,
+                changes: catalog::close_collection(newest, *collection)?,
                 ..Decided::default()
             }),
             Work::Sweep => Ok(Decided {
@@ -272,15 +280,15 @@ impl Host for Desk {
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let mut works = self.works.borrow_mut();
         let work = works.get_mut(&token).expect("T1: it is not answered yet");
-        let Work::SimpleDb { call, outcome, .. } = &mut **work else {
+        let Work::Write { call, outcome, .. } = &mut **work else {
             return Ok(None);
         };
-        let acceptance = self.with_context(tentative, call, |context, _| {
-            simpledb::accept(tentative, context, &call.request)
+        let acceptance = in_context(tentative, call, self.around(), |context, _| {
+            call.request.accept(tentative, context)
         });
         let (answered, writes) = match acceptance {
             Ok(acceptance) => (Ok(acceptance.answered), Some(acceptance.writes)),
-            Err(error) => (Err(error), None),
+            Err(refused) => (Err(refused), None),
         };
         *outcome = Some(answered);
         Ok(writes)
@@ -290,8 +298,7 @@ impl Host for Desk {
         let Operation {
             key, ops, stamp, ..
         } = operation;
-        let settled = simpledb::settle(newest, &self.limits, key, ops.clone(), *stamp)?;
-        Ok(settled.into())
+        request::settle(newest, &self.settings.limits, key, ops.clone(), *stamp)
     }
 
     fn fix(&mut self) {

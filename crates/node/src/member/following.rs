@@ -12,13 +12,11 @@
 //! A request without a session costs a look at an `Option`.
 
 use fader_chain::{EntryId, Reply, Scope, Session};
-use fader_services::level::Notice;
-use fader_services::service::{Service, Sight};
-use fader_services::simpledb::{SimpleDb, settled_outcome};
-use fader_services::{CollectionId, ViewError, split_item_key};
+use fader_services::level::{Notice, settled_outcome};
+use fader_services::service::Sight;
+use fader_services::{Call, CollectionId, ViewError};
 
-use super::call::Call;
-use super::context::domain_of;
+use super::context::collection_of;
 use super::pending::{Followed, Work};
 use super::thread::ChainThread;
 
@@ -54,7 +52,7 @@ impl ChainThread {
     /// The registers of unsettled operations that an eventual read of this member shows.
     fn shown(&self, call: &Call) -> Result<Scope, ViewError> {
         let collection = self.collection(call)?;
-        let sight = collection.map(|collection| SimpleDb::sight(&call.request, collection));
+        let sight = collection.map(|collection| call.request.sight(collection));
         let keys = match sight {
             Some(Sight::Register(key)) => vec![key],
             Some(Sight::Registers(start, end)) => {
@@ -67,7 +65,7 @@ impl ChainThread {
     }
 
     /// What a read has to wait for: of a query what its session has seen of the collection (6.10);
-    /// of anything in a domain that is not known here, all of it.
+    /// of anything in a collection that is not known here, all of it.
     pub(super) fn awaited(&self, work: &Work) -> Result<Session, ViewError> {
         let Some(session) = work.following() else {
             return Ok(Session::default());
@@ -75,7 +73,7 @@ impl ChainThread {
         let mut session = Session::clone(session);
         if let Work::Read { call, .. } = work
             && let Some(collection) = self.collection(call)?
-            && let Sight::Registers(..) = SimpleDb::sight(&call.request, collection)
+            && let Sight::Registers(..) = call.request.sight(collection)
         {
             let is_here = |key: &[u8]| in_collection(key, collection);
             session.tentative.retain(|(key, _, _)| is_here(key));
@@ -89,13 +87,13 @@ impl ChainThread {
         self.desk.applied() < seen.unwrap_or(EntryId::ZERO)
     }
 
-    /// The collection of a request's domain, as far as this member knows.
+    /// The collection of a request, as far as this member knows.
     pub(super) fn collection(&self, call: &Call) -> Result<Option<CollectionId>, ViewError> {
-        let domain = domain_of(&**self.desk.snapshot(), call)?;
-        Ok(domain.map(|domain| domain.collection))
+        let entry = collection_of(&**self.desk.snapshot(), call)?;
+        Ok(entry.map(|entry| entry.collection))
     }
 }
 
 fn in_collection(key: &[u8], collection: CollectionId) -> bool {
-    split_item_key(key).is_some_and(|(of, _)| of == collection)
+    key.first_chunk() == Some(&collection.0.to_be_bytes())
 }

@@ -2,9 +2,9 @@
 //! the member another life when one is over (FN-1, FN-6, I24).
 //!
 //! Invariants:
-//! - S1 a lease counts from before its ping was sent (FN-1).
-//! - S2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
-//! - S3 nothing here waits for the member's thread, which may stand still (SL-6).
+//! - L1 a lease counts from before its ping was sent (FN-1).
+//! - L2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
+//! - L3 nothing here waits for the member's thread, which may stand still (SL-6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Wiring};
-use fader_services::{ViewError, catalog};
+use fader_services::{Reason, ViewError, catalog};
 
 use super::closing::{Closings, Waiting};
 use super::pending::Work;
 use super::quorum::Members;
+use super::refusal::{Kind, Refusal};
 use super::thread::{ChainThread, Notice};
 use crate::clock;
 use crate::random;
@@ -199,13 +200,13 @@ impl ChainThread {
         }
     }
 
-    /// Deleted domains are swept by entries, and those are the head's.
+    /// Deleted collections are swept by entries, and those are the head's.
     pub(super) fn is_sweeper(&self) -> bool {
         self.replica.is_head() && self.replica.is_ready()
     }
 
-    /// What is due between two turns: a step of the sweep, closing domains, checkpoints, and the
-    /// log's end.
+    /// What is due between two turns: a step of the sweep, closing collections, checkpoints, and
+    /// the log's end.
     pub(super) fn maintain(&mut self) {
         if self.shared.refusal().is_some() && self.engine_full.is_none() {
             return;
@@ -214,7 +215,7 @@ impl ChainThread {
             self.submit(Box::new(Work::Sweep));
             self.flush();
         }
-        self.close_domains();
+        self.close_collections();
         if let Err(error) = self.checkpoint_if_due() {
             self.on_engine_error(&error);
         }
@@ -259,6 +260,7 @@ impl ChainThread {
     }
 
     pub(super) fn finish(&mut self) {
+        self.dismiss(&Refusal::new(Kind::Again, Reason::Stopping));
         if self.shared.refusal().is_none() {
             if let Err(error) = self.log.mark() {
                 self.on_log_error(&error);
@@ -275,16 +277,17 @@ impl ChainThread {
     }
 
     pub(super) fn publish(&self) {
+        self.shared.on_parked(self.desk.parked.len());
         self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
     }
 }
 
-/// Domains on their way to the mode `strong`: the chain refuses the last step until nobody can hold
-/// eventual writes of the domain; then it is asked again.
+/// Collections on their way to the mode `strong`: the chain refuses the last step until nobody can
+/// hold eventual writes of the collection; then it is asked again.
 impl ChainThread {
     /// Takes the last step of those that are not being asked for, if it is time.
-    pub(super) fn close_domains(&mut self) {
+    pub(super) fn close_collections(&mut self) {
         if let Err(error) = self.find_closings() {
             return self.fail(&format!("the store is damaged: {error}"));
         }

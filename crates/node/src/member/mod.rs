@@ -4,9 +4,8 @@
 //!  Member ──Job──▶ thread: desk (pending) ◀──▶ replica ──▶ read, write, following, maintenance
 //! ```
 
-pub(crate) mod call;
 mod closing;
-mod context;
+pub(crate) mod context;
 mod desk;
 mod folder;
 mod following;
@@ -22,6 +21,7 @@ mod showing;
 mod state;
 mod sweep;
 pub(crate) mod thread;
+mod waiting;
 mod write;
 
 use std::sync::Arc;
@@ -31,20 +31,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Behind, Layered};
-use fader_services::catalog::{self, AccountId, DomainEntry};
+use fader_services::catalog::{self, DomainEntry, Name};
 use fader_services::level::{Bound, Level, Receipt};
-use fader_services::simpledb::{self, Answered, Context, Error};
-use fader_services::{Pace, Reason, View, ViewError};
+use fader_services::request::{Limits, Outcome, Refusal as Refused, Reply as Answered};
+use fader_services::service::Context;
+use fader_services::{Call, Pace, Reason, View, ViewError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::settings::Settings;
 use crate::status::{Counters, Health};
 use crate::storage::engine::Snapshot;
-use call::Call;
-use context::{in_context, is_meant};
+use context::{Around, in_context, is_meant, name_of, unreadable};
 use pending::{Followed, Following, Work};
-use quorum::{Quorum, check_level, check_quorum};
+use quorum::{Quorum, check_level};
 use refusal::{Kind, Refusal};
 use showing::Item;
 use state::Shared;
@@ -99,56 +99,44 @@ impl Member {
         })
     }
 
-    /// A domain, as this member has applied it.
-    pub(crate) fn domain(
-        &self,
-        account: &AccountId,
-        name: &str,
-    ) -> Result<Option<DomainEntry>, ViewError> {
-        let key = format!("{}/{name}", account.0);
-        let generation = match self.shared.domains.get(&key) {
+    /// A collection, as this member has applied it.
+    pub(crate) fn collection(&self, name: Name<'_>) -> Result<Option<DomainEntry>, ViewError> {
+        let key = format!("{}/{}/{}", name.kind.byte(), name.account.0, name.name);
+        let generation = match self.shared.collections.get(&key) {
             Ok(entry) => return Ok(Some(entry)),
             Err(generation) => generation,
         };
-        let entry = catalog::domain(&*self.snapshot(), account, name)?;
+        let entry = catalog::collection(&*self.snapshot(), name)?;
         if let Some(entry) = &entry {
-            self.shared.domains.put(generation, key, entry.clone());
+            self.shared.collections.put(generation, key, entry.clone());
         }
         Ok(entry)
     }
 
-    /// The domain of a request, if it is here, and the one that is meant.
-    fn entry(&self, call: &Call) -> Result<Option<DomainEntry>, ViewError> {
-        let Some(name) = call.request.domain() else {
+    /// The level of a request and its bound, as far as this member knows its collection: the one
+    /// that is meant.
+    fn level(&self, call: &Call) -> Result<Option<(Level, Option<Bound>)>, Refused> {
+        let Some(name) = name_of(call) else {
             return Ok(None);
         };
-        let entry = self.domain(&call.account, name)?;
-        Ok(entry.filter(|entry| is_meant(call, entry.collection)))
+        let entry = self.collection(name).map_err(unreadable(call))?;
+        let entry = entry.filter(|entry| is_meant(call, entry.collection));
+        entry
+            .map(|entry| check_level(Some(&entry), call, self.shared.members()))
+            .transpose()
     }
 
-    /// What a write asks if it is eventual, as far as this member knows its domain.
-    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Error> {
-        let Some(entry) = self.entry(call)? else {
-            return Ok(None);
-        };
-        let members = self.shared.members();
-        let level = check_level(Some(&entry), &call.demand, &call.request, members)?;
-        Ok(Quorum::of(level))
+    /// What a write asks if it is eventual, as far as this member knows its collection.
+    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Refused> {
+        Ok(self.level(call)?.and_then(|(level, _)| Quorum::of(level)))
     }
 
-    /// How a read is answered that is not strong. Of a domain that is not known here, only who
+    /// How a read is answered that is not strong. Of a collection that is not known here, only who
     /// carries the request out can say.
-    pub(crate) fn shows(&self, call: &Call) -> Result<Option<fader_chain::Level>, Error> {
-        let Some(entry) = self.entry(call)? else {
+    pub(crate) fn shows(&self, call: &Call) -> Result<Option<fader_chain::Level>, Refused> {
+        let Some((level, bound)) = self.level(call)? else {
             return Ok(None);
         };
-        let (level, bound) = simpledb::permits(
-            Some(entry.mode),
-            entry.preference,
-            &call.demand,
-            &call.request,
-        )?;
-        check_quorum(level, self.shared.members())?;
         Ok(match (level, bound) {
             (Level::Barrier, _) => Some(fader_chain::Level::Barrier),
             (Level::Eventual { .. }, Some(Bound::Versions(versions))) => {
@@ -193,39 +181,42 @@ impl Member {
         self: Arc<Self>,
         showing: Showing,
         call: &Arc<Call>,
-    ) -> Result<(Answered, Receipt), Error> {
+    ) -> Result<(Answered, Receipt), Refused> {
         let showing = match showing {
-            Showing::Snapshot(snapshot) => match Item::committed(&*snapshot, call)? {
-                Some(item) => Showing::Item(snapshot, Box::new(item)),
-                None => Showing::Snapshot(snapshot),
-            },
+            Showing::Snapshot(snapshot) => {
+                let item = Item::committed(&*snapshot, call).map_err(unreadable(call))?;
+                match item {
+                    Some(item) => Showing::Item(snapshot, Box::new(item)),
+                    None => Showing::Snapshot(snapshot),
+                }
+            }
             other => other,
         };
-        if reads_keys(&call.request) || matches!(showing, Showing::Answered(_)) {
+        if reads_keys(call) || matches!(showing, Showing::Answered(_)) {
             return self.answer_from(showing, call);
         }
-        let call = call.clone();
-        let answered = tokio::task::spawn_blocking(move || self.answer_from(showing, &call));
+        let asked = call.clone();
+        let answered = tokio::task::spawn_blocking(move || self.answer_from(showing, &asked));
         answered
             .await
-            .unwrap_or_else(|error| Err(ViewError(error.to_string()).into()))
+            .unwrap_or_else(|error| Err(unreadable(call)(ViewError(error.to_string()))))
     }
 
     /// Answers a request that changes nothing from what is shown to it.
-    fn answer_from(&self, showing: Showing, call: &Call) -> Result<(Answered, Receipt), Error> {
+    fn answer_from(&self, showing: Showing, call: &Call) -> Result<(Answered, Receipt), Refused> {
         let request = &call.request;
         match showing {
             Showing::Answered(answered) => *answered,
             Showing::Snapshot(snapshot) => {
                 let answered = self.with_context(&*snapshot, call, |context| {
-                    simpledb::answer(&*snapshot, context, request)
+                    request.answer(&*snapshot, context)
                 })?;
                 Ok((answered, Receipt::default()))
             }
             Showing::Item(snapshot, item) => {
-                let receipt = item.receipt(request);
+                let receipt = item.receipt(call);
                 let answered = self.with_context(&*snapshot, call, |context| {
-                    simpledb::answer_item(&*snapshot, context, request, item.shown)
+                    request.answer_register(&*snapshot, context, item.shown)
                 })?;
                 Ok((answered, receipt))
             }
@@ -237,7 +228,7 @@ impl Member {
                         unsettled_items: context.collection.map_or(0, items),
                         ..*context
                     };
-                    simpledb::answer(&view, &context, request)
+                    request.answer(&view, &context)
                 })?;
                 let receipt = Receipt {
                     tentative: !tentative.mutations().is_empty(),
@@ -248,20 +239,16 @@ impl Member {
         }
     }
 
-    fn with_context<T>(
+    fn with_context(
         &self,
         view: &dyn View,
         call: &Call,
-        run: impl FnOnce(&Context<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        run: impl FnOnce(&Context<'_, Limits>) -> Outcome,
+    ) -> Outcome {
         let pace = Deadline {
             end: Instant::now() + self.settings.page_time,
         };
-        let around = (
-            self.shared.members(),
-            &self.settings.limits,
-            &pace as &dyn Pace,
-        );
+        let around = Around::new(&self.settings, self.shared.members(), &pace);
         in_context(view, call, around, |context, _| run(context))
     }
 
@@ -280,6 +267,7 @@ impl Member {
         let counters = *self.shared.counters.lock();
         Counters {
             queue_depth: self.shared.queue_depth.load(Ordering::Relaxed),
+            parked: self.shared.parked.load(Ordering::Relaxed),
             engine_disk_bytes: self.shared.engine.disk_bytes(),
             ..counters
         }

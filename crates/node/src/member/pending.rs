@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session};
-use fader_services::catalog;
-use fader_services::level::{self, Demand, Notice, Outcomes, Receipt};
-use fader_services::service::{Service, Trouble};
-use fader_services::simpledb::{self, Answered, Error, SimpleDb};
-use fader_services::{CollectionId, Reason};
+use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session, Token};
+use fader_services::level::{self, Notice, Outcomes, Receipt};
+use fader_services::request::{self, Outcome, Refusal as Refused, Reply};
+use fader_services::service::{Trouble, Wait};
+use fader_services::{Call, CollectionId, Reason};
 use tokio::sync::oneshot;
 
-use super::call::Call;
 use super::quorum::Quorum;
 use super::refusal::{Kind, Refusal};
 use super::showing::Showing;
@@ -28,14 +26,8 @@ const HOLD: Duration = Duration::from_secs(5);
 /// What comes back to whoever asked: what the service says, or that nothing was done here.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
-/// A SimpleDB request's answer.
-pub(crate) type SimpleDbAnswer = Answer<Told>;
-
 /// A read's answer: what it is answered from, and what its session has seen then.
 pub(crate) type ReadAnswer = Answer<(Showing, Option<Box<Followed>>)>;
-
-/// A catalog command's answer.
-pub(crate) type CatalogAnswer = Answer<Result<(), catalog::Refusal>>;
 
 /// What a request's session has seen before it, if it has one.
 pub(crate) type Following = Option<Arc<Session>>;
@@ -51,7 +43,7 @@ pub(crate) struct Followed {
 /// What came of a request, and what is told beside.
 pub(crate) struct Told {
     /// The service's answer.
-    pub(crate) outcome: Result<Answered, Error>,
+    pub(crate) outcome: Outcome,
     /// What was read or written.
     pub(crate) receipt: Receipt,
     /// What its session has seen, where a member said.
@@ -61,12 +53,12 @@ pub(crate) struct Told {
 impl Told {
     /// A read's answer.
     pub(crate) fn of(
-        answered: Result<(Answered, Receipt), Error>,
+        answered: Result<(Reply, Receipt), Refused>,
         followed: Option<Box<Followed>>,
     ) -> Told {
         let (outcome, receipt) = match answered {
             Ok((answered, receipt)) => (Ok(answered), receipt),
-            Err(error) => (Err(error), Receipt::default()),
+            Err(refused) => (Err(refused), Receipt::default()),
         };
         Told {
             outcome,
@@ -76,16 +68,18 @@ impl Told {
     }
 }
 
-impl From<Error> for Told {
-    fn from(error: Error) -> Told {
-        Told::of(Err(error), None)
+impl From<Refused> for Told {
+    fn from(refused: Refused) -> Told {
+        Told::of(Err(refused), None)
     }
 }
 
-/// How far a SimpleDB request that may change state has come.
+/// How far a request that may change state has come.
 pub(crate) enum Stage {
     /// It is decided by the head, which may find that it is eventual.
     Strong,
+    /// It was decided to wait for its collection to change.
+    Waits(CollectionId, Wait),
     /// It is accepted where it arrives.
     Eventual(Quorum),
     /// It is held by as many as were asked; how its parts end is still to be told.
@@ -94,21 +88,17 @@ pub(crate) enum Stage {
 
 /// A request on the desk.
 pub(crate) enum Work {
-    /// A SimpleDB request that may change state.
-    SimpleDb {
+    /// A request that may change state.
+    Write {
         call: Arc<Call>,
         session: Following,
         stage: Stage,
+        /// Its place among those that wait, once it has waited.
+        waiter: Option<Token>,
         /// When an eventual write of a session is not waited for any more.
         until: Option<Instant>,
-        outcome: Option<Result<Answered, Error>>,
-        reply: oneshot::Sender<SimpleDbAnswer>,
-    },
-    /// A catalog command.
-    Catalog {
-        command: catalog::Command,
-        outcome: Option<Result<(), catalog::Refusal>>,
-        reply: oneshot::Sender<CatalogAnswer>,
+        outcome: Option<Outcome>,
+        reply: oneshot::Sender<Answer<Told>>,
     },
     /// A step of the sweep.
     Sweep,
@@ -123,15 +113,16 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// A SimpleDB request, not decided yet; with a quorum if it is known to be eventual.
-    pub(crate) fn simpledb(
+    /// A request, not decided yet; with a quorum if it is known to be eventual.
+    pub(crate) fn write(
         call: Arc<Call>,
         session: Following,
         quorum: Option<Quorum>,
-        reply: oneshot::Sender<SimpleDbAnswer>,
+        reply: oneshot::Sender<Answer<Told>>,
     ) -> Box<Work> {
-        Box::new(Work::SimpleDb {
+        Box::new(Work::Write {
             call,
+            waiter: None,
             until: session.is_some().then(|| Instant::now() + HOLD),
             stage: quorum.map_or(Stage::Strong, Stage::Eventual),
             session,
@@ -140,22 +131,10 @@ impl Work {
         })
     }
 
-    /// A catalog command, not decided yet.
-    pub(crate) fn catalog(
-        command: catalog::Command,
-        reply: oneshot::Sender<CatalogAnswer>,
-    ) -> Box<Work> {
-        Box::new(Work::Catalog {
-            command,
-            outcome: None,
-            reply,
-        })
-    }
-
     /// The request's name, where it has one.
     pub(crate) fn name(&self) -> Option<RequestId> {
         match self {
-            Work::SimpleDb { call, .. } => call.demand.request,
+            Work::Write { call, .. } => call.demand.request,
             _ => None,
         }
     }
@@ -163,7 +142,7 @@ impl Work {
     /// The same with the digest of what is asked under it (XO-6).
     pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
         match self {
-            Work::SimpleDb { call, .. } => {
+            Work::Write { call, .. } => {
                 let demand = &call.demand;
                 demand.request.map(|name| (name, Digest(demand.digest)))
             }
@@ -174,26 +153,22 @@ impl Work {
     /// What its session has seen before it, if it has one.
     pub(crate) fn following(&self) -> Option<&Session> {
         match self {
-            Work::SimpleDb { session, .. } | Work::Read { session, .. } => session.as_deref(),
-            Work::Catalog { .. } | Work::Sweep | Work::Close(_) => None,
+            Work::Write { session, .. } | Work::Read { session, .. } => session.as_deref(),
+            Work::Sweep | Work::Close(_) => None,
         }
     }
 
     /// Whoever asked may have gone away; then nobody needs the answer.
     pub(crate) fn reply(self, id: Option<EntryId>, followed: Option<Box<Followed>>) {
         match self {
-            Work::SimpleDb {
+            Work::Write {
                 call,
                 outcome,
                 reply,
                 ..
             } => {
                 let outcome = outcome.expect("a decided request has its outcome");
-                drop(reply.send(Ok(decided(&call.demand, outcome, id, followed))));
-            }
-            Work::Catalog { outcome, reply, .. } => {
-                let outcome = outcome.expect("a decided command has its outcome");
-                drop(reply.send(Ok(outcome)));
+                drop(reply.send(Ok(decided(&call, outcome, id, followed))));
             }
             Work::Sweep | Work::Close(_) | Work::Read { .. } => {}
         }
@@ -206,25 +181,36 @@ impl Work {
         }
     }
 
+    /// A read is refused for what stands in its way.
+    pub(crate) fn show_trouble(self, trouble: Trouble, followed: Option<Box<Followed>>) {
+        if let Work::Read { call, .. } = &self {
+            let refused = call.request.service().word(trouble);
+            self.show(Showing::failed(refused), followed);
+        }
+    }
+
     /// It was decided before, under its name, or another request was.
     pub(crate) fn repeat(self, id: EntryId, result: &Bytes, followed: Option<Box<Followed>>) {
         // Only a write of a client has a name.
-        let Work::SimpleDb { call, reply, .. } = self else {
+        let Work::Write { call, reply, .. } = self else {
             return;
         };
-        let outcome = match kept_outcome(call.demand.digest, result) {
+        let service = call.request.service();
+        let outcome = match kept_outcome(&call, result) {
             Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(SimpleDb::word(Trouble::NameTaken)),
-            Err(error) => Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
+            Ok(None) => Err(service.word(Trouble::NameTaken)),
+            Err(error) => {
+                let refusal = Refusal::of_store(Kind::Unknown, error.to_string());
+                Err(refusal.of_service(service))
+            }
         };
-        drop(reply.send(Ok(decided(&call.demand, outcome, Some(id), followed))));
+        drop(reply.send(Ok(decided(&call, outcome, Some(id), followed))));
     }
 
     /// It is not answered.
     pub(crate) fn fail(self, refusal: Refusal) {
         match self {
-            Work::SimpleDb { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Catalog { reply, .. } => drop(reply.send(Err(refusal))),
+            Work::Write { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
             Work::Sweep | Work::Close(_) => {}
         }
@@ -233,7 +219,7 @@ impl Work {
     /// Whether it is an eventual write of a session whose time is over.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         match self {
-            Work::SimpleDb { until, .. } => {
+            Work::Write { until, .. } => {
                 self.is_eventual() && until.is_some_and(|until| until <= now)
             }
             _ => false,
@@ -242,9 +228,10 @@ impl Work {
 
     /// It has not come as far as was asked; what its session has seen of it goes with that.
     pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
-        if let Work::SimpleDb { reply, .. } = self {
+        if let Work::Write { call, reply, .. } = self {
             let refusal = Refusal::new(Kind::Unknown, Reason::Unconfirmed);
-            drop(reply.send(Ok(Told::of(Err(refusal.into()), followed))));
+            let refused = refusal.of_service(call.request.service());
+            drop(reply.send(Ok(Told::of(Err(refused), followed))));
         }
     }
 
@@ -252,15 +239,16 @@ impl Work {
     pub(crate) fn refuse(self, refusal: fader_chain::Refusal) {
         match (self, refusal) {
             (
-                Work::SimpleDb {
-                    outcome: Some(Err(error)),
+                Work::Write {
+                    outcome: Some(Err(refused)),
                     reply,
                     ..
                 },
                 fader_chain::Refusal::Denied,
-            ) => drop(reply.send(Ok(error.into()))),
-            (Work::SimpleDb { reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
-                drop(reply.send(Ok(SimpleDb::word(Trouble::NameTaken).into())));
+            ) => drop(reply.send(Ok(refused.into()))),
+            (Work::Write { call, reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
+                let service = call.request.service();
+                drop(reply.send(Ok(service.word(Trouble::NameTaken).into())));
             }
             (work, refusal) => work.fail(refusal.into()),
         }
@@ -269,12 +257,12 @@ impl Work {
 
 /// What is told of a strong write that this entry decided, if it needed one.
 fn decided(
-    demand: &Demand,
-    outcome: Result<Answered, Error>,
+    call: &Call,
+    outcome: Outcome,
     id: Option<EntryId>,
     followed: Option<Box<Followed>>,
 ) -> Told {
-    let is_applied = demand.outcome && outcome.is_ok();
+    let is_applied = call.demand.outcome && outcome.is_ok();
     Told {
         receipt: Receipt {
             version: id.filter(|_| outcome.is_ok()),
@@ -288,20 +276,18 @@ fn decided(
 
 /// What is kept under a request's name: `digest:u128be outcome`, the digest being the request's
 /// (XO-6); nothing of what is no entry.
-pub(crate) fn kept_result(digest: u128, outcome: &Result<Answered, Error>) -> Bytes {
-    match simpledb::encode_outcome(outcome.as_ref()) {
+pub(crate) fn kept_result(digest: u128, outcome: &Outcome) -> Bytes {
+    match request::keep(outcome) {
         Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
         None => Bytes::new(),
     }
 }
 
 /// Reads what `kept_result` wrote; `None` if it was for another request.
-fn kept_outcome(
-    digest: u128,
-    result: &Bytes,
-) -> Result<Option<Result<Answered, Error>>, DecodeError> {
-    match result.strip_prefix(&digest.to_be_bytes()) {
-        Some(outcome) => simpledb::decode_outcome(result.slice_ref(outcome)).map(Some),
+fn kept_outcome(call: &Call, result: &Bytes) -> Result<Option<Outcome>, DecodeError> {
+    let service = call.request.service();
+    match result.strip_prefix(&call.demand.digest.to_be_bytes()) {
+        Some(outcome) => service.kept(result.slice_ref(outcome)).map(Some),
         None => Ok(None),
     }
 }

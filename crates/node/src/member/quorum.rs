@@ -1,10 +1,11 @@
 //! The level that a request runs at, and whether its chain has the quorums that it asks
 //! (semantics.md, sections 1 and 2).
 
-use fader_services::Reason;
 use fader_services::catalog::DomainEntry;
-use fader_services::level::{Demand, Level};
-use fader_services::simpledb::{self, Error, Request};
+use fader_services::level::{Bound, Level};
+use fader_services::request::{Refusal as Refused, ServiceName};
+use fader_services::service::permits_quorum;
+use fader_services::{Call, Reason};
 
 use super::refusal::{Kind, Refusal};
 
@@ -45,22 +46,22 @@ impl Quorum {
 }
 
 /// Refuses a quorum for good if the chain never has so many members, and for now if it has not.
-pub(crate) fn check_quorum(level: Level, members: Members) -> Result<(), Error> {
-    simpledb::permits_quorum(level, members.whole)?;
-    simpledb::permits_quorum(level, members.now)
-        .map_err(|_| Refusal::new(Kind::Again, Reason::TooFewMembers).into())
+fn check_quorum(level: Level, members: Members, service: ServiceName) -> Result<(), Refused> {
+    permits_quorum(level, members.whole).map_err(|trouble| service.word(trouble))?;
+    permits_quorum(level, members.now)
+        .map_err(|_| Refusal::new(Kind::Again, Reason::TooFewMembers).of_service(service))
 }
 
-/// The level that a request runs at on a chain of so many members; refuses what cannot be had.
+/// The level that a request runs at on a chain of so many members, and its bound; refuses what
+/// cannot be had.
 pub(crate) fn check_level(
     entry: Option<&DomainEntry>,
-    demand: &Demand,
-    request: &Request,
+    call: &Call,
     members: Members,
-) -> Result<Level, Error> {
+) -> Result<(Level, Option<Bound>), Refused> {
     let mode = entry.map(|entry| entry.mode);
     let preference = entry.and_then(|entry| entry.preference);
-    let (level, _) = simpledb::permits(mode, preference, demand, request)?;
-    check_quorum(level, members)?;
-    Ok(level)
+    let (level, bound) = call.request.permits(mode, preference, &call.demand)?;
+    check_quorum(level, members, call.request.service())?;
+    Ok((level, bound))
 }

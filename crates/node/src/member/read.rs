@@ -1,14 +1,13 @@
 //! Reads on the chain thread: what a request looks at, and what is shown to it.
 
 use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
-use fader_services::ViewError;
 use fader_services::catalog;
 use fader_services::level::Receipt;
-use fader_services::service::{Service, Sight};
-use fader_services::simpledb::{Answered, Error, SimpleDb};
+use fader_services::request::{Refusal as Refused, Reply as Answered};
+use fader_services::service::{Sight, Trouble};
+use fader_services::{Call, ViewError};
 
-use super::call::Call;
-use super::context::reads_keys;
+use super::context::{name_of, reads_keys, unreadable};
 use super::pending::Work;
 use super::showing::{Item, Showing};
 use super::thread::ChainThread;
@@ -36,7 +35,7 @@ impl ChainThread {
     ) {
         let (scope, session) = match asked {
             Ok(asked) => asked,
-            Err(error) => return work.show(Showing::failed(error), None),
+            Err(error) => return work.show_trouble(Trouble::Unreadable(error), None),
         };
         let token = self.desk.put(work);
         self.step(Input::Read {
@@ -47,14 +46,14 @@ impl ChainThread {
         });
     }
 
-    /// What a request looks at. With the domain's entry in the catalog: where that is clean, the
-    /// collection is the same before and after all that is not committed.
-    /// Where it is not there, a session may know better, and name items of it.
+    /// What a request looks at. With the collection's entry in the catalog: where that is clean,
+    /// the collection is the same before and after all that is not committed. Where it is not
+    /// there, a session may know better, and name items of it.
     fn scope(&self, call: &Call, is_followed: bool) -> Result<Scope, ViewError> {
-        let Some(name) = call.request.domain().filter(|_| reads_keys(&call.request)) else {
+        let Some(name) = name_of(call).filter(|_| reads_keys(call)) else {
             return Ok(Scope::All);
         };
-        let mut keys = vec![catalog::domain_key(&call.account, name)];
+        let mut keys = vec![catalog::name_key(name)];
         let collection = match call.demand.collection {
             None => self.collection(call)?,
             known => known,
@@ -63,7 +62,7 @@ impl ChainThread {
             return Ok(Scope::All);
         }
         if let Some(collection) = collection {
-            match SimpleDb::sight(&call.request, collection) {
+            match call.request.sight(collection) {
                 Sight::Register(key) => keys.push(key),
                 Sight::Rows(rows) => keys.extend(rows),
                 Sight::Registers(..) => return Ok(Scope::All),
@@ -76,16 +75,25 @@ impl ChainThread {
     pub(super) fn tell(&self, work: Box<Work>, reply: &Reply, showing: Showing) {
         match self.follow(&work, reply) {
             Ok(followed) => work.show(showing, followed),
-            Err(error) => work.show(Showing::failed(error), None),
+            Err(error) => work.show_trouble(Trouble::Unreadable(error), None),
+        }
+    }
+
+    /// Answers a read with what stands in its way, in the step of the reply.
+    pub(super) fn tell_trouble(&mut self, token: Token, reply: &Reply, trouble: Trouble) {
+        let work = self.desk.take(token);
+        match self.follow(&work, reply) {
+            Ok(followed) => work.show_trouble(trouble, followed),
+            Err(error) => work.show_trouble(Trouble::Unreadable(error), None),
         }
     }
 
     /// The answer at a commit id that is in the log and not applied yet, with what is told of it.
-    fn answer_at(&self, at: EntryId, call: &Call) -> Result<(Answered, Receipt), Error> {
+    fn answer_at(&self, at: EntryId, call: &Call) -> Result<(Answered, Receipt), Refused> {
         let view = self.replica.view_at(at, &**self.desk.snapshot());
         let answered = self.desk.answer(&*view, call)?;
-        let item = Item::committed(&*view, call)?;
-        let receipt = item.map(|item| item.receipt(&call.request));
+        let item = Item::committed(&*view, call).map_err(unreadable(call))?;
+        let receipt = item.map(|item| item.receipt(call));
         Ok((answered, receipt.unwrap_or_default()))
     }
 

@@ -1,7 +1,8 @@
 //! How a request is refused that no service has answered: what its caller does next, and why.
 
 use fader_services::catalog;
-use fader_services::simpledb::Error;
+use fader_services::request::{Refusal as Refused, ServiceName};
+use fader_services::service::Trouble;
 use fader_services::{Reason, ViewError};
 
 /// What the caller does next.
@@ -54,6 +55,14 @@ impl Refusal {
         }
     }
 
+    /// The same in the words of the service whose request is refused.
+    pub(crate) fn of_service(&self, service: ServiceName) -> Refused {
+        service.word(Trouble::Unavailable {
+            reason: self.reason,
+            words: self.to_string(),
+        })
+    }
+
     /// What another process said that did nothing: an older one has sentences alone.
     pub(crate) fn told(words: &str) -> Self {
         Refusal {
@@ -86,12 +95,6 @@ impl From<fader_chain::Refusal> for Refusal {
             Of::Overloaded => Refusal::new(Kind::Again, Reason::Overloaded),
             Of::TooOld(_) | Of::NameUsed(_) => Refusal::new(Kind::Never, Reason::NameTooOld),
         }
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        Error::unavailable(refusal.reason, &refusal.to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a read is answered from: committed state, with the unsettled operations over it where it is
 //! an eventual one.
 //!
-//! A member's thread gathers it; the caller's thread answers, so that a long Select holds nobody
+//! A member's thread gathers it; the caller's thread answers, so that a long scan holds nobody
 //! up.
 //!
 //! Invariants:
@@ -13,12 +13,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{Operation, Register, View};
 use fader_services::level::{self, Receipt};
-use fader_services::service::{Service, Sight};
-use fader_services::simpledb::{self, Answered, Error, Request, SimpleDb, Tentative};
-use fader_services::{CollectionId, ViewError};
+use fader_services::request::{Refusal as Refused, Reply as Answered};
+use fader_services::service::Sight;
+use fader_services::{Call, CollectionId, Tentative, ViewError};
 
-use super::call::Call;
-use super::context::domain_of;
+use super::context::collection_of;
 use crate::storage::engine::Snapshot;
 
 /// What a read may be answered from.
@@ -30,7 +29,7 @@ pub(crate) enum Showing {
     /// One item.
     Item(Snapshot, Box<Item>),
     /// The answer, with what is told of it: the state was no engine's.
-    Answered(Box<Result<(Answered, Receipt), Error>>),
+    Answered(Box<Result<(Answered, Receipt), Refused>>),
 }
 
 /// What members show of one item.
@@ -43,15 +42,15 @@ pub(crate) struct Item {
 
 impl Item {
     /// What is committed of the item whose place a request asked to be told, if it did and the
-    /// domain is there.
+    /// collection is there.
     pub(crate) fn committed(view: &dyn View, call: &Call) -> Result<Option<Item>, ViewError> {
         if call.demand.level == level::Level::Default {
             return Ok(None);
         }
-        let Some(entry) = domain_of(view, call)? else {
+        let Some(entry) = collection_of(view, call)? else {
             return Ok(None);
         };
-        let Sight::Register(key) = SimpleDb::sight(&call.request, entry.collection) else {
+        let Sight::Register(key) = call.request.sight(entry.collection) else {
             return Ok(None);
         };
         let committed = register(view, &key)?;
@@ -60,13 +59,13 @@ impl Item {
     }
 
     /// What is told of an answer about it.
-    pub(crate) fn receipt(&self, request: &Request) -> Receipt {
+    pub(crate) fn receipt(&self, call: &Call) -> Receipt {
         let stamp = self.shown.newest();
         let version = self.committed.version;
         Receipt {
             stamp: Some(stamp).filter(|stamp| *stamp != Default::default()),
             version: Some(version).filter(|version| *version != Default::default()),
-            tentative: simpledb::is_tentative(request, &self.committed, &self.shown),
+            tentative: call.request.is_tentative(&self.committed, &self.shown),
             ..Receipt::default()
         }
     }
@@ -74,8 +73,8 @@ impl Item {
 
 impl Showing {
     /// Nothing can be shown: the answer says why.
-    pub(crate) fn failed(error: impl Into<Error>) -> Showing {
-        Showing::Answered(Box::new(Err(error.into())))
+    pub(crate) fn failed(refused: Refused) -> Showing {
+        Showing::Answered(Box::new(Err(refused)))
     }
 
     /// What an eventual read of one member is answered from: `operations` gives those that are not
@@ -83,10 +82,10 @@ impl Showing {
     pub(crate) fn eventual(
         snapshot: Snapshot,
         collection: CollectionId,
-        request: &Request,
+        call: &Call,
         operations: impl FnOnce(&[u8], &[u8]) -> Vec<Arc<Operation>>,
     ) -> Result<Showing, ViewError> {
-        match SimpleDb::sight(request, collection) {
+        match call.request.sight(collection) {
             Sight::Register(key) => {
                 let committed = register(&*snapshot, &key)?;
                 let mut shown = committed.clone();

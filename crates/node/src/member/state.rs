@@ -24,12 +24,14 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     /// Open access keys, so that a signature costs no decryption.
     pub(crate) keys: Cache<Arc<OpenKey>>,
-    /// Domains, so that a name costs no look into the engine.
-    pub(super) domains: Cache<DomainEntry>,
+    /// Collections, so that a name costs no look into the engine.
+    pub(super) collections: Cache<DomainEntry>,
     pub(crate) gate: Gate,
     pub(super) health: RwLock<Health>,
     is_damaged: AtomicBool,
     pub(super) queue_depth: AtomicU64,
+    /// Requests that wait for their collection to change.
+    pub(super) parked: AtomicU64,
     /// How many members the chain has.
     members: AtomicUsize,
     members_whole: AtomicUsize,
@@ -52,12 +54,13 @@ impl Shared {
     pub(super) fn new(engine: Arc<dyn Engine>, lock: Option<FolderLock>) -> Self {
         Shared {
             engine,
-            keys: Cache::of(Table::AccessKeys),
-            domains: Cache::of(Table::Domains),
+            keys: Cache::of(&[Table::AccessKeys]),
+            collections: Cache::of(&[Table::Domains, Table::Names]),
             gate: Gate::default(),
             health: RwLock::new(Health::Serving),
             is_damaged: AtomicBool::new(false),
             queue_depth: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
             members: AtomicUsize::new(Members::ONE.now),
             members_whole: AtomicUsize::new(Members::ONE.whole),
             unsettled: AtomicUsize::new(0),
@@ -107,6 +110,11 @@ impl Shared {
     /// A request has left the queue.
     pub(crate) fn on_dequeued(&self) {
         self.queue_depth.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// So many requests wait for their collection to change.
+    pub(super) fn on_parked(&self, count: usize) {
+        self.parked.store(count as u64, Ordering::Relaxed);
     }
 
     /// The chain has so many members now.

@@ -1,11 +1,11 @@
-//! Clears away deleted domains, a step at a time between other work.
+//! Clears away deleted collections, a step at a time between other work.
 //!
 //! A step would meet the tombstones of all steps before it, so the sweep remembers how far it came;
 //! nothing is ever put into a deleted collection again.
 
 use bytes::Bytes;
 use fader_chain::Change;
-use fader_services::{Direction, SYSTEM, Scan, View, ViewError, simpledb};
+use fader_services::{Direction, SYSTEM, Scan, View, ViewError, catalog};
 
 /// Keys removed in one step: a few milliseconds.
 const KEYS_PER_STEP: usize = 500;
@@ -36,7 +36,7 @@ impl Sweep {
         *self = Sweep::new();
     }
 
-    /// A domain was deleted, or a deleted one is done with.
+    /// A collection was deleted, or a deleted one is done with.
     pub(crate) fn on_garbage(&mut self) {
         self.is_due = true;
     }
@@ -47,7 +47,7 @@ impl Sweep {
             view,
             swept: self.swept.as_deref().unwrap_or_default(),
         };
-        let changes = simpledb::sweep(&rest, KEYS_PER_STEP)?;
+        let changes = catalog::sweep(&rest, KEYS_PER_STEP)?;
         self.is_due = !changes.is_empty();
         let last = changes
             .iter()

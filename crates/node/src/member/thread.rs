@@ -23,8 +23,7 @@ use fader_chain::{
     Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
     Mutation, Record, Replica, Reply, Report, Token,
 };
-use fader_services::service::{Service, Trouble};
-use fader_services::simpledb::SimpleDb;
+use fader_services::service::Trouble;
 use fader_services::{Reason, Table};
 
 use super::closing::Closings;
@@ -32,7 +31,6 @@ use super::desk::Desk;
 use super::pending::Work;
 use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
-use super::showing::Showing;
 use super::state::Shared;
 use crate::clock;
 use crate::peer::Outbox;
@@ -115,12 +113,16 @@ pub(crate) struct ChainThread {
     /// Reads that wait until the engine has an entry.
     pub(super) showing: Vec<(EntryId, Token)>,
     effects: Vec<Effect>,
-    /// Domains on their way to the mode `strong`.
+    /// Collections on their way to the mode `strong`.
     pub(super) closings: Closings,
     /// Eventual writes whose next input is due when the effects are performed.
     pub(super) turned: VecDeque<Box<Work>>,
     /// When the replica was told the time last.
     ticked_at: u64,
+    /// When it was looked last for clients that have gone while they waited, and the next deadline
+    /// of those that wait.
+    pub(super) looked_at: u64,
+    pub(super) until_ms: Option<u64>,
     /// The log's bytes when the last checkpoint began.
     pub(super) checkpoint_at: u64,
     /// Why the log takes nothing, while it has no room.
@@ -142,14 +144,13 @@ impl ChainThread {
         company: Option<Company>,
     ) -> Self {
         let committed = shared.engine.snapshot();
-        let (limits, placing) = (settings.limits.clone(), settings.placing.clone());
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,
             replica: Replica::new(me, settings.tuning()),
+            desk: Desk::new(settings.clone(), committed, applied),
             settings,
             company,
-            desk: Desk::new(limits, placing, committed, applied),
             log,
             epoch,
             is_filling,
@@ -163,6 +164,8 @@ impl ChainThread {
             closings: Closings::new(),
             turned: VecDeque::new(),
             ticked_at: 0,
+            looked_at: 0,
+            until_ms: None,
             checkpoint_at: 0,
             log_full: None,
             engine_full: None,
@@ -198,6 +201,7 @@ impl ChainThread {
                 Flow::Close => break,
                 Flow::Kill => return,
             }
+            self.attend();
             self.tick_if_due();
             self.maintain();
             self.publish();
@@ -207,7 +211,10 @@ impl ChainThread {
 
     fn patience(&mut self) -> Duration {
         let sweeps = self.desk.sweep().is_due() && self.is_sweeper();
-        if sweeps { Duration::ZERO } else { self.tick() }
+        if sweeps {
+            return Duration::ZERO;
+        }
+        self.rest(self.tick())
     }
 
     fn tick(&self) -> Duration {
@@ -339,15 +346,17 @@ impl ChainThread {
             return self.fail(&error.to_string());
         }
         self.shared.keys.on_applied(&pairs);
-        self.shared.domains.on_applied(&pairs);
+        self.shared.collections.on_applied(&pairs);
         if touches(&pairs, Table::Garbage) {
             self.desk.sweep().on_garbage();
         }
         if touches(&pairs, Table::Closing) {
             self.closings.on_change();
         }
+        self.desk.on_changed(&pairs);
         self.on_applied(last);
         self.step(Input::Applied(last));
+        self.wake();
     }
 
     fn on_applied(&mut self, last: EntryId) {
@@ -379,7 +388,7 @@ impl ChainThread {
             (Ok(()), Fill::End { at }) => {
                 self.is_filling = false;
                 self.shared.keys.clear();
-                self.shared.domains.clear();
+                self.shared.collections.clear();
                 self.closings.on_change();
                 self.on_applied(at);
                 self.step(Input::Filled);
@@ -446,6 +455,7 @@ impl ChainThread {
             Reply::Decided { id } => {
                 let work = self.desk.take(token);
                 match self.shared.failure() {
+                    None if work.waits().is_some() => self.wait(work),
                     None if work.is_eventual() => self.turned.push_back(work),
                     None => match self.follow(&work, reply) {
                         Ok(followed) => work.reply(id, followed),
@@ -479,22 +489,8 @@ impl ChainThread {
             Reply::Outcomes(ref settled) => self.on_outcomes(token, settled, reply),
             Reply::ShowTentative { .. } => self.show_tentative(token, reply),
             Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
-            Reply::Lost(ref name) => {
-                let work = self.desk.take(token);
-                self.tell(
-                    work,
-                    reply,
-                    Showing::failed(SimpleDb::word(Trouble::Lost(*name))),
-                );
-            }
-            Reply::Forgotten => {
-                let work = self.desk.take(token);
-                self.tell(
-                    work,
-                    reply,
-                    Showing::failed(SimpleDb::word(Trouble::Forgotten)),
-                );
-            }
+            Reply::Lost(ref name) => self.tell_trouble(token, reply, Trouble::Lost(*name)),
+            Reply::Forgotten => self.tell_trouble(token, reply, Trouble::Forgotten),
         }
     }
 

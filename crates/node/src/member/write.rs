@@ -14,11 +14,9 @@
 
 use bytes::Bytes;
 use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
-use fader_services::ViewError;
-use fader_services::service::{Service, Sight};
-use fader_services::simpledb::SimpleDb;
+use fader_services::service::{Sight, Trouble};
+use fader_services::{Call, ViewError};
 
-use super::call::Call;
 use super::pending::ask::Ask;
 use super::pending::{Stage, Work};
 use super::refusal::{Kind, Refusal};
@@ -56,15 +54,15 @@ impl ChainThread {
     /// Decides after a barrier on the register of the write (BR-1).
     pub(super) fn gather(&self, name: Option<RequestId>, work: &Work) -> Ask {
         let keys = match work {
-            Work::SimpleDb { call, .. } => self.item(call),
+            Work::Write { call, .. } => self.item(call),
             _ => Ok(None),
         };
         // What cannot be read is said by who decides.
         Ask::Decide(name, keys.ok().flatten().unwrap_or_default())
     }
 
-    /// Begins a read that takes note of what is not settled. Whether there is no such domain, only
-    /// the head can say.
+    /// Begins a read that takes note of what is not settled. Whether there is no such collection,
+    /// only the head can say.
     pub(super) fn read_tentative(&mut self, work: Box<Work>, level: fader_chain::Level) {
         let key = match &*work {
             Work::Read { call, .. } => self.item(call),
@@ -86,10 +84,10 @@ impl ChainThread {
         self.ask_replica(work, level, asked);
     }
 
-    /// The register that a request is about, if it is one; nothing without a domain.
+    /// The register that a request is about, if it is one; nothing without a collection.
     fn item(&self, call: &Call) -> Result<Option<Vec<Bytes>>, ViewError> {
         let collection = self.collection(call)?;
-        let sight = collection.map(|collection| SimpleDb::sight(&call.request, collection));
+        let sight = collection.map(|collection| call.request.sight(collection));
         Ok(sight.map(|sight| match sight {
             Sight::Register(key) => vec![key],
             Sight::Registers(..) | Sight::Rows(_) => Vec::new(),
@@ -103,21 +101,24 @@ impl ChainThread {
             Work::Read { call, .. } => self.tentative(call),
             _ => return work.refuse(fader_chain::Refusal::NotServing),
         };
-        let showing = showing.unwrap_or_else(Showing::failed);
-        self.tell(work, reply, showing);
+        match showing {
+            Ok(showing) => self.tell(work, reply, showing),
+            Err(error) => {
+                let followed = self.follow(&work, reply).ok().flatten();
+                work.show_trouble(Trouble::Unreadable(error), followed);
+            }
+        }
     }
 
     fn tentative(&self, call: &Call) -> Result<Showing, ViewError> {
         let snapshot = self.desk.snapshot().clone();
         match self.collection(call)? {
-            Some(collection) => {
-                Showing::eventual(snapshot, collection, &call.request, |start, end| {
-                    self.replica
-                        .operations_within(start, end)
-                        .cloned()
-                        .collect()
-                })
-            }
+            Some(collection) => Showing::eventual(snapshot, collection, call, |start, end| {
+                self.replica
+                    .operations_within(start, end)
+                    .cloned()
+                    .collect()
+            }),
             None => Ok(Showing::Snapshot(snapshot)),
         }
     }
@@ -133,11 +134,11 @@ impl ChainThread {
         self.tell(work, reply, Showing::Item(snapshot, Box::new(item)));
     }
 
-    /// Nothing was done. Where a domain is not known, another member may know it (7.4).
+    /// Nothing was done. Where a collection is not known, another member may know it (7.4).
     pub(super) fn refuse(&mut self, token: Token, refusal: fader_chain::Refusal) {
         let work = self.desk.take(token);
         let is_elsewhere = refusal == fader_chain::Refusal::Denied
-            && work.lacks_domain()
+            && work.lacks_collection()
             && !self.replica.is_head();
         work.refuse(match is_elsewhere {
             true => fader_chain::Refusal::NotServing,
@@ -151,7 +152,7 @@ impl ChainThread {
             let so_far = self.replica.held_so_far(token);
             let work = self.desk.take(token);
             let held = match &*work {
-                Work::SimpleDb {
+                Work::Write {
                     stage: Stage::Held(_, held),
                     ..
                 } => Some(fader_chain::Receipt::clone(held)),

@@ -7,8 +7,8 @@ use fader_services::forward::Told;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Requests of which one node may owe the answers.
-const ASKS_MAX: usize = 1024;
+/// Requests of which one node may owe the answers: as many as may wait there, and more.
+const ASKS_MAX: usize = 16 << 10;
 
 /// Who waits for what of whom.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Asks(Mutex<State>);
 #[derive(Default)]
 struct State {
     next: u64,
-    waiting: BTreeMap<(NodeId, u64), oneshot::Sender<Told>>,
+    waiting: BTreeMap<NodeId, BTreeMap<u64, oneshot::Sender<Told>>>,
 }
 
 impl Asks {
@@ -25,36 +25,36 @@ impl Asks {
     /// many.
     pub(super) fn begin(&self, node: NodeId) -> Option<(u64, oneshot::Receiver<Told>)> {
         let mut state = self.0.lock();
-        let range = (node, 0)..=(node, u64::MAX);
-        if ASKS_MAX <= state.waiting.range(range.clone()).count() {
+        let number = state.next;
+        let of_node = state.waiting.entry(node).or_default();
+        if ASKS_MAX <= of_node.len() {
             // Whoever gave up waits no more.
-            let given_up = |_: &_, sender: &mut oneshot::Sender<Told>| sender.is_closed();
-            state
-                .waiting
-                .extract_if(range.clone(), given_up)
-                .for_each(drop);
-            if ASKS_MAX <= state.waiting.range(range).count() {
+            of_node.retain(|_, sender| !sender.is_closed());
+            if ASKS_MAX <= of_node.len() {
                 return None;
             }
         }
-        let number = state.next;
-        state.next += 1;
         let (sender, receiver) = oneshot::channel();
-        state.waiting.insert((node, number), sender);
+        of_node.insert(number, sender);
+        state.next += 1;
         Some((number, receiver))
     }
 
     /// An answer came. One that nobody waits for any more is nobody's.
     pub(super) fn answer(&self, node: NodeId, number: u64, told: Told) {
-        let waiting = self.0.lock().waiting.remove(&(node, number));
-        if let Some(sender) = waiting {
+        if let Some(sender) = self.forget(node, number) {
             drop(sender.send(told));
         }
     }
 
+    /// The answer is not waited for any more.
+    pub(super) fn forget(&self, node: NodeId, number: u64) -> Option<oneshot::Sender<Told>> {
+        self.0.lock().waiting.get_mut(&node)?.remove(&number)
+    }
+
     /// No answers will come from `node`.
     pub(super) fn fail(&self, node: NodeId) {
-        self.0.lock().waiting.retain(|(other, _), _| *other != node);
+        self.0.lock().waiting.remove(&node);
     }
 }
 

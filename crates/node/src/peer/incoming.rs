@@ -16,10 +16,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, Envelope, NodeId, Reader};
 use fader_services::forward::{Asked, Told};
+use fader_services::service::WAIT_MAX;
 use parking_lot::Mutex;
 
 use super::handshake::{Timed, answer};
-use super::outgoing::{KIND_ANSWER, KIND_ENVELOPE, KIND_REQUEST};
+use super::outgoing::{KIND_ANSWER, KIND_ENVELOPE, KIND_REQUEST, KIND_WITHDRAWAL};
 use super::record::Opener;
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
@@ -29,8 +30,9 @@ use super::{Common, Reply};
 const UNKNOWN_MAX: usize = 16;
 /// How long a connection may say nothing at all.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long another node may want to wait for an answer.
-const PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// How long another node may want to wait for an answer: the longest wait, and the time of a
+/// request.
+const PATIENCE_MAX: Duration = WAIT_MAX.saturating_add(Duration::from_secs(15));
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
 /// How long to wait when the system gives no connection, such as for want of descriptors.
@@ -110,6 +112,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
             let error = receive(stream, (node, serial), opener, common);
             // The answers that it owes would have come this way.
             common.asks.fail(node);
+            common.inbox.withdraw(node, None);
             (Who::Node(node), error)
         }
         Err(error) => {
@@ -190,7 +193,7 @@ fn take(
             let chain = ChainId(reader.varint_u32()?);
             let (number, patience) = (reader.varint()?, reader.varint()?);
             let asked = Asked::decode(reader.rest())?;
-            let reply = Reply::new(number, common.outgoing(node), common.version());
+            let reply = Reply::new((node, number), common.outgoing(node), common.version());
             let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
             common.inbox.serve(chain, asked, patience, reply);
         }
@@ -198,6 +201,11 @@ fn take(
             let number = reader.varint()?;
             let told = Told::decode(reader.rest())?;
             common.asks.answer(node, number, told);
+        }
+        KIND_WITHDRAWAL => {
+            let number = reader.varint()?;
+            reader.end()?;
+            common.inbox.withdraw(node, Some(number));
         }
         _ => return Err(DecodeError::new("the kind of what is in a frame").into()),
     }

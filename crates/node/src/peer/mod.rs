@@ -58,6 +58,8 @@ pub trait Inbox: Send + Sync {
     fn deliver(&self, chain: ChainId, envelope: Envelope);
     /// A client's request to a chain that another node handed on, and how long that node waits.
     fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply);
+    /// That node does not wait any more for what comes of its request with this number, or of any.
+    fn withdraw(&self, node: NodeId, number: Option<u64>);
 }
 
 /// What the coordinator knows of a node.
@@ -80,6 +82,7 @@ pub enum Unheard {
 
 /// The way back to a node that handed on a request.
 pub struct Reply {
+    node: NodeId,
     number: u64,
     outgoing: Option<Arc<Outgoing>>,
     /// What the asker reads, at least.
@@ -87,12 +90,22 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn new(number: u64, outgoing: Option<Arc<Outgoing>>, version: Version) -> Self {
+    fn new(
+        (node, number): (NodeId, u64),
+        outgoing: Option<Arc<Outgoing>>,
+        version: Version,
+    ) -> Self {
         Reply {
+            node,
             number,
             outgoing,
             version,
         }
+    }
+
+    /// The node that asks, and the number that it gave its request.
+    pub fn of(&self) -> (NodeId, u64) {
+        (self.node, self.number)
     }
 
     /// Sends the answer. It may be lost: then its asker hears that the connection was.
@@ -286,6 +299,12 @@ impl Peers {
         if !outgoing.send(Letter::Request(chain, number, millis, asked.encode())) {
             return Err(Unheard::Untouched);
         }
+        // However this ends: the answer is not waited for any more.
+        let _waits = asked.may_wait().then(|| Awaited {
+            common: &self.common,
+            node,
+            number,
+        });
         match tokio::time::timeout(patience, told).await {
             Ok(Ok(told)) => Ok(told),
             Ok(Err(_)) | Err(_) => Err(Unheard::Unknown),
@@ -333,6 +352,26 @@ impl Peers {
             if thread.join().is_err() {
                 tracing::error!("a thread between nodes ended by a broken invariant");
             }
+        }
+    }
+}
+
+/// A request whose answer may be long in coming. The node that has it hears when nobody waits for
+/// that any more.
+struct Awaited<'a> {
+    common: &'a Common,
+    node: NodeId,
+    number: u64,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let is_answered = self.common.asks.forget(self.node, self.number).is_none();
+        if is_answered || self.common.version() < Version::FOURTH {
+            return;
+        }
+        if let Some(outgoing) = self.common.outgoing(self.node) {
+            outgoing.send(Letter::Withdrawal(self.number));
         }
     }
 }

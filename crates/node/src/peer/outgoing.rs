@@ -49,6 +49,7 @@ const RETRY_MAX: Duration = Duration::from_millis(500);
 pub(super) const KIND_ENVELOPE: u8 = 1;
 pub(super) const KIND_REQUEST: u8 = 2;
 pub(super) const KIND_ANSWER: u8 = 3;
+pub(super) const KIND_WITHDRAWAL: u8 = 4;
 
 /// What goes to another node.
 pub(super) enum Letter {
@@ -58,10 +59,13 @@ pub(super) enum Letter {
     Request(ChainId, u64, u64, Bytes),
     /// What comes of it.
     Answer(u64, Bytes),
+    /// The asker waits no more for what comes of the request with this number of its own. From
+    /// version 4 on.
+    Withdrawal(u64),
 }
 
 /// ```text
-/// body := 1 chain envelope | 2 chain number patience_ms asked | 3 number told
+/// body := 1 chain envelope | 2 chain number patience_ms asked | 3 number told | 4 number
 /// ```
 impl Letter {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -82,6 +86,10 @@ impl Letter {
                 out.push(KIND_ANSWER);
                 put_varint(out, *number);
                 out.extend_from_slice(told);
+            }
+            Letter::Withdrawal(number) => {
+                out.push(KIND_WITHDRAWAL);
+                put_varint(out, *number);
             }
         }
     }

@@ -8,9 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use fader_chain::{EntryId, Incarnation, Message};
-use fader_services::catalog::AccountId;
-use fader_services::level::Demand;
-use fader_services::simpledb::Request;
+use fader_services::catalog::{AccountId, Command, NameBuf};
+use fader_services::{Call, Kind, counter};
 
 use super::*;
 
@@ -27,10 +26,13 @@ fn identity(node: u32) -> Identity {
     }
 }
 
-/// Hands on what comes; answers reads with the domain that they name. Writes it keeps to itself.
+/// Hands on what comes; answers questions with the name that they ask for. Requests it keeps to
+/// itself.
 struct Heard {
     envelopes: Mutex<Sender<(ChainId, Envelope)>>,
     kept: Mutex<Vec<Reply>>,
+    /// Requests that their askers gave up.
+    withdrawn: AtomicU64,
 }
 
 impl Inbox for Heard {
@@ -41,36 +43,42 @@ impl Inbox for Heard {
     fn serve(&self, chain: ChainId, asked: Asked, _: Duration, reply: Reply) {
         assert_eq!(chain, CHAIN);
         match asked {
-            Asked::Read(_, request, _) => reply.send(&named(request.domain().unwrap())),
+            Asked::Mode(name) => reply.send(&named(&name.name)),
             _ => self.kept.lock().push(reply),
         }
     }
+
+    fn withdraw(&self, node: NodeId, number: Option<u64>) {
+        let is_its =
+            |reply: &Reply| reply.of().0 == node && number.is_none_or(|it| it == reply.of().1);
+        self.kept.lock().retain(|reply| !is_its(reply));
+        self.withdrawn
+            .fetch_add(u64::from(number.is_some()), Ordering::Relaxed);
+    }
 }
 
-fn named(domain: &str) -> Told {
-    Told::NotHere(domain.to_owned())
+fn named(name: &str) -> Told {
+    Told::NotHere(name.to_owned())
 }
 
-/// A request that names this domain.
-fn asks(domain: &str) -> (AccountId, Request, Demand) {
-    let domain = domain.to_owned();
-    let request = Request::DomainMetadata { domain };
-    (AccountId("1".to_owned()), request, Demand::default())
+/// A question that names this collection.
+fn read(name: &str) -> Asked {
+    Asked::Mode(NameBuf {
+        kind: Kind::Queue,
+        account: AccountId("1".to_owned()),
+        name: name.to_owned(),
+    })
 }
 
-fn read(domain: &str) -> Asked {
-    let (account, request, demand) = asks(domain);
-    Asked::Read(account, request, demand)
-}
-
+/// A request that is never answered.
 fn write() -> Asked {
-    let (account, request, demand) = asks("d");
-    Asked::Write(account, request, demand)
+    Asked::Request(Call::of_node(Command::Confirm))
 }
 
 struct Node {
     peers: Arc<Peers>,
     heard: Receiver<(ChainId, Envelope)>,
+    inbox: Arc<Heard>,
 }
 
 fn node(number: u32, key: &ClusterKey) -> Node {
@@ -79,10 +87,16 @@ fn node(number: u32, key: &ClusterKey) -> Node {
     let inbox = Arc::new(Heard {
         envelopes: Mutex::new(envelopes),
         kept: Mutex::default(),
+        withdrawn: AtomicU64::new(0),
     });
-    let peers = Peers::start(listener, identity(number), CLUSTER, key.clone(), inbox);
+    let (me, key) = (identity(number), key.clone());
+    let peers = Peers::start(listener, me, CLUSTER, key, inbox.clone());
     let peers = peers.unwrap();
-    Node { peers, heard }
+    Node {
+        peers,
+        heard,
+        inbox,
+    }
 }
 
 impl Node {
@@ -351,6 +365,27 @@ fn o2_who_asked_hears_of_a_lost_connection() {
         two.peers.close();
         assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
     });
+}
+
+#[test]
+fn a_request_that_may_wait_is_withdrawn_when_nobody_waits_for_it() {
+    let (_, one, two) = two();
+    one.peers.speak(Version::NEWEST);
+    let asked = Asked::Request(Call::of_node(counter::Request::Wait {
+        name: "a".to_owned(),
+        least: 1,
+        until_ms: 0,
+    }));
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward_within(&one.peers, &asked, Duration::from_millis(50)));
+        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+    });
+    eventually(|| two.inbox.withdrawn.load(Ordering::Relaxed) == 1);
+    assert!(two.inbox.kept.lock().is_empty());
+    // One that is answered soon costs no message more.
+    let before = two.peers.counters()[&NodeId(1)].received;
+    assert_eq!(forward(&one.peers, &read("d")), Ok(named("d")));
+    assert_eq!(two.peers.counters()[&NodeId(1)].received, before + 1);
 }
 
 #[test]

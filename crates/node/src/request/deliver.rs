@@ -9,15 +9,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fader_chain::ChainId;
-use fader_services::Reason;
-use fader_services::catalog;
 use fader_services::forward::{self, Asked};
 use fader_services::level::Receipt;
-use fader_services::simpledb::Error;
+use fader_services::{Call, Reason};
 
 use super::route::{AGAIN, Takers};
 use super::{Answer, Router, tokens};
-use crate::member::call::Call;
 use crate::member::pending::{REQUEST, Told, Work};
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
@@ -41,24 +38,18 @@ impl Router {
             return not_here(moved);
         };
         match asked {
-            Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                let call = Arc::new(Call {
-                    account,
-                    request,
-                    demand,
-                });
-                match self.on_chain(chain, &call, Reach::Here).await {
+            Asked::Request(call) => {
+                let service = call.request.service();
+                match self.on_chain(chain, &Arc::new(call), Reach::Here).await {
                     Ok((outcome, receipt)) => forward::Told::Request(outcome, receipt),
                     Err(refusal) if refusal.kind == Kind::Elsewhere => not_here(refusal),
-                    Err(refusal) => forward::Told::Request(Err(refusal.into()), Receipt::default()),
+                    Err(refusal) => {
+                        let refused = refusal.of_service(service);
+                        forward::Told::Request(Err(refused), Receipt::default())
+                    }
                 }
             }
-            Asked::Catalog(command) => match cluster.catalog(&command).await {
-                Ok(outcome) => forward::Told::Catalog(outcome),
-                Err(refusal) if refusal.kind == Kind::Elsewhere => not_here(refusal),
-                Err(refusal) => forward::Told::Catalog(Err(refusal.into())),
-            },
-            Asked::Mode(account, domain) => match self.mode_here(chain, &account, &domain) {
+            Asked::Mode(name) => match self.mode_here(chain, name.name()) {
                 Ok(mode) => forward::Told::Mode(mode),
                 Err(refusal) => forward::Told::NotHere(refusal.to_string()),
             },
@@ -76,13 +67,15 @@ impl Router {
     ) -> Result<Answer, Refusal> {
         let cluster = self.chains.get(chain);
         let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
+        let service = call.request.service();
         let token = call.demand.session.as_deref();
         let sessions = match tokens::open(&self.seal, &call.account, token) {
             Ok(sessions) => sessions,
-            Err(error) => return Ok((Err(error), Receipt::default())),
+            Err(trouble) => return Ok((Err(service.word(trouble)), Receipt::default())),
         };
         let following = tokens::on(chain, sessions.as_ref());
-        let end = Instant::now() + REQUEST;
+        let patience = call.request.patience();
+        let end = Instant::now() + REQUEST + patience;
         let told = loop {
             if reach == Reach::Anywhere && cluster.is_elsewhere(call) {
                 match cluster.ask_elsewhere(call).await {
@@ -91,17 +84,17 @@ impl Router {
                     Err(refusal) => break Err(refusal),
                 }
             }
-            let told = match call.request.is_write() {
+            let told = match call.request.class().is_write() {
                 false => cluster.read(call, &following).await,
                 true => match cluster.quorum(call) {
-                    Err(error) => Ok(Told::from(error)),
+                    Err(refused) => Ok(Told::from(refused)),
                     Ok(quorum) => {
                         let takers = quorum.map_or(Takers::Head, |_| Takers::Any);
                         let job = |reply| {
                             let session = following.clone();
-                            Job::Submit(Work::simpledb(call.clone(), session, quorum, reply))
+                            Job::Submit(Work::write(call.clone(), session, quorum, reply))
                         };
-                        cluster.at_one(takers, job).await
+                        cluster.at_one((takers, patience), job).await
                     }
                 },
             };
@@ -121,39 +114,9 @@ impl Router {
                 return Err(refusal);
             }
             // F2: the session goes on.
-            told => told.unwrap_or_else(|refusal| Error::from(refusal).into()),
+            told => told.unwrap_or_else(|refusal| refusal.of_service(service).into()),
         };
-        let seen = (chain, sessions);
-        Ok(tokens::answered(told, &self.seal, &call.account, seen))
-    }
-
-    /// Carries out a catalog command on a chain.
-    pub(crate) async fn catalog_on(
-        &self,
-        chain: ChainId,
-        command: catalog::Command,
-    ) -> Result<(), catalog::Refusal> {
-        let cluster = self.chains.get(chain);
-        let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
-        let end = Instant::now() + REQUEST;
-        loop {
-            let handed = match cluster.decides() {
-                true => Ok(None),
-                false => cluster.hand_on(&Asked::Catalog(command.clone())).await,
-            };
-            let outcome = match handed {
-                Ok(Some(forward::Told::Catalog(outcome))) => Ok(outcome),
-                Ok(Some(_)) => Err(Refusal::new(Kind::Again, Reason::NoMember)),
-                Ok(None) => cluster.catalog(&command).await,
-                Err(refusal) => Err(refusal),
-            };
-            match outcome {
-                Ok(outcome) => return outcome,
-                Err(refusal) if refusal.kind != Kind::Elsewhere || end <= Instant::now() => {
-                    return Err(refusal.into());
-                }
-                Err(_) => tokio::time::sleep(AGAIN).await,
-            }
-        }
+        let (whose, seen) = ((&call.account, service), (chain, sessions));
+        Ok(tokens::answered(told, &self.seal, whose, seen))
     }
 }

@@ -7,14 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId};
-use fader_services::Reason;
 use fader_services::forward::{Asked, Told};
-use fader_services::level;
+use fader_services::{Call, Reason, level};
 
 use super::Answer;
 use super::route::AGAIN;
 use crate::cluster::Cluster;
-use crate::member::call::Call;
 use crate::member::pending::REQUEST;
 use crate::member::refusal::{Kind, Refusal};
 use crate::peer::Unheard;
@@ -39,7 +37,7 @@ impl Cluster {
             return false;
         }
         // What is wrong with it is told here.
-        match call.request.is_write() {
+        match call.request.class().is_write() {
             true => matches!(member.quorum(call), Ok(None)),
             false => matches!(member.shows(call), Ok(Some(Level::Barrier))),
         }
@@ -50,21 +48,13 @@ impl Cluster {
     /// # Errors
     /// [`Refusal`].
     pub(crate) async fn ask_elsewhere(&self, call: &Call) -> Result<Option<Answer>, Refusal> {
-        let Call {
-            account,
-            request,
-            demand,
-        } = call.clone();
-        let asked = match request.is_write() {
-            true => Asked::Write(account, request, demand),
-            false => Asked::Read(account, request, demand),
-        };
-        match self.hand_on(&asked).await? {
-            Some(Told::Request(outcome, receipt)) => Ok(Some((outcome, receipt))),
-            Some(_) => Err(Refusal::new(Kind::Again, Reason::NoMember)),
+        let Some(told) = self.hand_on(&Asked::Request(call.clone())).await? else {
             // The head has come here meanwhile.
-            None => Ok(None),
-        }
+            return Ok(None);
+        };
+        // What another service says is no answer.
+        let unknown = Refusal::new(Kind::Unknown, Reason::Lost);
+        told.of(call.request.service()).map(Some).ok_or(unknown)
     }
 
     /// Hands a request to a node that can carry it out, at first the head; nothing when it can be
@@ -76,7 +66,12 @@ impl Cluster {
         let Some(process) = &self.process else {
             return Ok(None);
         };
-        let end = Instant::now() + REQUEST;
+        let (waits, is_write) = match asked {
+            Asked::Request(call) => (call.request.patience(), call.request.class().is_write()),
+            Asked::Mode(..) | Asked::Why => (Duration::ZERO, false),
+        };
+        let patience = REQUEST + waits + WAY;
+        let end = Instant::now() + REQUEST + waits;
         let mut why = Refusal::new(Kind::Elsewhere, Reason::NoMember);
         for turn in 0_usize.. {
             if end <= Instant::now() {
@@ -90,7 +85,6 @@ impl Cluster {
             if Some(to) == self.own() {
                 return Ok(None);
             }
-            let patience = REQUEST + WAY;
             match process
                 .peers()
                 .forward(to, process.chain, asked, patience)
@@ -98,7 +92,7 @@ impl Cluster {
             {
                 Ok(Told::NotHere(words)) => why = Refusal::told(&words),
                 Ok(told) => return Ok(Some(told)),
-                Err(Unheard::Unknown) if matches!(asked, Asked::Write(..) | Asked::Catalog(_)) => {
+                Err(Unheard::Unknown) if is_write => {
                     return Err(Refusal::new(Kind::Unknown, Reason::Lost));
                 }
                 Err(Unheard::Unknown | Unheard::Untouched) => {}
@@ -112,9 +106,11 @@ impl Cluster {
     /// after the other, where none is here.
     fn taker(&self, newest: &Configuration, asked: &Asked, turn: usize) -> NodeId {
         let is_anyones = match asked {
-            Asked::Read(_, _, demand) => demand.level != level::Level::Barrier,
-            Asked::Write(_, _, demand) => matches!(demand.level, level::Level::Eventual { .. }),
-            Asked::Catalog(_) | Asked::Mode(..) | Asked::Why => false,
+            Asked::Request(call) if call.request.class().is_write() => {
+                matches!(call.demand.level, level::Level::Eventual { .. })
+            }
+            Asked::Request(call) => call.demand.level != level::Level::Barrier,
+            Asked::Mode(..) | Asked::Why => false,
         };
         if !is_anyones || self.serving_here(newest).is_some() {
             return newest.head();
@@ -127,16 +123,8 @@ impl Cluster {
     /// Whether this process can carry out what another was asked.
     pub(crate) fn carries_out(&self, asked: &Asked) -> bool {
         match asked {
-            Asked::Write(account, request, demand) | Asked::Read(account, request, demand) => {
-                let (account, request) = (account.clone(), request.clone());
-                let demand = demand.clone();
-                !self.is_elsewhere(&Call {
-                    account,
-                    request,
-                    demand,
-                })
-            }
-            Asked::Catalog(_) | Asked::Mode(..) => self.decides(),
+            Asked::Request(call) => !self.is_elsewhere(call),
+            Asked::Mode(..) => self.decides(),
             Asked::Why => self.is_here(),
         }
     }

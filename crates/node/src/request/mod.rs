@@ -1,5 +1,5 @@
-//! The way of a request to the member that carries it out: by the name of its domain to its chain,
-//! and there to the member that can, here or in another process.
+//! The way of a request to the member that carries it out: by the name of its collection to its
+//! chain, and there to the member that can, here or in another process.
 
 mod deliver;
 mod forward;
@@ -7,6 +7,7 @@ mod modes;
 mod names;
 mod refusals;
 mod route;
+mod steps;
 mod tokens;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use fader_chain::ChainId;
 use fader_services::Reason;
 use fader_services::level::Receipt;
-use fader_services::simpledb::{Answered, Error};
+use fader_services::request::Outcome;
 
 use crate::cluster::chains::Chains;
 use crate::member::Member;
@@ -22,9 +23,11 @@ use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::Seal;
 use refusals::Refusals;
 
+pub(crate) use steps::Unsettled;
+
 /// What a request comes to: the service's answer, and what is told beside. That goes with a refusal
 /// too: it may be that a session has seen more.
-pub type Answer = (Result<Answered, Error>, Receipt);
+pub type Answer = (Outcome, Receipt);
 
 /// What takes requests to members: the chains, what seals sessions, and the count of refusals.
 pub(crate) struct Router {

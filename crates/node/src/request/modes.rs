@@ -1,52 +1,49 @@
-//! How the modes of domains stand, as the head of a domain's chain knows it, wherever that is.
+//! How the modes of collections stand, as the head of a collection's chain knows it, wherever that
+//! is.
 
 use fader_chain::{ChainId, NodeId};
-use fader_services::catalog::{self, AccountId, Name, Refusal};
+use fader_services::catalog::{self, Name, Refusal};
 use fader_services::forward::{Asked, DomainMode, Told};
 
 use super::Router;
 
 impl Router {
-    /// The mode of a domain, and what a change of it waits for; `None` when there is no such
-    /// domain. The head of its chain is asked, and where it does not answer, the member here.
+    /// The mode of a collection, and what a change of it waits for; `None` when there is no such
+    /// collection. The head of its chain is asked, and where it does not answer, the member here.
     ///
     /// # Errors
     /// [`Refusal::View`] when the store fails, or nobody answers.
-    pub(crate) async fn mode(
-        &self,
-        account: &AccountId,
-        domain: &str,
-    ) -> Result<Option<DomainMode>, Refusal> {
-        let Some(chain) = self.placed(account, domain).await? else {
+    pub(crate) async fn mode(&self, name: Name<'_>) -> Result<Option<DomainMode>, Refusal> {
+        let Some(chain) = self.placed(name).await? else {
             return Ok(None);
         };
-        let asked = Asked::Mode(account.clone(), domain.to_owned());
+        let asked = Asked::Mode(name.to_owned());
         if let Some(of) = self.in_company().and_then(|chains| chains.get(chain))
             && of.version().is_third()
+            && name.kind.since() <= of.version()
             && let Ok(Some(Told::Mode(mode))) = of.hand_on(&asked).await
         {
             return Ok(mode);
         }
-        self.mode_here(chain, account, domain)
+        self.mode_here(chain, name)
     }
 
     /// The same, as this process knows it.
     pub(crate) fn mode_here(
         &self,
         chain: ChainId,
-        account: &AccountId,
-        domain: &str,
+        name: Name<'_>,
     ) -> Result<Option<DomainMode>, Refusal> {
         let keeper = self.keeper_of(chain)?;
-        let Some(entry) = catalog::domain(&*keeper.snapshot(), account, domain)? else {
+        let Some(entry) = catalog::collection(&*keeper.snapshot(), name)? else {
             return Ok(None);
         };
-        let waiting = keeper.shared().waitings.of(account, domain, entry.mode);
-        let name = |node: &NodeId| match self.in_company() {
+        let waiting = keeper.shared().waitings.of(name, entry.mode);
+        let node = |node: &NodeId| match self.in_company() {
             None => node.to_string(),
             Some(chains) => chains.system().name(*node),
         };
-        let names = |nodes: &[NodeId]| nodes.iter().map(name).collect();
+        let names = |nodes: &[NodeId]| nodes.iter().map(node).collect();
         Ok(Some(DomainMode {
             mode: entry.mode,
             away: waiting.as_ref().map_or_else(Vec::new, |it| names(&it.away)),
@@ -56,34 +53,30 @@ impl Router {
         }))
     }
 
-    /// The chain that has a domain.
+    /// The chain that has a collection.
     ///
     /// # Errors
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
-    pub(crate) async fn chain_with(
-        &self,
-        account: &AccountId,
-        domain: &str,
-    ) -> Result<ChainId, Refusal> {
-        let none = || Refusal::NoSuchDomain(domain.to_owned());
-        let chain = self.placed(account, domain).await?.ok_or_else(none)?;
+    pub(crate) async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
+        let none = || Refusal::NoSuchDomain(name.name.to_owned());
+        let chain = self.placed(name).await?.ok_or_else(none)?;
         if self.several().is_none() {
-            self.mode_here(chain, account, domain)?.ok_or_else(none)?;
+            self.mode_here(chain, name)?.ok_or_else(none)?;
         }
         Ok(chain)
     }
 
-    /// The chain that a domain is on, if it is there; where there is one chain only, that one.
-    async fn placed(&self, account: &AccountId, domain: &str) -> Result<Option<ChainId>, Refusal> {
+    /// The chain that a collection is on, if it is there; where there is one chain only, that one.
+    async fn placed(&self, name: Name<'_>) -> Result<Option<ChainId>, Refusal> {
         let Some(chains) = self.several() else {
             return Ok(Some(ChainId::SYSTEM));
         };
         let known = chains.catalog()?;
-        let mut placed = catalog::placed(&*known, Name::domain(account, domain))?;
+        let mut placed = catalog::placed(&*known, name)?;
         if placed.is_none() {
             // It may have come a moment ago.
             let fresh = chains.fresh_catalog().await?;
-            placed = catalog::placed(&*fresh, Name::domain(account, domain))?;
+            placed = catalog::placed(&*fresh, name)?;
         }
         Ok(placed.map(|placed| placed.chain))
     }

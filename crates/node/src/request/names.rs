@@ -1,32 +1,28 @@
-//! The way of a request to the chain of its domain, where there are several.
+//! The way of a request to the chain of its collection, where there are several.
 //!
 //! Names are looked up in the catalog as this node's member of the system chain has it, which may
-//! be behind. What it says is there is asked of its own chain, by collection, so that a domain that
-//! came later under the same name is not taken for it; what it does not say, or what its chain does
-//! not have, is looked up again in the catalog with all that was acknowledged (D1 of
+//! be behind. What it says is there is asked of its own chain, by collection, so that one that came
+//! later under the same name is not taken for it; what it does not say, or what its chain does not
+//! have, is looked up again in the catalog with all that was acknowledged (D1 of
 //! `catalog/placed.rs`).
-//!
-//! Invariants:
-//! - X3 a step across chains is finished before whoever began it is told that it was done.
-//! - X4 who finds one unfinished that matters to it finishes it; any other, the node that decides
-//!   for the system chain.
 
 use std::sync::Arc;
 
 use fader_chain::ChainId;
-use fader_services::catalog::{self, AccountId, Command, Name, Placed, State};
+use fader_services::catalog::{self, Name, Placed, State};
 use fader_services::level::{Demand, Receipt};
-use fader_services::simpledb::{Code, Error, Request};
-use fader_services::{CollectionId, Reason, View, ViewError};
+use fader_services::request::Refusal as Refused;
+use fader_services::service::{self, Meaning, Target};
+use fader_services::{Call, CollectionId, Reason, View, ViewError};
 
 use super::deliver::Reach;
 use super::{Answer, Router};
 use crate::cluster::chains::Chains;
-use crate::member::call::Call;
+use crate::member::context::{name_of, towards_of, unreadable};
 use crate::member::refusal::{Kind, Refusal};
 use crate::storage::engine::Snapshot;
 
-/// How often a domain may come and go while a request looks for it.
+/// How often a collection may come and go while a request looks for it.
 const TRIES: usize = 8;
 
 /// Where a request goes.
@@ -46,38 +42,40 @@ impl Place {
 
 impl Router {
     /// Carries out a request of a client, at the chain that it is for.
-    pub(crate) async fn route(&self, call: Call) -> Answer {
+    pub(crate) async fn route(&self, mut call: Call) -> Answer {
+        if let Err(refused) = self.prepare(&mut call).await {
+            return self.refused(ChainId::SYSTEM, refused);
+        }
         let mut call = Arc::new(call);
         // What was not found on its chain.
         let mut missed = None;
         for _ in 0..TRIES {
             let place = match self.place(&call, missed).await {
                 Ok(place) => place,
-                Err(error) => return self.refused(ChainId::SYSTEM, error),
+                Err(refused) => return self.refused(ChainId::SYSTEM, refused),
             };
             let Place { chain, collection } = place;
             if collection.is_some() {
                 Arc::make_mut(&mut call).demand.collection = collection;
             }
-            let steps = self.several().filter(|_| has_steps(&call.request));
-            let done = match steps {
-                Some(chains) => self.in_steps(chains, &call).await,
-                None => self
-                    .on_chain(chain, &call, Reach::Anywhere)
-                    .await
-                    .map_err(Error::from),
+            let of_names = self.several().filter(|_| changes_names(&call));
+            let done = match of_names {
+                Some(chains) => self.come_or_go(chains, &call).await,
+                None => self.carry_out(chain, &call).await,
             };
             let done = match done {
                 Ok(done) => done,
-                Err(error) => return self.refused(chain, error),
+                Err(refused) => return self.refused(chain, refused),
             };
             match &done.0 {
-                Err(error) if error.code == Code::NoSuchDomain && collection.is_some() => {
+                Err(refused)
+                    if refused.meaning() == Meaning::NoCollection && collection.is_some() =>
+                {
                     missed = collection;
                     Arc::make_mut(&mut call).demand.collection = None;
                 }
-                Err(error) => {
-                    if let Some(reason) = error.reason {
+                Err(refused) => {
+                    if let Some(reason) = refused.reason() {
                         self.count_refusal(chain, reason);
                     }
                     return done;
@@ -86,7 +84,7 @@ impl Router {
             }
         }
         let moves = Refusal::new(Kind::Again, Reason::DomainMoves);
-        self.refused(ChainId::SYSTEM, moves.into())
+        self.refused(ChainId::SYSTEM, moves.of_service(call.request.service()))
     }
 
     /// Counts a client that is refused.
@@ -94,81 +92,123 @@ impl Router {
         self.refusals.count(chain, reason);
     }
 
-    fn refused(&self, chain: ChainId, error: Error) -> Answer {
-        if let Some(reason) = error.reason {
+    fn refused(&self, chain: ChainId, refused: Refused) -> Answer {
+        if let Some(reason) = refused.reason() {
             self.count_refusal(chain, reason);
         }
-        (Err(error), Receipt::default())
+        (Err(refused), Receipt::default())
+    }
+
+    /// Refuses what older processes of the cluster do not know, and looks up the other collection
+    /// that a request names, where that may be on another chain.
+    async fn prepare(&self, call: &mut Call) -> Result<(), Refused> {
+        let is_known = match &self.chains.home {
+            Some(_) => call.request.since() <= self.chains.system().version(),
+            None => true,
+        };
+        if !is_known {
+            let refusal = Refusal::new(Kind::Never, Reason::ClusterOld);
+            return Err(refusal.of_service(call.request.service()));
+        }
+        let (Some(chains), Some(name)) = (self.several(), towards_of(call)) else {
+            return Ok(());
+        };
+        let placed = self.look_up(chains, call, name, None).await?;
+        call.towards = placed.map(|placed| service::Place {
+            chain: placed.chain,
+            collection: placed.entry.collection,
+        });
+        Ok(())
+    }
+
+    /// Where a collection is, if it is there; but for what was `missed` on its chain.
+    async fn look_up(
+        &self,
+        chains: &Chains,
+        call: &Call,
+        name: Name<'_>,
+        missed: Option<CollectionId>,
+    ) -> Result<Option<Placed>, Refused> {
+        let service = call.request.service();
+        let later = |refusal: Refusal| refusal.of_service(service);
+        if missed.is_none() {
+            let known = chains.catalog().map_err(later)?;
+            let placed = found(&*known, name).map_err(unreadable(call))?;
+            if placed.is_some() {
+                return Ok(placed);
+            }
+        }
+        let fresh = chains.fresh_catalog().await.map_err(later)?;
+        let placed = found(&*fresh, name).map_err(unreadable(call))?;
+        let is_missed = |it: &&Placed| missed == Some(it.entry.collection);
+        let Some(unfinished) = placed.as_ref().filter(is_missed) else {
+            return Ok(placed);
+        };
+        self.finish_name(name, unfinished).await.map_err(later)?;
+        let fresh = chains.fresh_catalog().await.map_err(later)?;
+        found(&*fresh, name).map_err(unreadable(call))
     }
 
     /// The one look-up of a name, but for what was `missed` on its chain. Where there is one chain,
     /// that chain is asked for what is not known here, or not there any more; and for what has a
     /// name of its own, since its first answer is its last.
-    async fn place(&self, call: &Call, missed: Option<CollectionId>) -> Result<Place, Error> {
-        let Some(name) = call.request.domain().filter(|_| !has_steps(&call.request)) else {
+    async fn place(&self, call: &Call, missed: Option<CollectionId>) -> Result<Place, Refused> {
+        let Some(name) = name_of(call).filter(|_| !changes_names(call)) else {
             return Ok(Place::SYSTEM);
         };
-        let account = &call.account;
         let Some(chains) = self.several() else {
             let keeper = self.chains.system().keeper();
             let is_first = missed.is_none() && call.demand.request.is_none();
-            let keeper = keeper.filter(|_| is_first);
-            let entry = keeper
-                .map(|keeper| keeper.domain(account, name))
-                .transpose()?;
+            let entry = match keeper.filter(|_| is_first) {
+                Some(keeper) => keeper.collection(name).map_err(unreadable(call))?,
+                None => None,
+            };
             return Ok(Place {
-                collection: entry.flatten().map(|entry| entry.collection),
+                collection: entry.map(|entry| entry.collection),
                 ..Place::SYSTEM
             });
         };
-        let mut placed = match missed {
-            None => found(&*chains.catalog()?, account, name)?,
-            Some(_) => None,
-        };
-        if placed.is_none() {
-            let fresh = chains.fresh_catalog().await?;
-            placed = found(&*fresh, account, name)?;
-        }
-        let is_missed = |it: &&Placed| missed == Some(it.entry.collection);
-        if let Some(unfinished) = placed.as_ref().filter(is_missed) {
-            self.finish(account, name, unfinished).await?;
-            let fresh = chains.fresh_catalog().await?;
-            placed = found(&*fresh, account, name)?;
-        }
+        let placed = self.look_up(chains, call, name, missed).await?;
         Ok(placed.map_or(Place::SYSTEM, |placed| Place {
             chain: placed.chain,
             collection: Some(placed.entry.collection),
         }))
     }
 
-    /// Creates or deletes a domain on another chain than the system chain.
-    async fn in_steps(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
-        match call.request {
-            Request::DeleteDomain { .. } => self.delete(chains, call).await,
-            _ => self.create(chains, call).await,
+    /// Creates or deletes a collection on another chain than the system chain.
+    async fn come_or_go(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Refused> {
+        let Some(name) = name_of(call) else {
+            return self.carry_out(ChainId::SYSTEM, call).await;
+        };
+        match call.request.target() {
+            Target::Create { plain, .. } => self.create(chains, call, (name, plain)).await,
+            _ => self.delete(chains, call, name).await,
         }
     }
 
-    async fn create(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
-        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
-        let known = catalog::placed(&*chains.catalog()?, Name::domain(account, name))?;
+    /// `plain`: any that is there already will do.
+    async fn create(
+        &self,
+        chains: &Chains,
+        call: &Arc<Call>,
+        (name, plain): (Name<'_>, bool),
+    ) -> Result<Answer, Refused> {
+        let service = call.request.service();
+        let later = |refusal: Refusal| refusal.of_service(service);
+        let known = chains.catalog().map_err(later)?;
+        let known = catalog::placed(&*known, name).map_err(unreadable(call))?;
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
-            self.finish(account, name, &placed).await?;
+            self.finish_name(name, &placed).await.map_err(later)?;
         }
-        let (begun, placed) = self.begin(chains, call).await?;
+        let (begun, placed) = self.begin(chains, call, name).await?;
         let Some(placed) = placed else {
             // It was refused, or deleted meanwhile.
             return Ok(begun);
         };
         if placed.state == State::Creating {
-            self.finish(account, name, &placed).await?;
+            self.finish_name(name, &placed).await.map_err(later)?;
         }
-        if let Request::CreateDomain {
-            mode: None,
-            preference: None,
-            ..
-        } = call.request
-        {
+        if plain {
             return Ok(begun);
         }
         // Whether it is as it is asked for, its own chain knows.
@@ -180,143 +220,78 @@ impl Router {
             demand,
             ..Call::clone(call)
         });
-        let (outcome, _) = self.on_chain(placed.chain, &own, Reach::Anywhere).await?;
+        let (outcome, _) = self.carry_out(placed.chain, &own).await?;
         match outcome {
-            Err(error) if error.code != Code::NoSuchDomain => Ok((Err(error), begun.1)),
+            Err(refused) if refused.meaning() != Meaning::NoCollection => {
+                Ok((Err(refused), begun.1))
+            }
             _ => Ok(begun),
         }
     }
 
-    /// The step on the system chain, and how the domain stands in the catalog after it; not looked
-    /// up if the step was refused.
+    /// The step on the system chain, and how the collection stands in the catalog after it; not
+    /// looked up if the step was refused.
     async fn begin(
         &self,
         chains: &Chains,
         call: &Arc<Call>,
-    ) -> Result<(Answer, Option<Placed>), Error> {
-        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
-        let begun = self
-            .on_chain(ChainId::SYSTEM, call, Reach::Anywhere)
-            .await?;
+        name: Name<'_>,
+    ) -> Result<(Answer, Option<Placed>), Refused> {
+        let begun = self.carry_out(ChainId::SYSTEM, call).await?;
         if begun.0.is_err() {
             return Ok((begun, None));
         }
-        let catalog = chains.fresh_catalog().await?;
-        Ok((
-            begun,
-            catalog::placed(&*catalog, Name::domain(account, name))?,
-        ))
+        let service = call.request.service();
+        let catalog = chains.fresh_catalog().await;
+        let catalog = catalog.map_err(|refusal| refusal.of_service(service))?;
+        let placed = catalog::placed(&*catalog, name).map_err(unreadable(call))?;
+        Ok((begun, placed))
     }
 
-    async fn delete(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Error> {
-        let (account, name) = (&call.account, call.request.domain().unwrap_or_default());
-        let (begun, placed) = self.begin(chains, call).await?;
+    async fn delete(
+        &self,
+        chains: &Chains,
+        call: &Arc<Call>,
+        name: Name<'_>,
+    ) -> Result<Answer, Refused> {
+        let (begun, placed) = self.begin(chains, call, name).await?;
         if let Some(placed) = placed.filter(|placed| placed.state == State::Deleting) {
-            self.finish(account, name, &placed).await?;
+            let finished = self.finish_name(name, &placed).await;
+            finished.map_err(|refusal| refusal.of_service(call.request.service()))?;
         }
         Ok(begun)
     }
 
-    /// Takes the steps that are left of a creation or a deletion.
-    async fn finish(&self, account: &AccountId, name: &str, placed: &Placed) -> Result<(), Error> {
-        let (account, domain) = (account.clone(), name.to_owned());
-        let Placed {
-            state,
-            chain,
-            entry,
-        } = placed.clone();
-        let collection = entry.collection;
-        let own = match state {
-            State::Live => return Ok(()),
-            State::Creating => Command::Found {
-                account: account.clone(),
-                domain: domain.clone(),
-                entry,
-            },
-            State::Deleting => Command::Raze {
-                account: account.clone(),
-                domain: domain.clone(),
-                collection,
-            },
+    /// Carries out a request on a chain, with the step that it begins.
+    async fn carry_out(&self, chain: ChainId, call: &Arc<Call>) -> Result<Answer, Refused> {
+        let service = call.request.service();
+        let done = self.on_chain(chain, call, Reach::Anywhere).await;
+        let (outcome, receipt) = done.map_err(|refusal| refusal.of_service(service))?;
+        let reply = match outcome {
+            Ok(reply) => reply,
+            Err(refused) => return Ok((Err(refused), receipt)),
         };
-        let settle = Command::Settle {
-            account,
-            domain,
-            collection,
-            is_gone: state == State::Deleting,
+        let Some(step) = reply.begun().cloned() else {
+            return Ok((Ok(reply), receipt));
         };
-        let failed =
-            |refusal: catalog::Refusal| Refusal::of_store(Kind::Unknown, refusal.to_string());
-        self.catalog_on(chain, own).await.map_err(failed)?;
-        let settled = self.catalog_on(ChainId::SYSTEM, settle);
-        Ok(settled.await.map_err(failed)?)
-    }
-
-    /// Finishes the steps across chains that were unfinished `before` and still are, if this node
-    /// decides for the system chain.
-    pub(crate) async fn finish_others(&self, before: &mut Vec<CollectionId>) {
-        let Some(chains) = self.several().filter(|chains| chains.system().decides()) else {
-            return before.clear();
+        let outcome = match self.finish(chain, step).await {
+            Ok(taken) => reply.finished(&taken),
+            Err(refusal) => Err(refusal.of_service(service)),
         };
-        let unfinished = chains.catalog().and_then(|catalog| {
-            let unfinished = catalog::unfinished(&*catalog);
-            unfinished.map_err(|error| Refusal::of_store(Kind::Again, error.to_string()))
-        });
-        let Ok(unfinished) = unfinished else {
-            return;
-        };
-        let now = unfinished.iter().map(|it| it.placed.entry.collection);
-        let known = std::mem::replace(before, now.collect());
-        for it in unfinished {
-            let collection = it.placed.entry.collection;
-            if !known.contains(&collection) {
-                continue;
-            }
-            match self
-                .finish(&it.name.account, &it.name.name, &it.placed)
-                .await
-            {
-                Ok(()) => tracing::info!(domain = it.name.name, "finished a step across chains"),
-                Err(error) => {
-                    tracing::debug!(
-                        domain = it.name.name,
-                        why = error.message,
-                        "not finished yet"
-                    );
-                }
-            }
-        }
-    }
-
-    /// The chain that a catalog command is for: of a domain that is there its own.
-    pub(crate) async fn chain_of(&self, command: &Command) -> Result<ChainId, catalog::Refusal> {
-        let (
-            Some(chains),
-            Command::SetMode {
-                account, domain, ..
-            },
-        ) = (self.several(), command)
-        else {
-            return Ok(ChainId::SYSTEM);
-        };
-        let catalog = chains.fresh_catalog().await?;
-        let placed = found(&*catalog, account, domain)?;
-        Ok(placed.map_or(ChainId::SYSTEM, |placed| placed.chain))
+        Ok((outcome, receipt))
     }
 }
 
 /// Whether a request changes which names there are, which takes steps on two chains where there are
 /// several.
-fn has_steps(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::CreateDomain { .. } | Request::DeleteDomain { .. }
-    )
+fn changes_names(call: &Call) -> bool {
+    let target = call.request.target();
+    matches!(target, Target::Create { .. } | Target::Delete(..))
 }
 
-/// Where a domain is, if it is there.
-fn found(view: &dyn View, account: &AccountId, name: &str) -> Result<Option<Placed>, ViewError> {
-    let placed = catalog::placed(view, Name::domain(account, name))?;
+/// Where a collection is, if it is there.
+fn found(view: &dyn View, name: Name<'_>) -> Result<Option<Placed>, ViewError> {
+    let placed = catalog::placed(view, name)?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
 }
 

@@ -9,15 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId};
-use fader_services::Reason;
-use fader_services::catalog::{self, AccountId};
-use fader_services::level::Demand;
-use fader_services::simpledb::{Code, Error, Request};
+use fader_services::catalog::Command;
+use fader_services::request::Refusal as Refused;
+use fader_services::service::Meaning;
+use fader_services::{Call, Reason};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
-use crate::member::call::Call;
-use crate::member::pending::{Answer, Following, REQUEST, Told, Work};
+use crate::member::pending::{Answer, Following, REQUEST, Told};
 use crate::member::quorum::Quorum;
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
@@ -33,6 +32,8 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 
 /// How often to look whether a member that has not answered still has a seat.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same while a request may wait for long: of these there may be many.
+const LOOK_WAITING: Duration = Duration::from_secs(10);
 
 /// Who may take a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +47,12 @@ pub(crate) enum Takers {
 impl Cluster {
     /// Waits until a strong read of everything is answered.
     pub(crate) async fn ready(&self) -> Result<(), Refusal> {
-        let everything = Call {
-            account: AccountId(String::new()),
-            request: Request::ListDomains {
-                max_count: None,
-                next_token: None,
-            },
-            demand: Demand::default(),
-        };
+        let everything = Call::of_node(Command::Confirm);
         self.read(&Arc::new(everything), &None).await.map(drop)
     }
 
     /// What a write asks if it is eventual, as far as is known here.
-    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Error> {
+    pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Refused> {
         // A lone member decides one without a name, and finds that it is eventual when it does.
         if self.is_lone() && call.demand.request.is_none() {
             return Ok(None);
@@ -66,22 +60,17 @@ impl Cluster {
         self.keeper().map_or(Ok(None), |keeper| keeper.quorum(call))
     }
 
-    /// Carries out a catalog command, at the head.
-    pub(crate) async fn catalog(
-        &self,
-        command: &catalog::Command,
-    ) -> Answer<Result<(), catalog::Refusal>> {
-        let job = |reply| Job::Submit(Work::catalog(command.clone(), reply));
-        self.at_one(Takers::Head, job).await
-    }
-
-    /// The answer of the first that takes the job.
+    /// The answer of the first that takes the job of a request which may wait for so long.
     pub(crate) async fn at_one<T>(
         &self,
-        takers: Takers,
+        (takers, patience): (Takers, Duration),
         job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
     ) -> Answer<T> {
-        let end = Instant::now() + REQUEST;
+        let end = Instant::now() + REQUEST + patience;
+        let look = match patience.is_zero() {
+            true => LOOK,
+            false => LOOK_WAITING,
+        };
         while Instant::now() < end {
             let takers = match takers {
                 Takers::Head => self.head().into_iter().collect(),
@@ -93,7 +82,7 @@ impl Cluster {
             for (node, member) in takers {
                 let (reply, answer) = oneshot::channel();
                 let answer = match member.enqueue(job(reply)) {
-                    Ok(()) => self.answer_of(node, answer, end).await,
+                    Ok(()) => self.answer_of(node, answer, (end, look)).await,
                     Err(refusal) => Err(refusal),
                 };
                 match answer {
@@ -124,7 +113,7 @@ impl Cluster {
         &self,
         node: NodeId,
         mut answer: oneshot::Receiver<Answer<T>>,
-        end: Instant,
+        (end, look): (Instant, Duration),
     ) -> Answer<T> {
         let lost = Err(Refusal::new(Kind::Unknown, Reason::Lost));
         if self.is_lone() {
@@ -133,7 +122,7 @@ impl Cluster {
         while Instant::now() < end {
             let has_seat = |newest: Arc<Configuration>| newest.seat(node).is_some();
             let is_member = self.configuration().is_some_and(has_seat);
-            match tokio::time::timeout(LOOK, &mut answer).await {
+            match tokio::time::timeout(look, &mut answer).await {
                 Ok(answer) => return answer.unwrap_or(lost),
                 Err(_) if is_member => {}
                 Err(_) => return lost,
@@ -148,7 +137,7 @@ impl Cluster {
         call: &Arc<Call>,
         session: &Following,
     ) -> Result<Told, Refusal> {
-        let scan = match reads_keys(&call.request) {
+        let scan = match reads_keys(call) {
             true => None,
             false => Some(self.scans.acquire().await),
         };
@@ -157,7 +146,7 @@ impl Cluster {
         }
         let shows = match self.keeper().map(|keeper| keeper.shows(call)) {
             Some(Ok(shows)) => shows,
-            Some(Err(error)) => return Ok(error.into()),
+            Some(Err(refused)) => return Ok(refused.into()),
             None => None,
         };
         let level = shows.unwrap_or(Level::Strong);
@@ -183,8 +172,8 @@ impl Cluster {
                 };
                 match Arc::<Member>::clone(&member).answer(showing, call).await {
                     // Its store could not be read: another one answers.
-                    Err(error) if error.code == Code::InternalError && !self.is_lone() => {
-                        drop(member.enqueue(Job::Damaged(error.message)));
+                    Err(refused) if refused.meaning() == Meaning::Unreadable && !self.is_lone() => {
+                        drop(member.enqueue(Job::Damaged(refused.to_string())));
                     }
                     answered => return Ok(Told::of(answered, followed)),
                 }

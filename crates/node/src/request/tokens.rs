@@ -16,9 +16,10 @@ use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, Reader, Session, put_bytes, put_varint};
 use fader_services::catalog::AccountId;
 use fader_services::level::Receipt;
-use fader_services::service::{Service, Trouble};
-use fader_services::simpledb::{Answered, Error, SimpleDb};
+use fader_services::request::ServiceName;
+use fader_services::service::Trouble;
 
+use super::Answer;
 use crate::member::pending::{Following, Told};
 use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::{Seal, SealError};
@@ -135,18 +136,18 @@ pub(crate) fn on(chain: ChainId, sessions: Option<&Sessions>) -> Following {
 /// Opens a request's token, if it carries one.
 ///
 /// # Errors
-/// `InvalidParameterValue` for one that nobody gave out to this account.
+/// [`Trouble::StrangeToken`] for one that nobody gave out to this account.
 pub(crate) fn open(
     seal: &Seal,
     account: &AccountId,
     token: Option<&[u8]>,
-) -> Result<Option<Sessions>, Error> {
+) -> Result<Option<Sessions>, Trouble> {
     let Some(token) = token else {
         return Ok(None);
     };
     match unseal(seal, account, token) {
         Some(sessions) => Ok(Some(sessions)),
-        None => Err(SimpleDb::word(Trouble::StrangeToken)),
+        None => Err(Trouble::StrangeToken),
     }
 }
 
@@ -154,9 +155,9 @@ pub(crate) fn open(
 pub(crate) fn answered(
     told: Told,
     seal: &Seal,
-    account: &AccountId,
+    (account, service): (&AccountId, ServiceName),
     (chain, sessions): (ChainId, Option<Sessions>),
-) -> (Result<Answered, Error>, Receipt) {
+) -> Answer {
     let Told {
         outcome,
         mut receipt,
@@ -174,10 +175,8 @@ pub(crate) fn answered(
         Ok(token) => receipt.session = Some(token),
         // The client goes on with the token that it has, which may promise less than it saw.
         Err(error) => {
-            return (
-                Err(Refusal::of_store(Kind::Unknown, error.to_string()).into()),
-                Receipt::default(),
-            );
+            let refusal = Refusal::of_store(Kind::Unknown, error.to_string());
+            return (Err(refusal.of_service(service)), Receipt::default());
         }
     }
     (outcome, receipt)

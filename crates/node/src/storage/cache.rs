@@ -1,4 +1,4 @@
-//! What was read of a table of the catalog, kept until the table changes.
+//! What was read of tables of the catalog, kept until one of them changes.
 //!
 //! Invariants:
 //! - A1 a lookup that begins after a change of the catalog was answered sees it: the cache is
@@ -15,22 +15,22 @@ use super::engine::Pair;
 const ENTRIES_MAX: usize = 10_000;
 
 struct State<V> {
-    /// How often the table changed.
+    /// How often the tables changed.
     generation: u64,
     entries: HashMap<String, V>,
 }
 
-/// What is known of one table, by name.
+/// What is known of some tables, by name.
 pub(crate) struct Cache<V> {
-    table: Table,
+    tables: &'static [Table],
     state: RwLock<State<V>>,
 }
 
 impl<V: Clone> Cache<V> {
-    /// Of this table nothing is known yet.
-    pub(crate) fn of(table: Table) -> Self {
+    /// Of these tables nothing is known yet.
+    pub(crate) fn of(tables: &'static [Table]) -> Self {
         Cache {
-            table,
+            tables,
             state: RwLock::new(State {
                 generation: 0,
                 entries: HashMap::new(),
@@ -55,9 +55,10 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Forgets everything if the mutations touch the table.
+    /// Forgets everything if the mutations touch one of the tables.
     pub(crate) fn on_applied(&self, mutations: &[Pair<'_>]) {
-        if touches(mutations, self.table) {
+        let mut tables = self.tables.iter();
+        if tables.any(|table| touches(mutations, *table)) {
             self.clear();
         }
     }

@@ -10,7 +10,10 @@ use fader_node::{Call, ClusterSettings, MemberStatus, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
 use fader_services::level::{Demand, Level, Receipt};
+use fader_services::request;
 use fader_services::simpledb::{AttributePut, Error, ItemPut, Limits, Reply, Request};
+
+use crate::asking::Ask as _;
 
 pub(crate) fn account() -> AccountId {
     AccountId("000000000001".to_owned())
@@ -18,7 +21,7 @@ pub(crate) fn account() -> AccountId {
 
 pub(crate) fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
     let settings = Settings {
-        limits,
+        limits: request::Limits { simpledb: limits },
         ..Settings::new(folder.path().to_owned())
     };
     Node::open(settings).unwrap().0
@@ -66,7 +69,7 @@ pub(crate) fn put(domain: &str, item: &str, value: &str) -> Request {
 }
 
 pub(crate) async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
-    let (outcome, receipt) = node.call(Call::new(&account(), request, demand)).await;
+    let (outcome, receipt) = node.ask(Call::new(&account(), request, demand)).await;
     outcome.map(|_| receipt)
 }
 
@@ -83,7 +86,7 @@ pub(crate) async fn get(
         names: Vec::new(),
         consistent: false,
     };
-    let (answered, receipt) = node.call(Call::new(&account(), request, demand)).await;
+    let (answered, receipt) = node.ask(Call::new(&account(), request, demand)).await;
     let answered = answered.unwrap();
     let Reply::Attributes(pairs) = answered.reply else {
         panic!("attributes are asked");
@@ -108,7 +111,7 @@ pub(crate) async fn select(
         next_token: None,
         consistent: false,
     };
-    let (answered, receipt) = node.call(Call::new(&account(), request, demand)).await;
+    let (answered, receipt) = node.ask(Call::new(&account(), request, demand)).await;
     let answered = answered.unwrap();
     let Reply::Items { items, .. } = answered.reply else {
         panic!("items are asked");

@@ -9,23 +9,25 @@ mod modes;
 mod name;
 mod placed;
 mod seam;
+mod sweep;
 
 pub use access_key::{key, keys};
 pub use domains::{collection, domain, domain_key, name_key, owner};
 pub(crate) use domains::{create, delete, domain_count, domain_names, garbage, number, put_number};
 #[cfg(test)]
 pub(crate) use modes::set as set_mode;
-pub use modes::{Closing, close_domain, closing};
+pub use modes::{Closing, close_collection, closing};
 pub(crate) use name::read_kind;
 pub use name::{Name, NameBuf};
 pub use placed::{Placed, State, Unfinished, placed, unfinished};
 pub(crate) use placed::{condemn, enter, found, raze, settle};
 pub use seam::{Catalog, Done};
+pub use sweep::sweep;
 
 use bytes::Bytes;
 
 use crate::level::Preference;
-use crate::{CollectionId, Decision, Mode, View};
+use crate::{CollectionId, Decision, Kind, Mode, View};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,48 +87,29 @@ pub enum Command {
         /// The key that takes its place; account and preference are taken from the old one.
         replacement: AccessKey,
     },
-    /// Gives a domain another mode, or begins to.
+    /// Gives a collection another mode, or begins to.
     SetMode {
-        /// Whose domain.
-        account: AccountId,
-        /// Its name.
-        domain: String,
+        /// What it is called.
+        name: NameBuf,
         /// The mode.
         mode: Mode,
-        /// Of a domain that is to be strong: whether members that are away are left behind, with
-        /// the eventual writes of it that only they have.
+        /// Of a collection that is to be strong: whether members that are away are left behind,
+        /// with the eventual writes of it that only they have.
         abandon: bool,
     },
-    /// Of a domain's own chain, where the system chain is another: it is there from now on, unless
-    /// it was razed before.
-    Found {
-        /// Whose domain.
-        account: AccountId,
-        /// Its name.
-        domain: String,
-        /// Its entry.
-        entry: DomainEntry,
-    },
-    /// Of the same: it is there no more, and will never be.
-    Raze {
-        /// Whose domain.
-        account: AccountId,
-        /// Its name.
-        domain: String,
-        /// Which one of that name.
-        collection: CollectionId,
-    },
-    /// Of the system chain: the domain's own chain has done its step.
-    Settle {
-        /// Whose domain.
-        account: AccountId,
-        /// Its name.
-        domain: String,
-        /// Which one of that name.
-        collection: CollectionId,
-        /// Whether that step was to raze it.
-        is_gone: bool,
-    },
+    /// Changes nothing. Its answer says that the chain serves, and that all that was acknowledged
+    /// before is applied where it is answered.
+    Confirm,
+}
+
+impl Command {
+    /// The kind of collections that it is about; of keys that of the oldest.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Command::SetMode { name, .. } => name.kind,
+            _ => Kind::Domain,
+        }
+    }
 }
 
 /// Why the catalog refused.
@@ -161,28 +144,11 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
         }
         Command::RotateKey { id, replacement } => access_key::rotate(view, id, replacement),
         Command::SetMode {
-            account,
-            domain,
+            name,
             mode,
             abandon,
-        } => modes::set(view, Name::domain(account, domain), (*mode, *abandon)),
-        Command::Found {
-            account,
-            domain,
-            entry,
-        } => placed::found(view, Name::domain(account, domain), entry).map_err(Refusal::from),
-        Command::Raze {
-            account,
-            domain,
-            collection,
-        } => placed::raze(view, Name::domain(account, domain), *collection).map_err(Refusal::from),
-        Command::Settle {
-            account,
-            domain,
-            collection,
-            is_gone,
-        } => placed::settle(view, Name::domain(account, domain), (*collection, *is_gone))
-            .map_err(Refusal::from),
+        } => modes::set(view, name.name(), (*mode, *abandon)),
+        Command::Confirm => Ok(Vec::new()),
     };
     let (outcome, changes) = match changes {
         Ok(changes) => (Ok(()), changes),
@@ -200,6 +166,17 @@ pub struct DomainEntry {
     pub mode: Mode,
     /// What it prefers, where neither a request nor its access key names a level.
     pub preference: Option<Preference>,
+}
+
+impl DomainEntry {
+    /// That of a collection which is strong, and prefers nothing.
+    pub(crate) fn strong(collection: CollectionId) -> Self {
+        DomainEntry {
+            collection,
+            mode: Mode::Strong,
+            preference: None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub(crate) fn set(
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn close_domain(view: &dyn View, id: CollectionId) -> Result<Vec<Change>, ViewError> {
+pub fn close_collection(view: &dyn View, id: CollectionId) -> Result<Vec<Change>, ViewError> {
     let mut closing = closing(view)?.into_iter();
     let Some(closing) = closing.find(|closing| closing.collection == id) else {
         return Ok(Vec::new());

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Reader};
 
 use crate::catalog::{self, Command, Refusal};
-use crate::kind::Kind;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::{Decision, Mode, Reason, View, ViewError};
@@ -23,13 +22,16 @@ impl Service for Catalog {
     type Refusal = Refusal;
     type Limits = ();
 
-    fn class(_command: &Command) -> Class {
-        Class::Write
+    fn class(command: &Command) -> Class {
+        match command {
+            Command::Confirm => Class::Scan,
+            _ => Class::Write,
+        }
     }
 
     fn target(command: &Command) -> Target<'_> {
         match command {
-            Command::SetMode { domain, .. } => Target::Of(Kind::Domain, domain),
+            Command::SetMode { name, .. } => Target::Of(name.kind, &name.name),
             _ => Target::System,
         }
     }
@@ -41,10 +43,8 @@ impl Service for Catalog {
                 id.len() + replacement.sealed_secret.len() + replacement.note.len()
             }
             Command::SetKeyStatus { id, .. } | Command::SetKeyPreference { id, .. } => id.len(),
-            Command::SetMode { domain, .. }
-            | Command::Found { domain, .. }
-            | Command::Raze { domain, .. }
-            | Command::Settle { domain, .. } => domain.len(),
+            Command::SetMode { name, .. } => name.name.len(),
+            Command::Confirm => 0,
         }
     }
 
@@ -78,8 +78,11 @@ impl Service for Catalog {
     fn answer(
         _view: &dyn View,
         _context: &Context<'_, ()>,
-        _command: &Command,
+        command: &Command,
     ) -> Result<Done, Refusal> {
+        if let Command::Confirm = command {
+            return Ok(Done);
+        }
         let message = "a command was sent where only reads are answered";
         Err(Refusal::Invalid(message.to_owned()))
     }

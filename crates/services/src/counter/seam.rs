@@ -1,5 +1,7 @@
 //! Counters as a service among others.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader};
 
@@ -9,7 +11,9 @@ use crate::counter::{
 use crate::forward::wire::Wire;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::request::Limits;
-use crate::service::{Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait};
+use crate::service::{
+    Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
+};
 use crate::simpledb::metadata_key;
 use crate::steps::{Step, Taken};
 use crate::{CollectionId, Decision, Kind, Mode, Reason, View};
@@ -62,6 +66,13 @@ impl Service for Counter {
         let towards = Counter::towards(request).map_or(0, |(_, name)| name.len());
         let name = Counter::target(request).name();
         towards + name.map_or(0, |(_, name)| name.len())
+    }
+
+    fn patience(request: &Request) -> Duration {
+        match request {
+            Request::Wait { .. } => WAIT_MAX,
+            _ => Duration::ZERO,
+        }
     }
 
     fn permits(

@@ -1,11 +1,17 @@
-//! The bytes of catalog commands and refusals, and of how a mode stands.
+//! The bytes of catalog commands and refusals, of the steps of domains, and of how a mode stands.
 
-use fader_chain::{DecodeError, Reader};
+use bytes::Bytes;
+use fader_chain::{ChainId, DecodeError, Reader};
 
 use super::DomainMode;
 use super::wire::{Wire, put_choice};
-use crate::catalog::{AccessKey, AccountId, Command, DomainEntry, KeyStatus, Refusal};
-use crate::{CollectionId, ViewError};
+use crate::call::Call;
+use crate::catalog::{
+    self, AccessKey, AccountId, Command, DomainEntry, KeyStatus, NameBuf, Refusal,
+};
+use crate::request::Request;
+use crate::steps::{self, Action, Step};
+use crate::{CollectionId, Kind, ViewError};
 
 impl Wire for AccountId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -90,6 +96,88 @@ impl Wire for DomainEntry {
     }
 }
 
+/// The choices of commands that are steps of domains: as version 3 of a cluster has them.
+const FOUND: u8 = 5;
+const RAZE: u8 = 6;
+const SETTLE: u8 = 7;
+
+/// A command as a request: of the catalog, or about a step of a domain.
+pub(super) fn read_command(reader: &mut Reader) -> Result<Call, DecodeError> {
+    let request = match reader.byte()? {
+        choice @ FOUND..=SETTLE => Request::Step(read_step(choice, reader)?),
+        choice => Request::Catalog(read_choice(choice, reader)?),
+    };
+    let mut call = Call::of_node(request);
+    if let Request::Catalog(Command::SetMode { name, .. }) = &call.request {
+        call.account = name.account.clone();
+    }
+    Ok(call)
+}
+
+/// Writes a command about a step of a domain as one of the catalog. Says whether it is one.
+pub(super) fn put_step(out: &mut Vec<u8>, command: &steps::Command) -> bool {
+    let step = command.step();
+    let (name, entry, is_gone) = match &step.action {
+        Action::Found(name, entry) => (name, Some(entry), false),
+        Action::Raze(name, _) => (name, None, true),
+        #[cfg(feature = "counter")]
+        Action::Counter(_) => return false,
+    };
+    if name.kind != Kind::Domain {
+        return false;
+    }
+    out.push(2);
+    let (account, domain) = (&name.account, &name.name);
+    match (command, entry) {
+        (steps::Command::Settle(..), _) => {
+            put_choice(out, SETTLE, &[account, domain, &step.number, &is_gone]);
+        }
+        (steps::Command::Take(..), Some(entry)) => {
+            put_choice(out, FOUND, &[account, domain, entry]);
+        }
+        (steps::Command::Take(..), None) => {
+            put_choice(out, RAZE, &[account, domain, &step.number]);
+        }
+    }
+    true
+}
+
+/// The number of such a step is that of its collection. Its chain is the one that is asked.
+fn read_step(choice: u8, reader: &mut Reader) -> Result<steps::Command, DecodeError> {
+    let name = NameBuf {
+        kind: Kind::Domain,
+        account: Wire::read(reader)?,
+        name: Wire::read(reader)?,
+    };
+    let found = |entry: DomainEntry, name| (entry.collection, Action::Found(name, entry));
+    let ((collection, action), is_settled) = match choice {
+        FOUND => (found(Wire::read(reader)?, name), false),
+        RAZE => {
+            let collection = CollectionId::read(reader)?;
+            ((collection, Action::Raze(name, collection)), false)
+        }
+        _ => {
+            let collection = CollectionId::read(reader)?;
+            let of = match bool::read(reader)? {
+                true => (collection, Action::Raze(name, collection)),
+                // Of the entry the settlement needs the collection alone.
+                false => found(DomainEntry::strong(collection), name),
+            };
+            (of, true)
+        }
+    };
+    let step = Step {
+        number: collection.0,
+        to: ChainId::SYSTEM,
+        floor: 0,
+        action,
+    };
+    Ok(match is_settled {
+        true => steps::Command::Settle(step, Bytes::new()),
+        false => steps::Command::Take(ChainId::SYSTEM, step),
+    })
+}
+
 impl Wire for Command {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
@@ -98,69 +186,65 @@ impl Wire for Command {
             Command::SetKeyPreference { id, preference } => put_choice(out, 2, &[id, preference]),
             Command::RotateKey { id, replacement } => put_choice(out, 3, &[id, replacement]),
             Command::SetMode {
-                account,
-                domain,
+                name,
                 mode,
                 abandon,
-            } => put_choice(out, 4, &[account, domain, mode, abandon]),
-            Command::Found {
-                account,
-                domain,
-                entry,
-            } => put_choice(out, 5, &[account, domain, entry]),
-            Command::Raze {
-                account,
-                domain,
-                collection,
-            } => put_choice(out, 6, &[account, domain, &collection.0]),
-            Command::Settle {
-                account,
-                domain,
-                collection,
-                is_gone,
-            } => put_choice(out, 7, &[account, domain, &collection.0, is_gone]),
+            } if name.kind == Kind::Domain => {
+                put_choice(out, 4, &[&name.account, &name.name, mode, abandon]);
+            }
+            Command::SetMode {
+                name,
+                mode,
+                abandon,
+            } => put_choice(out, 8, &[name, mode, abandon]),
+            Command::Confirm => out.push(9),
         }
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(match reader.byte()? {
-            0 => Command::CreateKey(Wire::read(reader)?),
-            1 => Command::SetKeyStatus {
-                id: Wire::read(reader)?,
-                status: Wire::read(reader)?,
-            },
-            2 => Command::SetKeyPreference {
-                id: Wire::read(reader)?,
-                preference: Wire::read(reader)?,
-            },
-            3 => Command::RotateKey {
-                id: Wire::read(reader)?,
-                replacement: Wire::read(reader)?,
-            },
-            4 => Command::SetMode {
+        read_choice(reader.byte()?, reader)
+    }
+}
+
+fn read_choice(choice: u8, reader: &mut Reader) -> Result<Command, DecodeError> {
+    Ok(match choice {
+        0 => Command::CreateKey(Wire::read(reader)?),
+        1 => Command::SetKeyStatus {
+            id: Wire::read(reader)?,
+            status: Wire::read(reader)?,
+        },
+        2 => Command::SetKeyPreference {
+            id: Wire::read(reader)?,
+            preference: Wire::read(reader)?,
+        },
+        3 => Command::RotateKey {
+            id: Wire::read(reader)?,
+            replacement: Wire::read(reader)?,
+        },
+        4 => Command::SetMode {
+            name: NameBuf {
+                kind: Kind::Domain,
                 account: Wire::read(reader)?,
-                domain: Wire::read(reader)?,
-                mode: Wire::read(reader)?,
-                abandon: Wire::read(reader)?,
+                name: Wire::read(reader)?,
             },
-            5 => Command::Found {
-                account: Wire::read(reader)?,
-                domain: Wire::read(reader)?,
-                entry: Wire::read(reader)?,
-            },
-            6 => Command::Raze {
-                account: Wire::read(reader)?,
-                domain: Wire::read(reader)?,
-                collection: CollectionId(Wire::read(reader)?),
-            },
-            7 => Command::Settle {
-                account: Wire::read(reader)?,
-                domain: Wire::read(reader)?,
-                collection: CollectionId(Wire::read(reader)?),
-                is_gone: Wire::read(reader)?,
-            },
-            _ => return Err(DecodeError::new("a catalog command")),
-        })
+            mode: Wire::read(reader)?,
+            abandon: Wire::read(reader)?,
+        },
+        8 => Command::SetMode {
+            name: Wire::read(reader)?,
+            mode: Wire::read(reader)?,
+            abandon: Wire::read(reader)?,
+        },
+        9 => Command::Confirm,
+        _ => return Err(DecodeError::new("a catalog command")),
+    })
+}
+
+impl Wire for catalog::Done {
+    fn put(&self, _out: &mut Vec<u8>) {}
+
+    fn read(_reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(catalog::Done)
     }
 }
 

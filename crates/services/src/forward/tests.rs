@@ -3,15 +3,15 @@
 use std::fmt::Debug;
 
 use expect_test::{Expect, expect};
-use fader_chain::{EntryId, RequestId, Stamp};
+use fader_chain::{ChainId, EntryId, RequestId, Stamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::{AccessKey, DomainEntry, KeyStatus};
+use crate::catalog::{AccessKey, Command, DomainEntry, KeyStatus, Refusal};
 use crate::level::{Bound, Cause, Level, Notice, Outcome, Outcomes, Preference};
 use crate::simpledb::{
     Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Expected, Item,
-    ItemDelete, ItemPut, PageToken, Reply,
+    ItemDelete, ItemPut, PageToken, Reply, Request,
 };
 use crate::{CollectionId, Mode, ViewError};
 
@@ -161,12 +161,10 @@ fn access_key() -> AccessKey {
 fn asked() -> Vec<Asked> {
     let account = || AccountId("1".to_owned());
     let id = || "AKIA".to_owned();
-    let writes = writes()
-        .into_iter()
-        .map(|it| Asked::Write(account(), it, Demand::default()));
-    let reads = reads()
-        .into_iter()
-        .map(|it| Asked::Read(account(), it, demand()));
+    let asks = |request: Request, demand| Asked::Request(Call::new(&account(), request, demand));
+    let writes = writes().into_iter();
+    let writes = writes.map(|it| asks(it, Demand::default()));
+    let reads = reads().into_iter().map(|it| asks(it, demand()));
     let commands = [
         Command::CreateKey(access_key()),
         Command::SetKeyStatus {
@@ -178,40 +176,73 @@ fn asked() -> Vec<Asked> {
             preference: Some(preference()),
         },
         Command::SetMode {
-            account: access_key().account,
-            domain: "carts".to_owned(),
+            name: named(Kind::Domain, "carts"),
             mode: Mode::Strong,
             abandon: true,
         },
-        Command::Found {
-            account: account(),
-            domain: "d".to_owned(),
-            entry: DomainEntry {
-                collection: CollectionId(300),
-                mode: Mode::Mixed,
-                preference: None,
-            },
+        Command::SetMode {
+            name: named(Kind::Queue, "jobs"),
+            mode: Mode::Mixed,
+            abandon: false,
         },
-        Command::Raze {
-            account: account(),
-            domain: "d".to_owned(),
-            collection: CollectionId(300),
-        },
-        Command::Settle {
-            account: account(),
-            domain: "d".to_owned(),
-            collection: CollectionId(300),
-            is_gone: true,
-        },
+        Command::Confirm,
         Command::RotateKey {
             id: id(),
             replacement: access_key(),
         },
     ];
-    let commands = commands.map(Asked::Catalog);
-    let questions = [Asked::Mode(account(), "carts".to_owned()), Asked::Why];
-    let asked = writes.chain(reads).chain(commands);
-    asked.chain(questions).collect()
+    let of_node = |command: Command| {
+        let mut call = Call::of_node(command);
+        if let request::Request::Catalog(Command::SetMode { name, .. }) = &call.request {
+            call.account = name.account.clone();
+        }
+        Asked::Request(call)
+    };
+    let commands = commands.map(of_node);
+    let steps = steps(Kind::Domain).map(|it| Asked::Request(Call::of_node(it)));
+    let newer = steps_of_queue().map(|it| Asked::Request(Call::of_node(it)));
+    let questions = [
+        Asked::Mode(named(Kind::Domain, "carts")),
+        Asked::Why,
+        Asked::Mode(named(Kind::Queue, "jobs")),
+    ];
+    let asked = writes.chain(reads).chain(commands).chain(steps);
+    asked.chain(newer).chain(questions).collect()
+}
+
+fn named(kind: Kind, name: &str) -> NameBuf {
+    NameBuf {
+        kind,
+        account: AccountId("1".to_owned()),
+        name: name.to_owned(),
+    }
+}
+
+/// To found a collection, to raze it, and to settle each, as decoding knows them.
+fn steps(kind: Kind) -> [steps::Command; 4] {
+    let collection = CollectionId(300);
+    let mixed = DomainEntry {
+        mode: Mode::Mixed,
+        ..DomainEntry::strong(collection)
+    };
+    let step = |action| steps::Step {
+        number: 300,
+        to: ChainId::SYSTEM,
+        floor: 0,
+        action,
+    };
+    let founded = |entry| step(steps::Action::Found(named(kind, "d"), entry));
+    let razed = || step(steps::Action::Raze(named(kind, "d"), collection));
+    [
+        steps::Command::Take(ChainId::SYSTEM, founded(mixed)),
+        steps::Command::Take(ChainId::SYSTEM, razed()),
+        steps::Command::Settle(razed(), Bytes::new()),
+        steps::Command::Settle(founded(DomainEntry::strong(collection)), Bytes::new()),
+    ]
+}
+
+fn steps_of_queue() -> [steps::Command; 4] {
+    steps(Kind::Queue)
 }
 
 fn replies() -> Vec<Reply> {
@@ -275,21 +306,30 @@ fn told() -> Vec<Told> {
     };
     let replies = replies()
         .into_iter()
-        .map(|it| Told::Request(Ok(answered(it)), receipt()));
+        .map(|it| Told::Request(Ok(answered(it).into()), receipt()));
+    let refused = |refusal: Refusal| Told::Request(Err(refusal.into()), Receipt::default());
     let others = [
         Told::NotHere("not the head".to_owned()),
-        Told::Request(Ok(answered(Reply::Done)), Receipt::default()),
+        Told::Request(Ok(answered(Reply::Done).into()), Receipt::default()),
         Told::Request(
-            Err(Error::new(Code::InvalidUri, "message")),
+            Err(Error::new(Code::InvalidUri, "message").into()),
             Receipt::default(),
         ),
-        Told::Request(Err(Error::new(Code::NoSuchDomain, "message")), receipt()),
-        Told::Catalog(Ok(())),
-        Told::Catalog(Err(Refusal::NoSuchKey("id".to_owned()))),
-        Told::Catalog(Err(Refusal::KeyExists("id".to_owned()))),
-        Told::Catalog(Err(Refusal::Invalid("why".to_owned()))),
-        Told::Catalog(Err(Refusal::View(ViewError("why".to_owned())))),
-        Told::Catalog(Err(Refusal::NoSuchDomain("carts".to_owned()))),
+        Told::Request(
+            Err(Error::new(Code::NoSuchDomain, "message").into()),
+            receipt(),
+        ),
+        Told::Request(Ok(names::Done.into()), Receipt::default()),
+        refused(Refusal::NoSuchKey("id".to_owned())),
+        refused(Refusal::KeyExists("id".to_owned())),
+        refused(Refusal::Invalid("why".to_owned())),
+        refused(Refusal::View(ViewError("why".to_owned()))),
+        refused(Refusal::NoSuchDomain("carts".to_owned())),
+        Told::Request(Ok(Taken::Passed.into()), Receipt::default()),
+        Told::Request(
+            Ok(Taken::Done(Bytes::from_static(b"!")).into()),
+            Receipt::default(),
+        ),
         Told::Mode(None),
         Told::Mode(Some(DomainMode {
             mode: Mode::Closing,
@@ -346,12 +386,24 @@ fn the_bytes_of_what_is_asked_are_frozen() {
             02020104414b494100
             02020204414b494101030203010100f403
             02020401310563617274730001
+            020208010131046a6f62730200
+            020209
+            02020304414b494104414b49410131067365616c65640105046e6f746500
             02020501310164ac020200
             02020601310164ac02
             02020701310164ac0201
-            02020304414b494104414b49410131067365616c65640105046e6f746500
+            02020701310164ac0200
+            020500020000ac020000000101310164ac0202000000000000000000000000000000000000000000
+              00000000
+            020500020000ac020000010101310164ac0200000000000000000000000000000000000000000000
+              0000
+            0205000201ac020000010101310164ac020000000000000000000000000000000000000000000000
+              0000
+            0205000201ac020000000101310164ac020000000000000000000000000000000000000000000000
+              00000000
             02030131056361727473
             0204
+            0206010131046a6f6273
         "#]],
     );
 }
@@ -363,7 +415,7 @@ fn newest(told: &Told) -> Bytes {
 /// What a node of version 2 could not read is left out.
 #[test]
 fn a_refusal_tells_of_its_session_where_that_is_read() {
-    let error = Error::new(Code::NoSuchDomain, "message");
+    let error = request::Refusal::from(Error::new(Code::NoSuchDomain, "message"));
     let refusal = Told::Request(Err(error.clone()), receipt());
     assert_eq!(Told::decode(newest(&refusal)), Ok(refusal.clone()));
     let without = Told::Request(Err(error), Receipt::default());
@@ -411,11 +463,38 @@ fn the_bytes_of_what_is_told_are_frozen() {
             02040203776879
             02040303776879
             020404056361727473
+            02080201000000000000
+            020802000121000000000000
             020600
             0206010301026e3202026e33026e34
             02070106666f72206e32
         "#]],
     );
+}
+
+/// What an older process answers to the step of a domain is what came of a command.
+#[test]
+fn a_step_of_a_domain_is_answered_as_a_command() {
+    let done = || Told::Request(Ok(Taken::Done(Bytes::new()).into()), Receipt::default());
+    let command = Told::Request(Ok(names::Done.into()), Receipt::default());
+    assert_eq!(newest(&done()), newest(&command));
+    let (outcome, _) = command.clone().of(ServiceName::Step).unwrap();
+    assert_eq!(outcome, Ok(Taken::Done(Bytes::new()).into()));
+    for refusal in [
+        steps::Refusal::Failed("why".to_owned()),
+        steps::Refusal::Invalid("why".to_owned()),
+    ] {
+        let told = Told::Request(Err(refusal.clone().into()), Receipt::default());
+        let heard = Told::decode(newest(&told)).unwrap();
+        let (outcome, _) = heard.of(ServiceName::Step).unwrap();
+        assert_eq!(outcome, Err(refusal.into()));
+    }
+    assert_eq!(
+        command.of(ServiceName::SimpleDb),
+        None,
+        "of another service"
+    );
+    assert_eq!(Told::Why(Vec::new()).of(ServiceName::Step), None);
 }
 
 #[track_caller]
@@ -447,7 +526,9 @@ fn what_is_unknown_is_refused_by_name() {
     };
     let version = "malformed bytes: the version of what is forwarded";
     assert_eq!(refused(&[1, 3]), version);
-    assert_eq!(refused(&[2, 8]), "malformed bytes: what is told");
+    assert_eq!(refused(&[2, 10]), "malformed bytes: what is told");
+    assert_eq!(refused(&[2, 8, 7]), "malformed bytes: a service");
+    assert_eq!(refused(&[2, 8, 1]), "malformed bytes: what is told");
     assert_eq!(
         refused(&[2, 4, 5]),
         "malformed bytes: a refusal of the catalog"
@@ -459,7 +540,7 @@ fn what_is_unknown_is_refused_by_name() {
 proptest! {
     #[test]
     fn noise_never_panics(
-        tag in 0_u8..9,
+        tag in 0_u8..11,
         kind in 0_u8..13,
         noise in prop::collection::vec(any::<u8>(), 0..300),
     ) {

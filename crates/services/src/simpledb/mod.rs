@@ -18,7 +18,6 @@ mod result;
 mod seam;
 mod select;
 mod settle;
-mod sweep;
 mod tally;
 mod tentative;
 mod token;
@@ -41,7 +40,6 @@ pub use request::{
 pub use result::{decode_outcome, depends_on_state, encode_cause, encode_outcome, settled_outcome};
 pub use seam::SimpleDb;
 pub use settle::{Settled, settle};
-pub use sweep::sweep;
 pub use tentative::{Tentative, Unsettled};
 
 use crate::{Decision, View, service};

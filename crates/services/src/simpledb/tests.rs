@@ -76,7 +76,7 @@ impl Service {
 
     /// Sweeps once; how many keys went.
     fn sweep(&mut self, batch: usize) -> usize {
-        let changes = sweep(&self.view, batch).unwrap();
+        let changes = catalog::sweep(&self.view, batch).unwrap();
         assert!(changes.len() <= batch);
         self.apply(&changes);
         changes.len()

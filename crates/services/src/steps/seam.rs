@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use fader_chain::{DecodeError, ViewError};
 
+use crate::catalog;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::request::Limits;
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
@@ -27,6 +28,25 @@ pub enum Refusal {
 impl From<ViewError> for Refusal {
     fn from(error: ViewError) -> Self {
         Refusal::Failed(error.0)
+    }
+}
+
+/// The refusal of a command that travelled as one of the catalog.
+impl From<catalog::Refusal> for Refusal {
+    fn from(refusal: catalog::Refusal) -> Self {
+        match refusal {
+            catalog::Refusal::View(error) => error.into(),
+            other => Refusal::Invalid(other.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for catalog::Refusal {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Failed(why) => catalog::Refusal::View(ViewError(why)),
+            Refusal::Invalid(why) => catalog::Refusal::Invalid(why),
+        }
     }
 }
 

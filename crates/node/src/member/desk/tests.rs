@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use fader_services::{Direction, Scan, ViewError};
 
@@ -29,7 +31,7 @@ impl View for Watched {
 fn a_state_that_others_are_filled_from_is_kept() {
     let state = Arc::new(Watched::default());
     let applied = EntryId::new(1, 7);
-    let mut desk = Desk::new(Limits::default(), Placing::Here, state.clone(), applied);
+    let mut desk = Desk::new(Settings::new(PathBuf::new()), state.clone(), applied);
     assert_eq!(state.0.load(Ordering::Relaxed), 0);
     desk.fix();
     assert_eq!(state.0.load(Ordering::Relaxed), 1);

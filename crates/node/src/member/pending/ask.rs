@@ -4,10 +4,9 @@ use bytes::Bytes;
 use fader_chain::{
     DecodeError, Digest, EntryId, Fate, Input, Outcome, RequestId, Session, Stamp, Token,
 };
-use fader_services::level::{self, Level, Outcomes, Receipt};
-use fader_services::service::{Class, Meaning, Service, Sight};
-use fader_services::simpledb::{Request, SimpleDb, settled_outcome};
-use fader_services::{CollectionId, SYSTEM};
+use fader_services::level::{self, Level, Outcomes, Receipt, settled_outcome};
+use fader_services::service::{Class, Meaning, Sight, Wait};
+use fader_services::{Call, CollectionId, SYSTEM};
 
 use super::{Followed, Stage, Told, Work};
 use crate::member::quorum::Quorum;
@@ -60,19 +59,39 @@ impl Work {
     pub(crate) fn is_eventual(&self) -> bool {
         matches!(
             self,
-            Work::SimpleDb {
+            Work::Write {
                 stage: Stage::Eventual(_) | Stage::Held(..),
                 ..
             }
         )
     }
 
+    /// What it was decided to wait for, and in which collection.
+    pub(in crate::member) fn waits(&self) -> Option<(CollectionId, Wait)> {
+        match self {
+            Work::Write {
+                stage: Stage::Waits(collection, wait),
+                ..
+            } => Some((*collection, *wait)),
+            _ => None,
+        }
+    }
+
+    /// Whether the client of a request has gone.
+    pub(in crate::member) fn is_hung_up(&self) -> bool {
+        match self {
+            Work::Write { reply, .. } => reply.is_closed(),
+            Work::Read { reply, .. } => reply.is_closed(),
+            Work::Sweep | Work::Close(_) => false,
+        }
+    }
+
     /// Whether it is one that may wait for long, and whoever asked has gone.
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
-            Work::SimpleDb { reply, .. } => self.is_eventual() && reply.is_closed(),
-            Work::Read { reply, .. } => reply.is_closed(),
-            Work::Catalog { .. } | Work::Sweep | Work::Close(_) => false,
+            Work::Write { .. } => self.is_eventual() && self.is_hung_up(),
+            Work::Read { .. } => self.is_hung_up(),
+            Work::Sweep | Work::Close(_) => false,
         }
     }
 
@@ -81,16 +100,16 @@ impl Work {
         let Work::Read { call, .. } = self else {
             return false;
         };
-        matches!(SimpleDb::sight(&call.request, SYSTEM), Sight::Registers(..))
+        matches!(call.request.sight(SYSTEM), Sight::Registers(..))
     }
 
-    /// Whether it was refused for want of its domain.
-    pub(in crate::member) fn lacks_domain(&self) -> bool {
+    /// Whether it was refused for want of its collection.
+    pub(in crate::member) fn lacks_collection(&self) -> bool {
         match self {
-            Work::SimpleDb {
-                outcome: Some(Err(error)),
+            Work::Write {
+                outcome: Some(Err(refused)),
                 ..
-            } => SimpleDb::meaning(error) == Meaning::NoCollection,
+            } => refused.meaning() == Meaning::NoCollection,
             _ => false,
         }
     }
@@ -98,22 +117,22 @@ impl Work {
     /// What it asks of the replica next.
     pub(crate) fn ask(&self) -> Ask {
         match self {
-            Work::SimpleDb {
+            Work::Write {
                 stage: Stage::Eventual(quorum),
                 ..
             } => {
                 let session = self.following().cloned().unwrap_or_default();
                 Ask::Hold(self.named(), *quorum, session)
             }
-            Work::SimpleDb {
+            Work::Write {
                 stage: Stage::Held(_, held),
                 ..
             } => {
                 let names = held.writes.iter().map(|written| written.name);
                 Ask::Outcome(names.collect(), self.named().map(|(_, digest)| digest))
             }
-            Work::SimpleDb { call, .. }
-                if call.demand.level == Level::Barrier && is_conditional(&call.request) =>
+            Work::Write { call, .. }
+                if call.demand.level == Level::Barrier && is_conditional(call) =>
             {
                 Ask::Gather(self.name())
             }
@@ -130,7 +149,7 @@ impl Work {
     ) -> Option<Box<Work>> {
         let told = receipt(held);
         match &mut *self {
-            Work::SimpleDb { call, stage, .. } if call.demand.outcome && !held.detached => {
+            Work::Write { call, stage, .. } if call.demand.outcome && !held.detached => {
                 *stage = Stage::Held(Box::new(told), Box::new(held.clone()));
                 Some(self)
             }
@@ -148,7 +167,7 @@ impl Work {
         followed: Option<Box<Followed>>,
     ) {
         let told = match &mut *self {
-            Work::SimpleDb {
+            Work::Write {
                 stage: Stage::Held(told, _),
                 ..
             } => std::mem::take(&mut **told),
@@ -169,7 +188,7 @@ impl Work {
     }
 
     pub(in crate::member) fn acknowledge(self, receipt: Receipt, followed: Option<Box<Followed>>) {
-        if let Work::SimpleDb { outcome, reply, .. } = self {
+        if let Work::Write { outcome, reply, .. } = self {
             let told = Told {
                 outcome: outcome.expect("an accepted request has its answer"),
                 receipt,
@@ -181,8 +200,8 @@ impl Work {
 }
 
 /// Of an unconditional write a barrier asks nothing that a strong one does not do.
-fn is_conditional(request: &Request) -> bool {
-    SimpleDb::class(request) == Class::Conditional
+fn is_conditional(call: &Call) -> bool {
+    call.request.class() == Class::Conditional
 }
 
 fn outcomes(settled: &[(EntryId, Outcome)]) -> Result<Outcomes, DecodeError> {

@@ -244,7 +244,7 @@ fn messages_that_are_none_are_refused() {
     victim.refuses_messages(&[&[2, 0, 0x80]], "malformed bytes: an early end");
     let version = "malformed bytes: the version of what is forwarded";
     victim.refuses_messages(&[&[2, 0, 0, 0, 9]], version);
-    victim.refuses_messages(&[&[3, 0, 2, 9]], "malformed bytes: what is told");
+    victim.refuses_messages(&[&[3, 0, 2, 99]], "malformed bytes: what is told");
 }
 
 #[test]

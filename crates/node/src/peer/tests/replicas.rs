@@ -7,12 +7,11 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use bytes::Bytes;
 use fader_chain::{Change, Configuration, Direction, Entry, EntryId, Role, Seat, Stamp, Wiring};
-use fader_services::simpledb::{AttributePut, ItemPut, Request};
+use fader_services::catalog::{AccessKey, KeyStatus};
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
-use crate::member::call::Call;
 use crate::member::pending::Work;
 use crate::member::thread::{Company, Job, Notice};
 use crate::member::{Folder, Member};
@@ -34,6 +33,8 @@ impl Inbox for Jobs {
     }
 
     fn serve(&self, _: ChainId, _: Asked, _: Duration, _: Reply) {}
+
+    fn withdraw(&self, _: NodeId, _: Option<u64>) {}
 }
 
 struct Replica {
@@ -132,14 +133,13 @@ impl Chain {
     }
 
     /// Writes at the head, until it says that it is done.
-    fn write(&self, request: &Request) {
-        let account = AccountId("1".to_owned());
+    fn write(&self, command: &Command) {
         let end = std::time::Instant::now() + PATIENCE;
         loop {
             assert!(std::time::Instant::now() < end, "it is never written");
             let (reply, told) = oneshot::channel();
-            let call = Call::new(&account, request.clone(), Demand::default());
-            let work = Work::simpledb(Arc::new(call), None, None, reply);
+            let call = Call::of_node(command.clone());
+            let work = Work::write(Arc::new(call), None, None, reply);
             self.replicas[0].member.enqueue(Job::Submit(work)).unwrap();
             match told.blocking_recv().unwrap() {
                 Ok(told) => return drop(told.outcome.unwrap()),
@@ -170,28 +170,17 @@ impl Chain {
     }
 }
 
-fn create() -> Request {
-    Request::CreateDomain {
-        domain: "carts".to_owned(),
-        mode: None,
+/// A key is created; its id has the name of the item.
+fn put(item: &str) -> Command {
+    Command::CreateKey(AccessKey {
+        id: format!("AKIA_{item}_OF_A_TEST"),
+        account: AccountId("000000000001".to_owned()),
+        sealed_secret: Bytes::from(vec![b'v'; 500]),
+        status: KeyStatus::Active,
+        created_ms: 0,
+        note: String::new(),
         preference: None,
-    }
-}
-
-fn put(item: &str) -> Request {
-    let attribute = AttributePut {
-        name: Some("a".to_owned()),
-        value: Some("v".repeat(500)),
-        replace: false,
-    };
-    Request::PutAttributes {
-        domain: "carts".to_owned(),
-        put: ItemPut {
-            item: Some(item.to_owned()),
-            attributes: vec![attribute],
-        },
-        expected: Vec::new(),
-    }
+    })
 }
 
 fn has(state: &[(Bytes, Bytes)], item: &str) -> bool {
@@ -205,14 +194,13 @@ const WRITES: usize = 300;
 
 fn agree_while_cut(wiring: Wiring) {
     let chain = Chain::new(wiring);
-    chain.write(&create());
     let written = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (chain, written) = (&chain, &written);
             scope.spawn(move || {
                 for number in 0..WRITES {
-                    chain.write(&put(&format!("item-{writer}-{number:03}")));
+                    chain.write(&put(&format!("item_{writer}_{number:03}")));
                     let written = written.fetch_add(1, Ordering::Relaxed);
                     if written.is_multiple_of(16) {
                         chain.cut(written / 16);
@@ -224,7 +212,7 @@ fn agree_while_cut(wiring: Wiring) {
     let state = chain.agrees();
     for writer in 0..WRITERS {
         for number in 0..WRITES {
-            let item = format!("item-{writer}-{number:03}");
+            let item = format!("item_{writer}_{number:03}");
             assert!(has(&state, &item), "{item} was acknowledged");
         }
     }
@@ -250,7 +238,6 @@ fn members_of_a_chain_agree_while_connections_are_cut() {
 #[test]
 fn what_an_old_epoch_or_life_says_changes_nothing() {
     let chain = Chain::new(Wiring::Star);
-    chain.write(&create());
     chain.write(&put("old"));
     chain.configure(2, Wiring::Star);
     chain.configure(3, Wiring::Star);

@@ -11,7 +11,7 @@ fn mutations(table: Table) -> Mutations {
 
 #[test]
 fn an_entry_stays_until_its_table_changes() {
-    let cache = Cache::of(Table::AccessKeys);
+    let cache = Cache::of(&[Table::AccessKeys]);
     let generation = cache.get("A").unwrap_err();
     cache.put(generation, "A".to_owned(), 1);
     assert_eq!(cache.get("A"), Ok(1));
@@ -23,7 +23,7 @@ fn an_entry_stays_until_its_table_changes() {
 
 #[test]
 fn what_was_read_before_a_change_is_not_kept() {
-    let cache = Cache::of(Table::AccessKeys);
+    let cache = Cache::of(&[Table::AccessKeys]);
     let before = cache.get("A").unwrap_err();
     cache.on_applied(&pairs(&mutations(Table::AccessKeys)));
     cache.put(before, "A".to_owned(), 1);

@@ -120,7 +120,7 @@ fn a_mode_of_any_kind_closes_and_is_found_again() {
         assert_eq!(closing.len(), 1);
         assert_eq!(closing[0].name, name.to_owned());
         for mode in [Mode::Drained, Mode::Strong] {
-            let changes = catalog::close_domain(&view, closing[0].collection).unwrap();
+            let changes = catalog::close_collection(&view, closing[0].collection).unwrap();
             apply(&mut view, &changes);
             let entry = catalog::collection(&view, name).unwrap().unwrap();
             assert_eq!(entry.mode, mode);

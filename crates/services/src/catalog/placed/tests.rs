@@ -1,12 +1,13 @@
 //! Domains come and go across chains, whoever does which step, how often, and how late.
 
-use fader_chain::{EntryId, Under};
+use fader_chain::{ALL_GUARDS, EntryId, Under};
 use proptest::prelude::*;
 
 use super::*;
 use crate::catalog::domains::domain;
-use crate::catalog::{Command, decide, domain_count, domain_names};
-use crate::simpledb::{Limits, Request, decide_names, sweep};
+use crate::catalog::{domain_count, domain_names, sweep};
+use crate::simpledb::{Limits, Request, decide_names};
+use crate::steps::{self, Command};
 use crate::{Decision, MapView};
 
 const NAME: &str = "domain";
@@ -35,8 +36,14 @@ impl Cluster {
     }
 
     fn run(&mut self, chain: ChainId, command: &Command) {
-        let Decision { outcome, changes } = decide(&self.views[chain.0 as usize], command);
-        outcome.unwrap();
+        let view = &self.views[chain.0 as usize];
+        let changes = match command {
+            Command::Take(origin, step) => {
+                let taken = steps::take(view, &ALL_GUARDS, *origin, step);
+                taken.unwrap().changes
+            }
+            Command::Settle(step, outcome) => steps::settle(view, step, outcome).unwrap(),
+        };
         self.apply(chain, &changes);
     }
 
@@ -71,27 +78,20 @@ impl Cluster {
 
     /// The steps that finish what is known of a domain.
     fn steps(placed: &Placed) -> [(ChainId, Command); 2] {
-        let (account, domain) = (account(), NAME.to_owned());
-        let collection = placed.entry.collection;
-        let own = match placed.state {
-            State::Deleting => Command::Raze {
-                account: account.clone(),
-                domain: domain.clone(),
-                collection,
+        let account = account();
+        let name = Name::domain(&account, NAME).to_owned();
+        // One that is there has no step left: its foundation, late.
+        let unfinished = Placed {
+            state: match placed.state {
+                State::Live => State::Creating,
+                state => state,
             },
-            _ => Command::Found {
-                account: account.clone(),
-                domain: domain.clone(),
-                entry: placed.entry.clone(),
-            },
+            ..placed.clone()
         };
-        let settle = Command::Settle {
-            account,
-            domain,
-            collection,
-            is_gone: placed.state == State::Deleting,
-        };
-        [(placed.chain, own), (ChainId::SYSTEM, settle)]
+        let step = steps::of_collection(name, &unfinished).unwrap();
+        let settle = Command::Settle(step.clone(), Bytes::new());
+        let take = Command::Take(ChainId::SYSTEM, step);
+        [(placed.chain, take), (ChainId::SYSTEM, settle)]
     }
 
     fn check(&self) {

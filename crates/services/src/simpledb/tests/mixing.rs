@@ -43,8 +43,9 @@ use goldenscript::{Command, Context as ScriptContext, Runner};
 use self::world::{Decided, Member, Operation, World};
 use super::script::{set_limit, show_change, show_reply, take_condition, text};
 use super::*;
+use crate::catalog::NameBuf;
 use crate::level::Demand;
-use crate::{item_key, split_item_key};
+use crate::{Kind, item_key, split_item_key};
 
 struct Script {
     world: World,
@@ -327,8 +328,11 @@ impl Script {
 
     fn mode(&mut self, texts: &[&str]) -> String {
         self.catalog(&catalog::Command::SetMode {
-            account: AccountId(world::ACCOUNT.to_owned()),
-            domain: texts[0].to_owned(),
+            name: NameBuf {
+                kind: Kind::Domain,
+                account: AccountId(world::ACCOUNT.to_owned()),
+                name: texts[0].to_owned(),
+            },
             mode: texts[1].parse().unwrap(),
             abandon: texts.get(2) == Some(&"abandon"),
         })

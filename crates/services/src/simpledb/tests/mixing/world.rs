@@ -132,7 +132,7 @@ impl World {
 
     /// The next step of a closing domain, at the head.
     pub(super) fn close(&mut self, collection: CollectionId) -> Option<EntryId> {
-        let changes = catalog::close_domain(&self.newest, collection).unwrap();
+        let changes = catalog::close_collection(&self.newest, collection).unwrap();
         self.append_changes(changes)
     }
 

@@ -1,19 +1,21 @@
-//! Clears away what deleted domains left behind, in bounded steps.
+//! Clears away what deleted collections left behind, in bounded steps.
 //!
 //! A marker goes last, in the step that finds nothing more of its collection: a crash between two
 //! steps loses nothing.
 
 use fader_chain::Change;
 
-use crate::{Direction, View, ViewError, catalog};
+use crate::catalog::garbage;
+use crate::{Direction, View, ViewError};
 
-/// Changes that remove up to `batch` keys of deleted domains; none when nothing is left to sweep.
+/// Changes that remove up to `batch` keys of deleted collections; none when nothing is left to
+/// sweep.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
 pub fn sweep(view: &dyn View, batch: usize) -> Result<Vec<Change>, ViewError> {
     let mut changes = Vec::new();
-    for marker in catalog::garbage(view) {
+    for marker in garbage(view) {
         let (marker, collection) = marker?;
         let (start, end) = (collection.0.to_be_bytes(), (collection.0 + 1).to_be_bytes());
         for pair in view
