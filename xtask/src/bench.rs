@@ -68,6 +68,8 @@ enum Name {
     Client,
     /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
     Checker,
+    /// What 10,000 waiting requests cost a member, and how soon a change reaches one.
+    Waiting,
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
     Cloud,
@@ -86,6 +88,9 @@ pub(crate) fn build() -> Result<()> {
 
 /// Runs one benchmark.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    if let Name::Waiting = options.name {
+        return waiting();
+    }
     build()?;
     if let Name::Phases = options.name {
         return phases(options);
@@ -125,6 +130,21 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         _ => {}
     }
     command::succeeds(&mut bench)
+}
+
+/// The node's own tests have the only service that waits: they show the figures.
+fn waiting() -> Result<bool> {
+    let mut test = command::cargo();
+    test.args([
+        "test",
+        "--release",
+        "--package",
+        "fader-node",
+        "--test",
+        "counter",
+    ]);
+    test.args(["--", "--ignored", "--nocapture", "figures"]);
+    command::succeeds(&mut test)
 }
 
 /// `fader-bench NAME` on the binary beside it; both are built already.

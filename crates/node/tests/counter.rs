@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "counter/figures.rs"]
+mod figures;
 #[path = "counter/kills.rs"]
 mod kills;
 #[path = "coordinator/server.rs"]
