@@ -56,7 +56,6 @@ def await_began(cluster, name):
         time.sleep(0.05)
 
 
-@pytest.mark.skip(reason="in one run of five the copy begins the chain first: not understood yet")
 @pytest.mark.alone
 def test_of_those_that_are_back_the_one_that_has_most_begins_the_chain(tmp_path):
     with Processes(tmp_path, lease="10s", flags=["--chains", "1"]) as cluster:

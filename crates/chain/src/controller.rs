@@ -45,6 +45,8 @@ pub use restart::{NotRestored, Returning, restore, returned};
 pub struct Facts {
     /// Whose sessions live. A seat whose identity is not among them is given up.
     pub sessions: Vec<Identity>,
+    /// Those of them that were not heard of for a part of a session, or not yet: they may be gone.
+    pub unheard: Vec<Identity>,
     /// What members reported.
     pub reports: Reports,
     /// How many members the chain is to have.
@@ -286,9 +288,12 @@ fn serve(draft: &mut Configuration, epoch: u64, facts: &Facts) {
     }
 }
 
-/// RM-1, RM-2: whoever has no session goes, unless nobody would be left that serves.
+/// RM-1, RM-2: whoever has no session goes, unless nobody would be left that serves, and was heard
+/// of. Sessions of members that went together end one after the other: the chain is not left to the
+/// one whose session ends last.
 fn remove(draft: &mut Configuration, facts: &Facts) {
-    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    let is_heard = |seat: &Seat| !facts.unheard.iter().any(|member| is_of(seat, member));
+    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts) && is_heard(seat);
     if draft.seats.iter().any(serves) {
         draft.seats.retain(|seat| is_live(seat, facts));
     }

@@ -78,6 +78,15 @@ pub struct Session {
     pub speaks: Version,
     /// Whether it was not heard of for longer than it should be.
     pub is_silent: bool,
+    /// Whether it was heard of since this process watches: it began, or was pinged.
+    pub is_heard: bool,
+}
+
+impl Session {
+    /// Whether it is known to be there: it was heard of, and not long ago.
+    pub fn is_present(&self) -> bool {
+        self.is_heard && !self.is_silent
+    }
 }
 
 /// The newest configuration that is known of each chain (Z6).

@@ -47,6 +47,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
             .iter()
             .map(|(node, life)| member(*node, *life))
             .collect(),
+        unheard: Vec::new(),
         reports: Reports::default(),
         size: 3,
         unwanted: Vec::new(),
@@ -635,4 +636,36 @@ fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
         abandon(&current, &[DiskId(4)], dead),
         Err(NotAbandoned::NotAway)
     );
+}
+
+/// Three members went together, and the session of one ends last.
+#[test]
+fn rm2_a_chain_is_not_left_to_a_member_that_may_be_gone() {
+    let current = first(
+        &[member(1, 1), member(2, 1), member(3, 1)],
+        Wiring::Star,
+        Version::NEWEST,
+    );
+    let back = [(1, 1), (2, 2), (3, 2)];
+    let known = Facts {
+        unheard: vec![member(1, 1)],
+        version: Version::NEWEST,
+        ..facts(&back)
+    };
+    assert_eq!(next(&current, &known), None, "its session may end too");
+    // It is there, and has everything.
+    let heard = Facts {
+        unheard: Vec::new(),
+        ..known.clone()
+    };
+    assert_eq!(seats_of(&next(&current, &heard).unwrap()), "1 2s");
+    // It was gone: all are back that served last, and any of them may begin.
+    let ended = Facts {
+        restart: Some(member(3, 2)),
+        ..Facts {
+            version: Version::NEWEST,
+            ..facts(&[(1, 2), (2, 2), (3, 2)])
+        }
+    };
+    assert_eq!(seats_of(&next(&current, &ended).unwrap()), "3 1s");
 }

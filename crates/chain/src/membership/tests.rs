@@ -17,6 +17,7 @@ fn session(name: &str, speaks: u32) -> Session {
         },
         speaks: Version(speaks),
         is_silent: false,
+        is_heard: true,
     }
 }
 

@@ -111,14 +111,26 @@ pub struct Reading {
     pub sessions: Vec<Session>,
 }
 
+/// What a session's znode showed last.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    version: i32,
+    /// Since when it is of this version, as far as was seen.
+    since: Duration,
+    /// Whether it came, or changed, while this process watched.
+    is_heard: bool,
+}
+
 /// Watches.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// S.
     session: Duration,
     speaks: Version,
-    /// The version of each session's znode, and since when it was seen.
-    seen: BTreeMap<String, (i32, Duration)>,
+    /// What each session's znode showed last.
+    seen: BTreeMap<String, Shown>,
+    /// Whether no look has ended since when nothing was known.
+    is_blind: bool,
     read_at: Duration,
     asks: VecDeque<Ask>,
     version: Version,
@@ -136,6 +148,7 @@ impl Watch {
             session,
             speaks,
             seen: BTreeMap::new(),
+            is_blind: true,
             read_at: Duration::ZERO,
             asks: VecDeque::new(),
             version: Version::OLDEST,
@@ -152,6 +165,7 @@ impl Watch {
         if self.session / 2 <= now.saturating_sub(self.read_at) {
             // Others could not ping either, for all we know.
             self.seen.clear();
+            self.is_blind = true;
         }
         self.asks = VecDeque::from([Ask::Cluster, Ask::Layout]);
         self.configurations.clear();
@@ -222,6 +236,7 @@ impl Watch {
             return Err(Trouble::Unasked);
         }
         self.read_at = now;
+        self.is_blind = false;
         if let Some(why) = self.damaged.take() {
             return Err(Trouble::Damaged(why));
         }
@@ -234,16 +249,24 @@ impl Watch {
     }
 
     fn on_session(&mut self, now: Duration, name: String, seen: Seen) {
-        let since = self.seen.entry(name.clone());
-        let since = since.or_insert((seen.version, now));
-        if since.0 != seen.version {
-            *since = (seen.version, now);
+        let first = Shown {
+            version: seen.version,
+            since: now,
+            is_heard: !self.is_blind,
+        };
+        let shown = self.seen.entry(name.clone()).or_insert(first);
+        if shown.version != seen.version {
+            *shown = Shown {
+                is_heard: true,
+                ..first
+            };
         }
-        let silence = now.saturating_sub(since.1);
+        let (silence, is_heard) = (now.saturating_sub(shown.since), shown.is_heard);
         let session = seen.record.map(|record| Session {
             record,
             speaks: spoken(&name),
             is_silent: self.session / SILENT <= silence,
+            is_heard,
         });
         if silence < self.session {
             self.lives(seen.created, session);

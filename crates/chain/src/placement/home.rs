@@ -78,6 +78,7 @@ mod tests {
         for _ in 0..2 {
             let facts = Facts {
                 sessions: members.clone(),
+                unheard: Vec::new(),
                 reports: Reports::default(),
                 size: members.len(),
                 unwanted: Vec::new(),

@@ -54,6 +54,7 @@ fn facts(sessions: &[(u32, u128)]) -> Facts {
     }
     Facts {
         sessions,
+        unheard: Vec::new(),
         reports,
         size: 3,
         unwanted: Vec::new(),

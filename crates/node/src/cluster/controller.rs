@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::Configuration;
 use fader_chain::controller::{Facts, Returning, first, next};
+use fader_chain::{Configuration, DiskId, NodeId, Progress};
 
 use super::homing::Homing;
 use super::{Cluster, role};
 use crate::clock::monotonic_ms;
+use crate::coordinator::CoordinatorError;
 
 /// How often it looks when it hears nothing: sessions end by time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -158,12 +159,26 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
     }
     if let Some(newest) = &newest {
         let now = Duration::from_millis(monotonic_ms());
+        let mut compared = Vec::new();
         let restart = acting.returning.choose(
             (now, coordinator.session()),
             newest,
             &facts.sessions,
-            |disk| coordinator.progress(disk),
+            |disk: DiskId| -> Result<Progress, CoordinatorError> {
+                let progress = coordinator.progress(disk)?;
+                compared.push((disk, progress));
+                Ok(progress)
+            },
         );
+        if let Ok(Some(member)) = &restart {
+            let of = |node: NodeId| cluster.name_by_disk(node);
+            let it = of(member.node);
+            tracing::info!(
+                member = it,
+                ?compared,
+                "AL-1: the chain begins again with a member"
+            );
+        }
         facts.restart = restart.unwrap_or_else(|error| {
             tracing::warn!(%error, "how far members came that are back cannot be seen");
             None
@@ -194,6 +209,7 @@ pub(super) fn facts(cluster: &Cluster, raise_floor: bool) -> Facts {
     let coordinator = &*cluster.coordinator;
     Facts {
         sessions: coordinator.sessions(),
+        unheard: coordinator.unheard(),
         reports: coordinator.reports(),
         size: cluster.size(),
         unwanted: cluster.unwanted(),

@@ -155,6 +155,15 @@ pub trait Coordinator: Send + Sync {
     /// The members whose sessions are not over, but whose pings have not come for a part of one.
     fn silent(&self) -> Vec<NodeId>;
 
+    /// Those of them, and the members that were not heard of since this process asks: they may be
+    /// gone.
+    fn unheard(&self) -> Vec<Identity> {
+        let silent = self.silent();
+        let mut sessions = self.sessions();
+        sessions.retain(|member| silent.contains(&member.node));
+        sessions
+    }
+
     /// Whether it could be asked the last time.
     fn is_reachable(&self) -> bool;
 

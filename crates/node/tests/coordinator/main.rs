@@ -268,6 +268,7 @@ fn a_controller_acts_on_what_it_is_told() {
         eventually(&*coordinator, || coordinator.sessions() == members[1..]);
         let facts = Facts {
             sessions: coordinator.sessions(),
+            unheard: Vec::new(),
             reports: coordinator.reports(),
             size: 3,
             unwanted: Vec::new(),

@@ -451,10 +451,16 @@ impl Process {
         }
         for chain in (0..CHAINS).map(ChainId) {
             let mut reports = Reports::default();
-            let mut sessions = Vec::new();
-            let lives = self.sessions.iter().flat_map(|it| &it.record.lives);
-            for life in lives.filter(|life| life.chain == chain) {
+            let (mut sessions, mut unheard) = (Vec::new(), Vec::new());
+            let lives = self
+                .sessions
+                .iter()
+                .flat_map(|it| it.record.lives.iter().map(move |life| (it, life)));
+            for (session, life) in lives.filter(|(_, life)| life.chain == chain) {
                 sessions.push(life.identity);
+                if !session.is_present() {
+                    unheard.push(life.identity);
+                }
                 let said = life.reports.iter();
                 said.for_each(|report| reports.note(life.identity.node, *report));
             }
@@ -466,6 +472,7 @@ impl Process {
                     let facts = Facts {
                         restart: controller::returned(current, &sessions).first().copied(),
                         sessions,
+                        unheard,
                         reports,
                         size: super::PROCESSES as usize,
                         unwanted: Vec::new(),

@@ -382,6 +382,7 @@ impl World {
                     .first()
                     .copied(),
                 sessions,
+                unheard: Vec::new(),
                 reports: newest.reports,
                 size: count,
                 unwanted: Vec::new(),

@@ -256,6 +256,7 @@ impl Coordinator {
         Facts {
             restart: self.chosen(now, &sessions),
             sessions,
+            unheard: Vec::new(),
             reports: self.reports.clone(),
             size: self.size - self.leavings.missing(),
             unwanted: self.leavings.unwanted(),

@@ -119,12 +119,17 @@ fn z2_a_version_that_was_seen_for_the_time_of_a_session_is_ended() {
     for (ms, is_silent) in [(100, false), (349, false), (350, true), (700, true)] {
         let sessions = cluster.look(&mut watch, ms).unwrap();
         assert_eq!(sessions[0].is_silent, is_silent, "at {ms}");
+        assert!(
+            !sessions[0].is_heard,
+            "it was there before, and may be gone"
+        );
     }
     // A ping: it is counted from when it was seen.
     cluster.version = 1;
     for ms in [1000, 1400, 1800, 1999] {
         let sessions = cluster.look(&mut watch, ms).unwrap();
         assert_eq!(sessions.len(), 1, "at {ms}");
+        assert!(sessions[0].is_heard);
     }
     assert_eq!(cluster.look(&mut watch, 2000), Ok(Vec::new()));
     // C5: how far its disks came is noted before.

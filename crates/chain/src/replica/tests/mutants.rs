@@ -258,6 +258,7 @@ fn who_may_believe_to_serve_does_not_leave() {
     );
     let mut facts = controller::Facts {
         sessions: [1, 2, 3].map(member).to_vec(),
+        unheard: Vec::new(),
         reports: controller::Reports::default(),
         size: 3,
         unwanted: Vec::new(),

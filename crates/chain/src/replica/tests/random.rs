@@ -247,6 +247,7 @@ impl World {
                 .first()
                 .copied(),
             sessions,
+            unheard: Vec::new(),
             reports: self.cluster.reports.clone(),
             size: NODES as usize,
             unwanted: Vec::new(),

@@ -128,6 +128,14 @@ impl Coordinator for ChainCoordinator {
         lives.map(|life| life.identity.node).collect()
     }
 
+    fn unheard(&self) -> Vec<Identity> {
+        let view = self.all.shared.view();
+        let unheard = view.sessions.iter().filter(|it| !it.is_present());
+        let lives = unheard.flat_map(|it| &it.record.lives);
+        let lives = lives.filter(|life| life.chain == self.chain);
+        lives.map(|life| life.identity).collect()
+    }
+
     fn is_reachable(&self) -> bool {
         self.all.is_reachable()
     }

@@ -54,6 +54,7 @@ impl Standing {
         let lives = self.present.iter().filter_map(|it| it.member(chain));
         Facts {
             sessions: lives.collect(),
+            unheard: Vec::new(),
             reports: self.reports.get(&chain).cloned().unwrap_or_default(),
             size,
             unwanted: self.unwanted(chain),
