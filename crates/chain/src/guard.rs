@@ -187,6 +187,38 @@ pub enum Guard {
     StepTaken,
     /// X7: a step is taken once.
     StepOnce,
+    /// QU-1: a received message is hidden until its deadline.
+    QueueDeadline,
+    /// QU-2: a group is blocked while one of its messages is in flight.
+    QueueGroup,
+    /// QU-3: a duplicate is found for five minutes.
+    QueueDuplicate,
+    /// QU-3: a window ends five minutes after the first send.
+    QueueDuplicateEnds,
+    /// QU-4: an insertion below the low-water mark lowers it.
+    QueueMark,
+    /// QU-5: the time of decisions never falls.
+    QueueTime,
+    /// QU-6: a receipt handle is checked.
+    QueueHandle,
+    /// QU-6: an older handle changes nothing.
+    QueueHandleNewest,
+    /// QU-7: what was sent before a purge is gone.
+    QueuePurge,
+    /// QU-8: a message ends with its retention.
+    QueueExpiry,
+    /// QU-9: a delayed message waits for its deadline.
+    QueueDelay,
+    /// QU-10: a message that was received often enough moves to the dead-letter queue.
+    QueueDeadLetter,
+    /// QU-10: it leaves its queue in the entry that puts it into the other.
+    QueueMoveWhole,
+    /// QU-11: so many messages are in flight at most.
+    QueueInFlight,
+    /// QU-12: a long poll is decided again when a scheduled message is due.
+    QueueWake,
+    /// QU-13: a policy is asked about others' requests.
+    QueuePolicy,
 }
 
 /// Which guards are missing.

@@ -185,6 +185,7 @@ fn wait<L>(
         Ok((_, value)) if value < least && context.now_ms < until_ms => Err(Wait {
             until_ms,
             alike: least,
+            wake_ms: None,
         }),
         Ok((_, value)) => Ok(Ok((Reply::Value(value), Vec::new()))),
         Err(refusal) => Ok(Err(refusal)),

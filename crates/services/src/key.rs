@@ -15,10 +15,12 @@
 //!         | 'u' collection:u64be      a collection on another chain that comes or goes
 //!         | 'r' collection:u64be      a collection of this chain that went (catalog/placed.rs)
 //!         | 's' …  | 't' …            steps across chains (steps.rs)
+//!         | 'Q' …  | 'Z' …            of queues (sqs/layout.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
 //!         | 'x' text(name) text(value) item     index entry, empty value
+//! queue  := 'm' | 'K' | 'B' … | …     sqs/layout.rs
 //! text   := each byte, 0x00 as 0x00 0xff; then 0x00 0x01
 //! ```
 //!
@@ -74,6 +76,34 @@ pub enum Table {
     AttributeCount = b'a',
     /// Domain: the index of all pairs.
     Index = b'x',
+    /// System: queues that were deleted a short time ago.
+    DeletedQueues = b'Q',
+    /// System: the work that queues have to do later, by its time.
+    Chores = b'Z',
+    /// Queue: its counters.
+    QueueCounters = b'K',
+    /// Queue: the contents of messages, by number.
+    Bodies = b'B',
+    /// Queue: the states of messages, by number.
+    States = b'Y',
+    /// Queue: messages, or the groups of a FIFO queue, that can be received.
+    Ready = b'R',
+    /// Queue: messages that can be received later, by deadline.
+    Scheduled = b'W',
+    /// Queue: the groups of a FIFO queue.
+    Groups = b'G',
+    /// Queue: the messages of each group that are not in flight.
+    Waiting = b'F',
+    /// Queue: recent sends and receives, by their deduplication ids.
+    Recent = b'D',
+    /// Queue: the ends of those rows.
+    RecentEnds = b'E',
+    /// Queue: the queues that name it as their dead-letter queue.
+    Sources = b'S',
+    /// Queue: its move tasks.
+    MoveTasks = b'M',
+    /// Queue: eventual sends.
+    Arrivals = b'I',
 }
 
 const PREFIX_SIZE: usize = 9;

@@ -14,6 +14,7 @@ use crate::counter::{self, Counter};
 use crate::level::{Bound, Demand, Level, Preference};
 use crate::service::{Acceptance, Class, Context, Meaning, Service, Sight, Target, Trouble, Wait};
 use crate::simpledb::{self, SimpleDb};
+use crate::sqs::{self, Sqs};
 use crate::steps::{self, Action, Step, Steps, Taken};
 use crate::{CollectionId, Decision, Kind, Mode, Reason, Table, View, ViewError};
 
@@ -22,6 +23,8 @@ use crate::{CollectionId, Decision, Kind, Mode, Reason, Table, View, ViewError};
 pub enum Request {
     /// Of SimpleDB.
     SimpleDb(simpledb::Request),
+    /// Of SQS.
+    Sqs(sqs::Request),
     /// A command to the catalog.
     Catalog(catalog::Command),
     /// A command about a step across chains.
@@ -36,6 +39,8 @@ pub enum Request {
 pub enum Reply {
     /// Of SimpleDB.
     SimpleDb(simpledb::Answered),
+    /// Of SQS.
+    Sqs(sqs::Reply),
     /// Of the catalog.
     Catalog(catalog::Done),
     /// What came of a step.
@@ -51,6 +56,9 @@ pub enum Refusal {
     /// Of SimpleDB.
     #[error(transparent)]
     SimpleDb(#[from] simpledb::Error),
+    /// Of SQS.
+    #[error(transparent)]
+    Sqs(#[from] sqs::Error),
     /// Of the catalog.
     #[error(transparent)]
     Catalog(#[from] catalog::Refusal),
@@ -108,6 +116,7 @@ carried!(
     simpledb::Answered,
     simpledb::Error
 );
+carried!(Sqs, sqs::Request, sqs::Reply, sqs::Error);
 carried!(Catalog, catalog::Command, catalog::Done, catalog::Refusal);
 carried!(Step, steps::Command, Taken, steps::Refusal);
 #[cfg(feature = "counter")]
@@ -142,6 +151,8 @@ where
 pub struct Limits {
     /// SimpleDB's.
     pub simpledb: simpledb::Limits,
+    /// SQS's.
+    pub sqs: sqs::Limits,
 }
 
 /// The name of a service: what remains of a request whose answer is awaited.
@@ -149,6 +160,8 @@ pub struct Limits {
 pub enum ServiceName {
     /// SimpleDB.
     SimpleDb,
+    /// SQS.
+    Sqs,
     /// The catalog.
     Catalog,
     /// Steps across chains.
@@ -168,6 +181,7 @@ impl ServiceName {
     pub fn word(self, trouble: Trouble) -> Refusal {
         match self {
             ServiceName::SimpleDb => SimpleDb::word(trouble).into(),
+            ServiceName::Sqs => Sqs::word(trouble).into(),
             ServiceName::Catalog => Catalog::word(trouble).into(),
             ServiceName::Step => Steps::word(trouble).into(),
             #[cfg(feature = "counter")]
@@ -182,6 +196,7 @@ impl ServiceName {
     pub fn kept(self, bytes: Bytes) -> Result<Outcome, DecodeError> {
         Ok(match self {
             ServiceName::SimpleDb => any::<SimpleDb>(SimpleDb::kept(bytes)?),
+            ServiceName::Sqs => any::<Sqs>(Sqs::kept(bytes)?),
             ServiceName::Catalog => any::<Catalog>(Catalog::kept(bytes)?),
             ServiceName::Step => any::<Steps>(Steps::kept(bytes)?),
             #[cfg(feature = "counter")]
@@ -195,6 +210,7 @@ impl Request {
     pub fn service(&self) -> ServiceName {
         match self {
             Request::SimpleDb(_) => ServiceName::SimpleDb,
+            Request::Sqs(_) => ServiceName::Sqs,
             Request::Catalog(_) => ServiceName::Catalog,
             Request::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -206,6 +222,7 @@ impl Request {
     pub fn since(&self) -> Version {
         match self {
             Request::SimpleDb(_) => Version::OLDEST,
+            Request::Sqs(_) => Kind::Queue.since(),
             Request::Catalog(command) => command.kind().since(),
             Request::Step(command) => command.step().action.since(),
             #[cfg(feature = "counter")]
@@ -217,6 +234,7 @@ impl Request {
     pub fn patience(&self) -> Duration {
         match self {
             Request::SimpleDb(request) => SimpleDb::patience(request),
+            Request::Sqs(request) => Sqs::patience(request),
             Request::Catalog(command) => Catalog::patience(command),
             Request::Step(command) => Steps::patience(command),
             #[cfg(feature = "counter")]
@@ -228,6 +246,7 @@ impl Request {
     pub fn class(&self) -> Class {
         match self {
             Request::SimpleDb(request) => SimpleDb::class(request),
+            Request::Sqs(request) => Sqs::class(request),
             Request::Catalog(command) => Catalog::class(command),
             Request::Step(command) => Steps::class(command),
             #[cfg(feature = "counter")]
@@ -239,6 +258,7 @@ impl Request {
     pub fn target(&self) -> Target<'_> {
         match self {
             Request::SimpleDb(request) => SimpleDb::target(request),
+            Request::Sqs(request) => Sqs::target(request),
             Request::Catalog(command) => Catalog::target(command),
             Request::Step(command) => Steps::target(command),
             #[cfg(feature = "counter")]
@@ -250,6 +270,7 @@ impl Request {
     pub fn towards(&self) -> Option<(Kind, &str)> {
         match self {
             Request::SimpleDb(request) => SimpleDb::towards(request),
+            Request::Sqs(request) => Sqs::towards(request),
             Request::Catalog(command) => Catalog::towards(command),
             Request::Step(command) => Steps::towards(command),
             #[cfg(feature = "counter")]
@@ -261,6 +282,7 @@ impl Request {
     pub fn sight(&self, collection: CollectionId) -> Sight {
         match self {
             Request::SimpleDb(request) => SimpleDb::sight(request, collection),
+            Request::Sqs(request) => Sqs::sight(request, collection),
             Request::Catalog(command) => Catalog::sight(command, collection),
             Request::Step(command) => Steps::sight(command, collection),
             #[cfg(feature = "counter")]
@@ -272,6 +294,7 @@ impl Request {
     pub fn size(&self) -> usize {
         match self {
             Request::SimpleDb(request) => SimpleDb::size(request),
+            Request::Sqs(request) => Sqs::size(request),
             Request::Catalog(command) => Catalog::size(command),
             Request::Step(command) => Steps::size(command),
             #[cfg(feature = "counter")]
@@ -291,6 +314,7 @@ impl Request {
     ) -> Result<(Level, Option<Bound>), Refusal> {
         Ok(match self {
             Request::SimpleDb(it) => SimpleDb::permits(mode, of_collection, demand, it)?,
+            Request::Sqs(it) => Sqs::permits(mode, of_collection, demand, it)?,
             Request::Catalog(it) => Catalog::permits(mode, of_collection, demand, it)?,
             Request::Step(it) => Steps::permits(mode, of_collection, demand, it)?,
             #[cfg(feature = "counter")]
@@ -311,6 +335,10 @@ impl Request {
             Request::SimpleDb(it) => {
                 let context = context.under(&context.limits.simpledb);
                 SimpleDb::decide(view, &context, it).map(any_decision::<SimpleDb>)
+            }
+            Request::Sqs(it) => {
+                let context = context.under(&context.limits.sqs);
+                Sqs::decide(view, &context, it).map(any_decision::<Sqs>)
             }
             Request::Catalog(it) => {
                 Catalog::decide(view, &context.under(&()), it).map(any_decision::<Catalog>)
@@ -334,6 +362,10 @@ impl Request {
                 let context = context.under(&context.limits.simpledb);
                 SimpleDb::decide_names(view, &context, chains, it).map(any_decision::<SimpleDb>)
             }
+            Request::Sqs(it) => {
+                let context = context.under(&context.limits.sqs);
+                Sqs::decide_names(view, &context, chains, it).map(any_decision::<Sqs>)
+            }
             Request::Catalog(_) | Request::Step(_) => None,
             #[cfg(feature = "counter")]
             Request::Counter(it) => {
@@ -351,6 +383,10 @@ impl Request {
             Request::SimpleDb(it) => {
                 let context = context.under(&context.limits.simpledb);
                 any::<SimpleDb>(SimpleDb::answer(view, &context, it))
+            }
+            Request::Sqs(it) => {
+                let context = context.under(&context.limits.sqs);
+                any::<Sqs>(Sqs::answer(view, &context, it))
             }
             Request::Catalog(it) => any::<Catalog>(Catalog::answer(view, &context.under(&()), it)),
             Request::Step(it) => any::<Steps>(Steps::answer(view, context, it)),
@@ -400,6 +436,10 @@ impl Request {
                 let context = context.under(&context.limits.simpledb);
                 Ok(any_acceptance(SimpleDb::accept(view, &context, it)?))
             }
+            Request::Sqs(it) => {
+                let context = context.under(&context.limits.sqs);
+                Ok(any_acceptance(Sqs::accept(view, &context, it)?))
+            }
             Request::Catalog(it) => {
                 let acceptance = Catalog::accept(view, &context.under(&()), it)?;
                 Ok(any_acceptance(acceptance))
@@ -416,6 +456,7 @@ impl Reply {
     pub fn service(&self) -> ServiceName {
         match self {
             Reply::SimpleDb(_) => ServiceName::SimpleDb,
+            Reply::Sqs(_) => ServiceName::Sqs,
             Reply::Catalog(_) => ServiceName::Catalog,
             Reply::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -427,10 +468,31 @@ impl Reply {
     pub fn begun(&self) -> Option<&Step> {
         match self {
             Reply::SimpleDb(answered) => SimpleDb::begun(answered),
+            Reply::Sqs(reply) => Sqs::begun(reply),
             Reply::Catalog(done) => Catalog::begun(done),
             Reply::Step(taken) => Steps::begun(taken),
             #[cfg(feature = "counter")]
             Reply::Counter(reply) => Counter::begun(reply),
+        }
+    }
+
+    /// The reply as it is told, with the rows that it names, on a view of the commit of its entry or
+    /// later. What is kept of it (XO-3) is the reply as it was decided.
+    ///
+    /// # Errors
+    /// The refusal, when they cannot be read.
+    pub fn complete(self, view: &dyn View) -> Outcome {
+        match self {
+            Reply::Sqs(reply) => any::<Sqs>(Sqs::complete(view, reply)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Whether [`Reply::complete`] has rows to read.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Reply::Sqs(reply) => Sqs::is_complete(reply),
+            _ => true,
         }
     }
 
@@ -441,6 +503,7 @@ impl Reply {
     pub fn finished(self, taken: &Taken) -> Outcome {
         match self {
             Reply::SimpleDb(answered) => any::<SimpleDb>(SimpleDb::finished(answered, taken)),
+            Reply::Sqs(reply) => any::<Sqs>(Sqs::finished(reply, taken)),
             Reply::Catalog(done) => any::<Catalog>(Catalog::finished(done, taken)),
             Reply::Step(of) => any::<Steps>(Steps::finished(of, taken)),
             #[cfg(feature = "counter")]
@@ -454,6 +517,7 @@ impl Refusal {
     pub fn service(&self) -> ServiceName {
         match self {
             Refusal::SimpleDb(_) => ServiceName::SimpleDb,
+            Refusal::Sqs(_) => ServiceName::Sqs,
             Refusal::Catalog(_) => ServiceName::Catalog,
             Refusal::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -473,6 +537,7 @@ impl Refusal {
     pub fn meaning(&self) -> Meaning {
         match self {
             Refusal::SimpleDb(error) => SimpleDb::meaning(error),
+            Refusal::Sqs(error) => Sqs::meaning(error),
             Refusal::Catalog(refusal) => Catalog::meaning(refusal),
             Refusal::Step(refusal) => Steps::meaning(refusal),
             #[cfg(feature = "counter")]
@@ -485,6 +550,7 @@ impl Refusal {
     pub fn depends_on_state(&self) -> bool {
         match self {
             Refusal::SimpleDb(error) => SimpleDb::depends_on_state(error),
+            Refusal::Sqs(error) => Sqs::depends_on_state(error),
             Refusal::Catalog(refusal) => Catalog::depends_on_state(refusal),
             Refusal::Step(refusal) => Steps::depends_on_state(refusal),
             #[cfg(feature = "counter")]
@@ -499,6 +565,8 @@ pub fn keep(outcome: &Outcome) -> Option<Bytes> {
         Ok(Reply::SimpleDb(answered)) => SimpleDb::keep(Ok(answered)),
         Ok(Reply::Catalog(done)) => Catalog::keep(Ok(done)),
         Err(Refusal::SimpleDb(error)) => SimpleDb::keep(Err(error)),
+        Ok(Reply::Sqs(reply)) => Sqs::keep(Ok(reply)),
+        Err(Refusal::Sqs(error)) => Sqs::keep(Err(error)),
         Err(Refusal::Catalog(refusal)) => Catalog::keep(Err(refusal)),
         Ok(Reply::Step(taken)) => Steps::keep(Ok(taken)),
         Err(Refusal::Step(refusal)) => Steps::keep(Err(refusal)),
@@ -525,6 +593,9 @@ pub fn settle(
         Some(table) if *table == Table::Items as u8 => {
             SimpleDb::settle(newest, &limits.simpledb, key, ops, stamp)
         }
+        Some(table) if *table == Table::Arrivals as u8 => {
+            Sqs::settle(newest, &limits.sqs, key, ops, stamp)
+        }
         _ => Err(ViewError("an operation on what is no register".to_owned())),
     }
 }
@@ -542,10 +613,6 @@ pub(crate) fn founded(kind: Kind, collection: CollectionId) -> Change {
 }
 
 /// What a step of a service does on the chain that takes it: what came of it, and what changes.
-#[cfg_attr(
-    not(feature = "counter"),
-    expect(unused_variables, reason = "no other service has steps")
-)]
 pub(crate) fn take_step(
     view: &dyn View,
     action: &Action,
@@ -553,15 +620,12 @@ pub(crate) fn take_step(
     match action {
         #[cfg(feature = "counter")]
         Action::Counter(transfer) => transfer.take(view),
+        Action::Queue(step) => step.take(view),
         Action::Found(..) | Action::Raze(..) => Err(not_of_a_service()),
     }
 }
 
 /// What its origin makes of that.
-#[cfg_attr(
-    not(feature = "counter"),
-    expect(unused_variables, reason = "no other service has steps")
-)]
 pub(crate) fn settle_step(
     view: &dyn View,
     (action, outcome): (&Action, &[u8]),
@@ -569,6 +633,7 @@ pub(crate) fn settle_step(
     match (action, outcome) {
         #[cfg(feature = "counter")]
         (Action::Counter(transfer), outcome) => transfer.settle(view, outcome),
+        (Action::Queue(step), outcome) => step.settle(view, outcome),
         (Action::Found(..) | Action::Raze(..), _) => Err(not_of_a_service()),
     }
 }

@@ -178,6 +178,9 @@ pub struct Wait {
     /// What it waits for, as a number of the service's own: waiters of one collection with the same
     /// number are served in order, and where the first waits again so would the others.
     pub alike: u64,
+    /// When the first of those who wait for the same is decided again though nothing changed, in
+    /// milliseconds since 1970: something is due then.
+    pub wake_ms: Option<u64>,
 }
 
 /// An eventual write that may be stamped.
@@ -377,6 +380,21 @@ pub trait Service {
     /// The step that a decision began, which is to be finished before its reply is told.
     fn begun(_reply: &Self::Reply) -> Option<&Step> {
         None
+    }
+
+    /// Whether the reply to a decision is told as it is; else it names rows, and
+    /// [`Service::complete`] reads them.
+    fn is_complete(_reply: &Self::Reply) -> bool {
+        true
+    }
+
+    /// The reply to a decision with the rows that it names (docs/decisions/0014-queues.md), on a
+    /// view of its entry's commit or later. A row that is gone by then is left out.
+    ///
+    /// # Errors
+    /// The refusal, when they cannot be read.
+    fn complete(_view: &dyn View, reply: Self::Reply) -> Outcome<Self> {
+        Ok(reply)
     }
 
     /// What is told when that step is finished.

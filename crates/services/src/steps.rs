@@ -72,6 +72,8 @@ pub enum Action {
     Found(NameBuf, DomainEntry),
     /// The collection is there no more, and will never be.
     Raze(NameBuf, CollectionId),
+    /// Of queues.
+    Queue(crate::sqs::QueueStep),
     /// Of the counters of tests.
     #[cfg(feature = "counter")]
     Counter(crate::counter::Transfer),
@@ -263,6 +265,7 @@ fn take_of_name(view: &dyn View, action: &Action) -> Result<Option<Vec<Change>>,
     Ok(match action {
         Action::Found(name, entry) => Some(catalog::found(view, name.name(), entry)?),
         Action::Raze(name, collection) => Some(catalog::raze(view, name.name(), *collection)?),
+        Action::Queue(_) => None,
         #[cfg(feature = "counter")]
         Action::Counter(_) => None,
     })
@@ -273,6 +276,7 @@ fn settle_of_name(view: &dyn View, action: &Action) -> Result<Option<Vec<Change>
     let (name, settled) = match action {
         Action::Found(name, entry) => (name, (entry.collection, false)),
         Action::Raze(name, collection) => (name, (*collection, true)),
+        Action::Queue(_) => return Ok(None),
         #[cfg(feature = "counter")]
         Action::Counter(_) => return Ok(None),
     };

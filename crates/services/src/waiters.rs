@@ -16,6 +16,8 @@
 //! - Q3 a waiter that left is nowhere: neither in its queue, nor among deadlines, nor in what is
 //!   counted.
 //! - Q4 a waiter is given out at most once until its fate is told.
+//! - Q5 when something is due that those who are alike wait for, the first of them is decided again,
+//!   as where an entry touched the collection.
 //!
 //! Deliberately absent: clocks and threads. A member says when entries touched a collection and
 //! what time it is. While nothing changes and no deadline passes, a waiter costs nothing.
@@ -62,6 +64,9 @@ pub struct Waiters {
     ready: BTreeSet<(Place, Queue)>,
     /// Those whose deadline has passed.
     due: BTreeMap<Place, Token>,
+    /// When something is due for those who are alike, and the same by time.
+    alarms: BTreeMap<Queue, u64>,
+    alarm_times: BTreeSet<(u64, Queue)>,
     bytes: usize,
     arrivals: Place,
 }
@@ -88,6 +93,8 @@ impl Waiters {
             deadlines: BTreeSet::new(),
             ready: BTreeSet::new(),
             due: BTreeMap::new(),
+            alarms: BTreeMap::new(),
+            alarm_times: BTreeSet::new(),
             bytes: 0,
             arrivals: 0,
         }
@@ -132,7 +139,21 @@ impl Waiters {
         self.deadlines.insert((wait.until_ms, waiter.place, token));
         let queue = self.queues.entry(waiter.queue).or_default();
         queue.insert(waiter.place, token);
+        self.alarm(collection, wait);
         Ok(())
+    }
+
+    /// Sets when the first of those who are alike is decided again though nothing changes, as the
+    /// last decision of one of them says it (Q5).
+    pub fn alarm(&mut self, collection: CollectionId, wait: Wait) {
+        let queue = (collection, wait.alike);
+        if let Some(at_ms) = self.alarms.remove(&queue) {
+            self.alarm_times.remove(&(at_ms, queue));
+        }
+        if let Some(at_ms) = wait.wake_ms.filter(|_| self.queues.contains_key(&queue)) {
+            self.alarms.insert(queue, at_ms);
+            self.alarm_times.insert((at_ms, queue));
+        }
     }
 
     /// An entry that was applied touched this collection.
@@ -147,6 +168,23 @@ impl Waiters {
 
     /// It is so late. Says when it matters next.
     pub fn pass(&mut self, now_ms: u64) -> Option<u64> {
+        while let Some((at_ms, queue)) = self.alarm_times.first().copied() {
+            if now_ms < at_ms {
+                break;
+            }
+            self.alarm_times.pop_first();
+            self.alarms.remove(&queue);
+            let first = self.queues.get(&queue).and_then(|it| it.first_key_value());
+            if let Some((place, _)) = first {
+                self.ready.insert((*place, queue));
+            }
+        }
+        let alarm_ms = self.alarm_times.first().map(|(at_ms, _)| *at_ms);
+        let deadline_ms = self.pass_deadlines(now_ms);
+        deadline_ms.into_iter().chain(alarm_ms).min()
+    }
+
+    fn pass_deadlines(&mut self, now_ms: u64) -> Option<u64> {
         while let Some((until_ms, place, token)) = self.deadlines.first().copied() {
             if now_ms < until_ms {
                 return Some(until_ms);
@@ -227,7 +265,12 @@ impl Waiters {
             .expect("Q3: it was in its queue");
         waiters.remove(&place);
         match waiters.first_key_value() {
-            None => drop(self.queues.remove(&queue)),
+            None => {
+                self.queues.remove(&queue);
+                if let Some(at_ms) = self.alarms.remove(&queue) {
+                    self.alarm_times.remove(&(at_ms, queue));
+                }
+            }
             Some((next, _)) if is_woken || was_ready => drop(self.ready.insert((*next, queue))),
             Some(_) => {}
         }

@@ -140,15 +140,15 @@ pub(crate) fn domain_names(
     after: Option<&[u8]>,
     count: usize,
 ) -> Result<Vec<String>, ViewError> {
-    names(view, (Kind::Domain, account), after, count)
+    names(view, (Kind::Domain, account), ("", after), count)
 }
 
-/// Up to `count` names of collections of this kind of `account` that come after `after`, in byte
-/// order.
+/// Up to `count` names of collections of this kind of `account` that begin with `beginning` and come
+/// after `after`, in byte order.
 pub(crate) fn names(
     view: &dyn View,
     (kind, account): (Kind, &AccountId),
-    after: Option<&[u8]>,
+    (beginning, after): (&str, Option<&[u8]>),
     count: usize,
 ) -> Result<Vec<String>, ViewError> {
     let prefix = match kind {
@@ -161,9 +161,10 @@ pub(crate) fn names(
             of_kind(table, kind).text(account.0.as_bytes())
         }
     };
-    let name_at = prefix.clone().build().len();
-    let start = match after {
-        Some(name) => prefix.clone().raw(name).raw(&[0x00]),
+    let (keys, name_at) = (prefix.clone(), prefix.clone().build().len());
+    let prefix = prefix.raw(beginning.as_bytes());
+    let start = match after.filter(|name| beginning.as_bytes() <= *name) {
+        Some(name) => keys.raw(name).raw(&[0x00]),
         None => prefix.clone(),
     };
     let mut names = Vec::new();

@@ -13,7 +13,9 @@ mod sweep;
 
 pub use access_key::{key, keys};
 pub use domains::{collection, domain, domain_key, name_key, owner};
-pub(crate) use domains::{create, delete, domain_count, domain_names, garbage, number, put_number};
+pub(crate) use domains::{
+    count, create, delete, domain_count, domain_names, garbage, names, number, put_number,
+};
 #[cfg(test)]
 pub(crate) use modes::set as set_mode;
 pub use modes::{Closing, close_collection, closing};

@@ -48,6 +48,7 @@ impl Wire for Action {
         match self {
             Action::Found(name, entry) => put_choice(out, 0, &[name, entry]),
             Action::Raze(name, collection) => put_choice(out, 1, &[name, collection]),
+            Action::Queue(step) => put_choice(out, 2, &[step]),
             #[cfg(feature = "counter")]
             Action::Counter(transfer) => put_choice(out, 255, &[transfer]),
         }
@@ -57,6 +58,7 @@ impl Wire for Action {
         Ok(match reader.byte()? {
             0 => Action::Found(Wire::read(reader)?, Wire::read(reader)?),
             1 => Action::Raze(Wire::read(reader)?, Wire::read(reader)?),
+            2 => Action::Queue(Wire::read(reader)?),
             #[cfg(feature = "counter")]
             255 => Action::Counter(Wire::read(reader)?),
             _ => return Err(DecodeError::new("what a step does")),

@@ -9,7 +9,11 @@ const THERE: CollectionId = CollectionId(2);
 const NOW: u64 = 1_000;
 
 fn for_alike(alike: u64, until_ms: u64) -> Wait {
-    Wait { until_ms, alike }
+    Wait {
+        until_ms,
+        alike,
+        wake_ms: None,
+    }
 }
 
 fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
@@ -195,4 +199,31 @@ proptest! {
         prop_assert_eq!(waiters.bytes, 0);
         prop_assert!(waiters.deadlines.is_empty() && waiters.queues.is_empty(), "Q3");
     }
+}
+
+#[test]
+fn when_something_is_due_the_first_of_those_alike_is_decided_again() {
+    let mut waiters = waiting(0..1_000);
+    let wake = |wake_ms| Wait {
+        wake_ms,
+        ..for_alike(0, NOW + 100)
+    };
+    waiters.alarm(HERE, wake(Some(NOW + 50)));
+    assert_eq!(waiters.pass(NOW), Some(NOW + 50));
+    assert_eq!(waiters.pop(), None);
+    assert_eq!(waiters.pass(NOW + 50), Some(NOW + 100));
+    assert_eq!(waiters.pop(), Some(Token(0)));
+    waiters.again(Token(0), NOW + 50).unwrap();
+    waiters.alarm(HERE, wake(Some(NOW + 70)));
+    waiters.alarm(HERE, wake(Some(NOW + 60)));
+    assert_eq!(waiters.pop(), None, "one is enough");
+    assert_eq!(
+        waiters.pass(NOW + 55),
+        Some(NOW + 60),
+        "the last word counts"
+    );
+    for token in waiters.end() {
+        waiters.leave(token);
+    }
+    assert_eq!(waiters.pass(NOW + 99), None, "Q3");
 }

@@ -25,7 +25,7 @@ fn create(view: &mut MapView, name: Name<'_>) {
 }
 
 fn names(view: &MapView, kind: Kind, account: &AccountId) -> Vec<String> {
-    domains::names(view, (kind, account), None, 9).unwrap()
+    domains::names(view, (kind, account), ("", None), 9).unwrap()
 }
 
 #[test]

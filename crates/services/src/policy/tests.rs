@@ -1,0 +1,244 @@
+//! What policies say.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ARN: &str = "arn:aws:sqs:us-east-1:000000000001:jobs";
+/// 2026-11-24T10:00:00Z.
+const NOW_MS: u64 = 1_795_514_400_000;
+
+fn key(account: &str) -> Principal {
+    Principal::Key((account.to_owned(), "AK1".to_owned()))
+}
+
+fn says(statements: &str, principal: Principal, action: &str) -> Verdict {
+    says_with(statements, principal, action, &[])
+}
+
+fn says_with(
+    statements: &str,
+    principal: Principal,
+    action: &str,
+    keys: &[(&str, &str)],
+) -> Verdict {
+    let policy = Policy::parse(&format!(r#"{{"Statement":{statements}}}"#)).unwrap();
+    let mut ask = Ask::new(principal, action, ARN, NOW_MS);
+    for (key, value) in keys {
+        ask.set(key, value);
+    }
+    policy.evaluate(&ask)
+}
+
+#[test]
+fn a_denial_goes_before_what_is_allowed() {
+    let allow = r#"{"Effect":"Allow","Principal":"*","Action":"sqs:*"}"#;
+    let deny = r#"{"Effect":"Deny","Principal":{"AWS":"000000000002"},"Action":"sqs:SendMessage"}"#;
+    let both = format!("[{allow},{deny}]");
+    let send = "sqs:SendMessage";
+    assert_eq!(says(&both, key("000000000001"), send), Verdict::Allowed);
+    assert_eq!(says(&both, key("000000000002"), send), Verdict::Denied);
+    assert_eq!(
+        says(&both, key("000000000002"), "sqs:ReceiveMessage"),
+        Verdict::Allowed
+    );
+    assert_eq!(
+        says(&format!("[{deny}]"), key("000000000001"), send),
+        Verdict::Silent
+    );
+}
+
+#[test]
+fn principals_are_accounts_roots_keys_and_everybody() {
+    let of =
+        |principal: &str| format!(r#"{{"Effect":"Allow","Principal":{principal},"Action":"*"}}"#);
+    let one = key("000000000001");
+    for (principal, asks, verdict) in [
+        (r#""*""#, Principal::Anonymous, Verdict::Allowed),
+        (r#"{"AWS":"*"}"#, Principal::Anonymous, Verdict::Allowed),
+        (r#"{"AWS":"000000000001"}"#, one.clone(), Verdict::Allowed),
+        (
+            r#"{"AWS":["1","arn:aws:iam::000000000001:root"]}"#,
+            one.clone(),
+            Verdict::Allowed,
+        ),
+        (
+            r#"{"AWS":"arn:aws:iam::000000000001:user/AK1"}"#,
+            one.clone(),
+            Verdict::Allowed,
+        ),
+        (
+            r#"{"AWS":"arn:aws:iam::000000000001:user/AK2"}"#,
+            one.clone(),
+            Verdict::Silent,
+        ),
+        (r#"{"AWS":"000000000002"}"#, one.clone(), Verdict::Silent),
+        (
+            r#"{"AWS":"000000000001"}"#,
+            Principal::Anonymous,
+            Verdict::Silent,
+        ),
+        (
+            r#"{"Service":"sns.amazonaws.com"}"#,
+            one.clone(),
+            Verdict::Silent,
+        ),
+    ] {
+        assert_eq!(says(&of(principal), asks, "sqs:X"), verdict, "{principal}");
+    }
+    let but = r#"{"Effect":"Deny","NotPrincipal":{"AWS":"000000000001"},"Action":"*"}"#;
+    assert_eq!(says(but, one, "sqs:X"), Verdict::Silent);
+    assert_eq!(says(but, key("000000000002"), "sqs:X"), Verdict::Denied);
+}
+
+#[test]
+fn actions_and_resources_have_wildcards() {
+    let of = |part: &str| format!(r#"{{"Effect":"Allow","Principal":"*",{part}}}"#);
+    for (part, verdict) in [
+        (r#""Action":"SQS:sendmessage""#, Verdict::Allowed),
+        (
+            r#""Action":["sqs:Receive*","sqs:Send?essage"]"#,
+            Verdict::Allowed,
+        ),
+        (r#""Action":"sqs:Send""#, Verdict::Silent),
+        (r#""NotAction":"sqs:Send*""#, Verdict::Silent),
+        (r#""NotAction":"sqs:Receive*""#, Verdict::Allowed),
+        (
+            r#""Action":"*","Resource":"arn:aws:sqs:*:*:jobs""#,
+            Verdict::Allowed,
+        ),
+        (
+            r#""Action":"*","Resource":"arn:aws:sqs:*:*:j?bs*""#,
+            Verdict::Allowed,
+        ),
+        (
+            r#""Action":"*","Resource":"arn:aws:sqs:*:*:Jobs""#,
+            Verdict::Silent,
+        ),
+        (r#""Action":"*","NotResource":"*jobs""#, Verdict::Silent),
+    ] {
+        assert_eq!(
+            says(&of(part), key("1"), "sqs:SendMessage"),
+            verdict,
+            "{part}"
+        );
+    }
+}
+
+#[test]
+fn conditions_compare_what_is_known_of_the_request() {
+    let keys = [
+        ("aws:SourceIp", "10.1.2.3"),
+        ("x:n", "5"),
+        ("x:s", "Abc"),
+        ("x:b", "true"),
+    ];
+    let holds = |condition: &str| {
+        let statement =
+            format!(r#"{{"Effect":"Allow","Principal":"*","Action":"*","Condition":{condition}}}"#);
+        says_with(&statement, key("1"), "sqs:X", &keys) == Verdict::Allowed
+    };
+    for condition in [
+        r#"{"StringEquals":{"x:s":"Abc"}}"#,
+        r#"{"StringEquals":{"X:S":["x","Abc"]}}"#,
+        r#"{"StringNotEquals":{"x:s":["a","b"]}}"#,
+        r#"{"StringNotEquals":{"x:none":"a"}}"#,
+        r#"{"StringEqualsIfExists":{"x:none":"a"}}"#,
+        r#"{"StringEqualsIgnoreCase":{"x:s":"aBC"}}"#,
+        r#"{"StringLike":{"x:s":"A*c"}}"#,
+        r#"{"StringNotLike":{"x:s":"B*"}}"#,
+        r#"{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::1:user/*"}}"#,
+        r#"{"NumericEquals":{"x:n":5}}"#,
+        r#"{"NumericLessThan":{"x:n":"5.5"},"NumericGreaterThanEquals":{"x:n":"5"}}"#,
+        r#"{"NumericNotEquals":{"x:n":"6"}}"#,
+        r#"{"DateGreaterThan":{"aws:CurrentTime":"2026-11-24T09:59:59Z"}}"#,
+        r#"{"DateLessThanEquals":{"aws:CurrentTime":"2026-11-24T10:00:00Z"}}"#,
+        r#"{"DateLessThan":{"aws:EpochTime":"1795514401"}}"#,
+        r#"{"DateGreaterThan":{"aws:CurrentTime":"2024-02-29"}}"#,
+        r#"{"Bool":{"x:b":true}}"#,
+        r#"{"Null":{"x:none":"true","x:s":"false"}}"#,
+        r#"{"IpAddress":{"aws:SourceIp":["192.168.0.0/16","10.0.0.0/8"]}}"#,
+        r#"{"NotIpAddress":{"aws:SourceIp":"10.2.0.0/16"}}"#,
+    ] {
+        assert!(holds(condition), "{condition}");
+    }
+    for condition in [
+        r#"{"StringEquals":{"x:s":"abc"}}"#,
+        r#"{"StringEquals":{"x:none":"a"}}"#,
+        r#"{"StringNotEquals":{"x:s":["a","Abc"]}}"#,
+        r#"{"StringEqualsIfExists":{"x:s":"a"}}"#,
+        r#"{"StringEquals":{"x:s":"Abc"},"Bool":{"x:b":"false"}}"#,
+        r#"{"NumericGreaterThan":{"x:n":"5"}}"#,
+        r#"{"NumericEquals":{"x:s":"5"}}"#,
+        r#"{"DateLessThan":{"aws:CurrentTime":"2026-11-24T10:00:00Z"}}"#,
+        r#"{"Null":{"x:s":"true"}}"#,
+        r#"{"IpAddress":{"aws:SourceIp":"11.0.0.0/8"}}"#,
+        r#"{"IpAddress":{"aws:SourceIp":"fe80::/16"}}"#,
+        r#"{"IpAddress":{"x:none":"10.0.0.0/8"}}"#,
+    ] {
+        assert!(!holds(condition), "{condition}");
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused() {
+    let whole = r#"{"Effect":"Allow","Principal":"*","Action":"*"}"#;
+    assert!(
+        Policy::parse(&format!(
+            r#"{{"Version":"2012-10-17","Statement":{whole}}}"#
+        ))
+        .is_ok()
+    );
+    let with = |part: &str| {
+        format!(r#"{{"Statement":[{{"Effect":"Allow","Principal":"*","Action":"*",{part}}}]}}"#)
+    };
+    let many = format!(r#"{{"Statement":[{}]}}"#, vec![whole; 101].join(","));
+    for text in [
+        "",
+        "[]",
+        "{}",
+        r#"{"Statement":[7]}"#,
+        r#"{"Statement":[{"Principal":"*","Action":"*"}]}"#,
+        r#"{"Statement":[{"Effect":"Perhaps","Principal":"*","Action":"*"}]}"#,
+        r#"{"Statement":[{"Effect":"Allow","Action":"*"}]}"#,
+        r#"{"Statement":[{"Effect":"Allow","Principal":"*"}]}"#,
+        r#"{"Statement":[{"Effect":"Allow","Principal":"me","Action":"*"}]}"#,
+        &format!(r#"{{"Version":"2020-01-01","Statement":{whole}}}"#),
+        &format!(r#"{{"Statement":{whole},"More":1}}"#),
+        &many,
+        &with(r#""NotAction":"*""#),
+        &with(r#""Condition":7"#),
+        &with(r#""Condition":{"StringEqual":{"a":"b"}}"#),
+        &with(r#""Condition":{"ForAllValues:StringEquals":{"a":"b"}}"#),
+        &with(r#""Condition":{"NullIfExists":{"a":"true"}}"#),
+        &with(r#""Condition":{"Bool":{"a":"yes"}}"#),
+        &with(r#""Condition":{"IpAddress":{"a":"10.0.0.0/33"}}"#),
+        &with(r#""Condition":{"NumericEquals":{"a":"many"}}"#),
+        &with(r#""Condition":{"DateEquals":{"a":"2026-13-01"}}"#),
+        &with(r#""Extra":1"#),
+    ] {
+        assert!(Policy::parse(text).is_err(), "{text}");
+    }
+}
+
+fn naive(pattern: &[char], text: &[char]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some(('*', rest)) => (0..=text.len()).any(|at| naive(rest, &text[at..])),
+        Some(('?', rest)) => !text.is_empty() && naive(rest, &text[1..]),
+        Some((one, rest)) => text.first() == Some(one) && naive(rest, &text[1..]),
+    }
+}
+
+proptest! {
+    #[test]
+    fn wildcards_match_as_defined(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
+        let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+        prop_assert_eq!(matches(&pattern, &text), naive(&p, &t));
+    }
+
+    #[test]
+    fn no_document_panics(text in "[{}\\[\\]\":,a-zA-Z0-9* ]{0,80}") {
+        drop(Policy::parse(&text));
+    }
+}

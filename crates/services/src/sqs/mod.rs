@@ -1,0 +1,147 @@
+//! Amazon SQS (2012-11-05): what each action means.
+//!
+//! ```text
+//! request ─▶ decide ─▶ reply + changes ─▶ (commit) ─▶ complete: the reply of a receive with its
+//!              │                                       messages, read on the committed view
+//!              └▶ Wait: a long poll
+//! ```
+//!
+//! The invariants QL, QU, QG and QM are where they are kept: `layout`, `queue`, `groups`, `receive`,
+//! `send`, `change`, `dead`, `moving`, `queues`, `grants`.
+//!
+//! Deliberately absent: wire formats and queue URLs (gateway), time and randomness (they come in
+//! with the request), encryption (its attributes are kept), fairness between groups of a standard
+//! queue, AWS's quotas on rates.
+
+mod batch;
+mod change;
+mod checksum;
+pub mod command;
+mod dead;
+mod error;
+mod grants;
+mod groups;
+mod handle;
+mod layout;
+mod limits;
+mod message;
+mod moving;
+mod queue;
+mod queues;
+mod receive;
+mod reply;
+mod seam;
+mod send;
+mod settings;
+mod show;
+mod tentative;
+mod upkeep;
+mod wire;
+
+pub use command::{Caller, Command, Request};
+pub use dead::QueueStep;
+pub use error::{Code, Error};
+pub use limits::Limits;
+pub use moving::split_task_handle;
+pub use reply::{
+    ChangedEntry, Entry, Message, Page, Received, Reply, Sent, SentEntry, Task, show_uuid,
+};
+pub use seam::Sqs;
+pub use settings::{account_in, name_in};
+pub use show::{complete, show_sequence};
+pub(crate) use wire::wire_choice;
+
+use fader_chain::{ChainId, Change, Guards};
+
+use crate::catalog::AccountId;
+use crate::service::{Context, Wait};
+use crate::{View, ViewError};
+
+/// What a decision comes to.
+type Decided = Result<(Reply, Vec<Change>), Error>;
+
+/// Decides a request that may change state.
+///
+/// # Errors
+/// [`Wait`] of a long poll.
+pub(crate) fn decide(
+    view: &dyn View,
+    context: &Context<'_, Limits>,
+    request: &Request,
+) -> Result<Decided, Wait> {
+    Ok(match &request.command {
+        Command::AddPermission(it) => grants::add(view, context, request, it),
+        Command::CancelMessageMoveTask(it) => moving::cancel(view, context, request, it),
+        Command::ChangeMessageVisibility(it) => change::visibility(view, context, request, it),
+        Command::CreateQueue(it) => queues::create(view, context, request, it),
+        Command::DeleteMessage(it) => change::delete(view, context, request, it),
+        Command::DeleteQueue(it) => queues::delete(view, context, request, it),
+        Command::PurgeQueue(it) => queues::purge(view, context, request, it),
+        Command::ReceiveMessage(it) => return receive::decide(view, context, request, it),
+        Command::RemovePermission(it) => grants::remove(view, context, request, it),
+        Command::SendMessage(it) => send::decide(view, context, request, it),
+        Command::SetQueueAttributes(it) => queues::set(view, context, request, it),
+        Command::StartMessageMoveTask(it) => moving::start(view, context, request, it),
+        Command::TagQueue(it) => queues::tag(view, context, request, it),
+        Command::UntagQueue(it) => queues::untag(view, context, request, it),
+        Command::GetQueueAttributes(_)
+        | Command::GetQueueUrl(_)
+        | Command::ListDeadLetterSourceQueues(_)
+        | Command::ListMessageMoveTasks(_)
+        | Command::ListQueueTags(_)
+        | Command::ListQueues(_)
+        | Command::PeekMessages(_) => {
+            answer(view, context, request).map(|reply| (reply, Vec::new()))
+        }
+    })
+}
+
+/// Answers a request that changes nothing.
+///
+/// # Errors
+/// [`Error`] as SQS words it; a request that writes is refused as an internal failure.
+pub(crate) fn answer(
+    view: &dyn View,
+    context: &Context<'_, Limits>,
+    request: &Request,
+) -> Result<Reply, Error> {
+    match &request.command {
+        Command::GetQueueAttributes(it) => show::attributes(view, context, request, it),
+        Command::GetQueueUrl(it) => queues::url(view, context, request, it),
+        Command::ListDeadLetterSourceQueues(it) => show::sources(view, context, request, it),
+        Command::ListMessageMoveTasks(it) => moving::list(view, context, request, it),
+        Command::ListQueueTags(_) => queues::tags(view, context, request),
+        Command::ListQueues(it) => queues::list(view, context, request, it),
+        Command::PeekMessages(it) => show::peek(view, context, request, it),
+        _ => Err(Error::new(
+            Code::InternalError,
+            "A write was sent where only reads are answered.",
+        )),
+    }
+}
+
+/// What changes when the first queue of a chain that has work to do at `now_ms` does some of it,
+/// `batch` rows at most; nothing when there is none. Asked again it goes on.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn upkeep(
+    view: &dyn View,
+    (limits, guards): (&Limits, &Guards),
+    (chain, now_ms): (ChainId, u64),
+    batch: usize,
+) -> Result<Vec<Change>, ViewError> {
+    let account = AccountId(String::new());
+    let terms = queue::Terms {
+        view,
+        account: &account,
+        limits,
+        guards,
+        chain,
+        now_ms,
+    };
+    upkeep::upkeep(terms, batch)
+}
+
+#[cfg(test)]
+mod tests;

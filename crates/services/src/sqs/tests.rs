@@ -1,0 +1,15 @@
+//! What queues do, rule by rule.
+
+mod bounds;
+mod dead_letters;
+mod fifo;
+mod fixture;
+mod grants;
+mod inputs;
+mod messages;
+mod model;
+mod moves;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod queues;
+mod tentative;
