@@ -1,8 +1,12 @@
 //! What a receive reads: at most 64 rows for ten messages, and the content of none.
 
+use bytes::Bytes;
+
 use super::fixture::*;
-use crate::sqs::Reply;
 use crate::sqs::command::*;
+use crate::sqs::layout::{self, Index, Keys, Spot};
+use crate::sqs::message::{Counters, Group, Place, Row as _, State};
+use crate::sqs::{Reply, queue};
 
 const ROWS_MAX: usize = 64;
 
@@ -47,10 +51,55 @@ fn a_receive_reads_few_rows_at_depth_10() {
     check(&mut chain, Q, 10);
 }
 
+/// Puts the rows of `count` messages without deciding each send: sent a millisecond after each
+/// other. Of those that are removed tombstones are left, as of deletions in order.
+fn fill(chain: &mut Chain, count: u64, is_removed: bool) {
+    let collection = chain.place(Q).unwrap().collection;
+    let counters = queue::counters(&chain.rows, collection).unwrap();
+    let keys = Keys {
+        collection,
+        era: counters.era,
+    };
+    let spot = |number| Spot {
+        at: START + number,
+        number,
+    };
+    for number in counters.last + 1..=counters.last + count {
+        let ready = Place::Ready(spot(number));
+        let state = State {
+            place: ready,
+            receives: 0,
+            first_receive_ms: 0,
+            kept_from_ms: START + number,
+            group: String::new(),
+        };
+        let rows = [
+            (keys.index(Index::Ready, spot(number)), Bytes::new()),
+            (keys.index(Index::Scheduled, spot(number)), Bytes::new()),
+            (keys.state(number), state.encode()),
+        ];
+        for (at, (key, value)) in rows.into_iter().enumerate() {
+            let is_there = !is_removed && at != 1;
+            chain.rows.put(key, is_there.then_some(value));
+        }
+    }
+    let first = counters.last + 1;
+    let filled = Counters {
+        last: counters.last + count,
+        ready: if is_removed { 0 } else { count },
+        ready_low: (!is_removed).then(|| spot(first)),
+        clock_ms: START + counters.last + count,
+        ..counters
+    };
+    let key = layout::counters_key(collection);
+    chain.rows.put(key, Some(filled.encode()));
+    chain.now_ms = START + filled.last;
+}
+
 #[test]
 fn a_receive_reads_few_rows_at_depth_1_000_000() {
     let mut chain = Chain::with_queue(&[]);
-    send_many(&mut chain, Q, 1_000_000, None);
+    fill(&mut chain, 1_000_000, false);
     for _ in 0..3 {
         check(&mut chain, Q, 10);
     }
@@ -59,25 +108,7 @@ fn a_receive_reads_few_rows_at_depth_1_000_000() {
 #[test]
 fn a_receive_reads_few_rows_after_1_000_000_deletions() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
-    for round in 0..10 {
-        send_many(&mut chain, Q, 100_000, None);
-        for batch in 0..10_000 {
-            let held = chain.receive(Q, 10);
-            let entries = held.iter().enumerate().map(|(id, message)| DeleteEntry {
-                id: id.to_string(),
-                receipt_handle: Some(message.handle.clone()),
-            });
-            let delete = DeleteMessage {
-                queue: Q.to_owned(),
-                is_batch: true,
-                entries: entries.collect(),
-            };
-            chain.run(Command::DeleteMessage(delete)).unwrap();
-            if batch % 1000 == 0 {
-                chain.now_ms += round;
-            }
-        }
-    }
+    fill(&mut chain, 1_000_000, true);
     send_many(&mut chain, Q, 20, None);
     check(&mut chain, Q, 10);
     chain.pass(1000);
@@ -85,14 +116,40 @@ fn a_receive_reads_few_rows_after_1_000_000_deletions() {
     assert_eq!(chain.rows_of(Q), 60);
 }
 
+/// Deletions as they come: in order, and the first one last.
+#[test]
+fn a_receive_reads_few_rows_after_deletions_in_any_order() {
+    for is_first_last in [false, true] {
+        let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
+        send_many(&mut chain, Q, 1_000, None);
+        let mut handles = Vec::new();
+        for _ in 0..100 {
+            chain.now_ms += 1;
+            handles.extend(chain.receive(Q, 10).into_iter().map(|it| it.handle));
+        }
+        if is_first_last {
+            handles.rotate_left(1);
+        }
+        for handle in handles {
+            chain.delete(Q, &handle).unwrap();
+        }
+        send_many(&mut chain, Q, 20, None);
+        check(&mut chain, Q, 10);
+        chain.pass(600);
+        check(&mut chain, Q, 10);
+    }
+}
+
 #[test]
 fn a_receive_reads_few_rows_with_120_000_in_flight() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
-    send_many(&mut chain, Q, 119_990, None);
+    fill(&mut chain, 120_000, false);
     for _ in 0..11_999 {
-        assert_eq!(chain.receive(Q, 10).len(), 10);
+        let request = chain.request(Command::ReceiveMessage(receive(Q, 10)));
+        let decision = chain.decide(&request).unwrap();
+        chain.apply(&decision.changes);
     }
-    send_many(&mut chain, Q, 20, None);
+    send_many(&mut chain, Q, 10, None);
     check(&mut chain, Q, 10);
     let request = chain.request(Command::ReceiveMessage(receive(Q, 10)));
     let refused = chain.decide(&request).unwrap().outcome.unwrap_err();
@@ -105,17 +162,49 @@ fn a_receive_reads_few_rows_with_120_000_in_flight() {
 #[test]
 fn a_receive_reads_few_rows_with_100_000_blocked_groups() {
     let mut chain = Chain::with_fifo(&[("VisibilityTimeout", "600")]);
-    send_many(
-        &mut chain,
-        "jobs.fifo",
-        200_000,
-        Some(|number| (number % 100_000).to_string()),
-    );
-    for _ in 0..10_000 {
-        assert_eq!(chain.receive("jobs.fifo", 10).len(), 10);
+    let collection = chain.place("jobs.fifo").unwrap().collection;
+    let keys = Keys { collection, era: 0 };
+    // A group that is blocked has a row of its own, one for each message, and no place among those
+    // that are ready.
+    for number in 1..=100_000_u64 {
+        let name = format!("blocked-{number}");
+        let spot = Spot {
+            at: START,
+            number: 1_000_000 + number,
+        };
+        let group = Group {
+            held: 1,
+            head: Some(spot),
+            ready: None,
+        };
+        chain.rows.put(keys.group(&name), Some(group.encode()));
+        let waiting = keys.waiting(&name, Spot { at: 0, ..spot });
+        let at = Bytes::copy_from_slice(&spot.at.to_be_bytes());
+        chain.rows.put(waiting, Some(at));
+        let until = Spot {
+            at: START + 600_000,
+            number,
+        };
+        chain
+            .rows
+            .put(keys.index(Index::Scheduled, until), Some(name.into()));
     }
+    let counters = Counters {
+        last: 2_000_000,
+        ready: 100_000,
+        in_flight: 100_000,
+        scheduled_low: Some(Spot {
+            at: START + 600_000,
+            number: 1,
+        }),
+        clock_ms: START,
+        ..Counters::default()
+    };
+    let key = layout::counters_key(collection);
+    chain.rows.put(key, Some(counters.encode()));
     for group in 0..20 {
         chain.send_to(&format!("free-{group}"), "1");
+        chain.send_to(&format!("free-{group}"), "2");
     }
     check(&mut chain, "jobs.fifo", 10);
 }

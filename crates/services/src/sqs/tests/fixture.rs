@@ -48,6 +48,11 @@ impl Rows {
         (self.read.take(), self.bodies_read.take(), tables)
     }
 
+    /// Puts a row as it is, or a tombstone.
+    pub(super) fn put(&mut self, key: Bytes, value: Option<Bytes>) {
+        self.pairs.insert(key, value);
+    }
+
     fn apply(&mut self, changes: &[Change], under: &Under) {
         let mut mutations = Vec::new();
         for change in changes {

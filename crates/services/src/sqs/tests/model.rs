@@ -122,13 +122,13 @@ impl Model {
         self.messages.iter().filter(is_alive)
     }
 
-    /// Which messages are received, in order.
-    fn receive(&self, count: usize) -> Vec<u64> {
+    /// Messages that can be received, those of a group in its order.
+    fn receivable(&self) -> Vec<&Message> {
         let mut order: Vec<&Message> = self.alive().collect();
         if !self.is_fifo {
             order.retain(|it| it.visible_ms <= self.now_ms);
             order.sort_by_key(|it| (it.visible_ms, it.number));
-            return order.iter().take(count).map(|it| it.number).collect();
+            return order;
         }
         let is_blocked = |group| {
             let mut held = self
@@ -137,19 +137,30 @@ impl Model {
             held.any(|it| it.group == group)
         };
         order.retain(|it| !is_blocked(it.group));
-        let mut groups: Vec<u8> = Vec::new();
-        for message in &order {
-            if !groups.contains(&message.group) {
-                groups.push(message.group);
-            }
+        order
+    }
+
+    /// Whether these are what a receive of `count` may give: of a standard queue the first in
+    /// order, of a FIFO queue the first of each group, whichever groups these are.
+    fn may_receive(&self, numbers: &[u64], count: usize) -> bool {
+        let mut receivable = self.receivable();
+        if numbers.len() != receivable.len().min(count) {
+            return false;
         }
-        let of_groups = groups.iter().flat_map(|group| {
-            order
+        for number in numbers {
+            let Some(at) = receivable.iter().position(|it| it.number == *number) else {
+                return false;
+            };
+            let group = receivable[at].group;
+            let first = receivable
                 .iter()
-                .filter(move |it| it.group == *group)
-                .map(|it| it.number)
-        });
-        of_groups.take(count).collect()
+                .position(|it| !self.is_fifo || it.group == group);
+            if first != Some(at) {
+                return false;
+            }
+            receivable.remove(at);
+        }
+        true
     }
 
     fn find(&mut self, handle: &str) -> Option<&mut Message> {
@@ -226,15 +237,14 @@ fn step(
             count,
             visibility_s,
         } => {
-            let numbers = model.receive(usize::try_from(*count).unwrap());
             let shown = chain.receive_with(ReceiveMessage {
                 visibility_timeout: Some(i64::try_from(*visibility_s).unwrap()),
                 ..receive(name, *count)
             });
-            let bodies: Vec<&str> = shown.iter().map(|it| it.body.as_str()).collect();
-            let expected: Vec<String> = numbers.iter().map(u64::to_string).collect();
-            if bodies != expected {
-                return Err(format!("received {bodies:?}, not {expected:?}"));
+            let numbers: Vec<u64> = shown.iter().map(|it| it.body.parse().unwrap()).collect();
+            if !model.may_receive(&numbers, usize::try_from(*count).unwrap()) {
+                let expected: Vec<u64> = model.receivable().iter().map(|it| it.number).collect();
+                return Err(format!("received {numbers:?} of {expected:?}"));
             }
             let until_ms = model.now_ms + visibility_s * 1000;
             for (number, message) in numbers.into_iter().zip(shown) {
