@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, ElementOp, Register, Settled, Stamp, Version};
+use fader_chain::{
+    ChainId, Change, DecodeError, ElementOp, Guards, Register, Settled, Stamp, Version,
+};
 
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
@@ -476,23 +478,12 @@ impl Reply {
         }
     }
 
-    /// The reply as it is told, with the rows that it names, on a view of the commit of its entry or
-    /// later. What is kept of it (XO-3) is the reply as it was decided.
-    ///
-    /// # Errors
-    /// The refusal, when they cannot be read.
-    pub fn complete(self, view: &dyn View) -> Outcome {
+    /// The read whose answer is told in its place, once its entry is committed. What is kept of it
+    /// (XO-3) is the reply as it was decided.
+    pub fn rest(&self) -> Option<Request> {
         match self {
-            Reply::Sqs(reply) => any::<Sqs>(Sqs::complete(view, reply)),
-            reply => Ok(reply),
-        }
-    }
-
-    /// Whether [`Reply::complete`] has rows to read.
-    pub fn is_complete(&self) -> bool {
-        match self {
-            Reply::Sqs(reply) => Sqs::is_complete(reply),
-            _ => true,
+            Reply::Sqs(reply) => Sqs::rest(reply).map(Request::Sqs),
+            _ => None,
         }
     }
 
@@ -598,6 +589,20 @@ pub fn settle(
         }
         _ => Err(ViewError("an operation on what is no register".to_owned())),
     }
+}
+
+/// What changes when the services of a chain do some of the work that is due at `now_ms`, `batch`
+/// rows at most; nothing when there is none. Asked again they go on.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn upkeep(
+    view: &dyn View,
+    (limits, guards): (&Limits, &Guards),
+    at: (ChainId, u64),
+    batch: usize,
+) -> Result<Vec<Change>, ViewError> {
+    sqs::upkeep(view, (&limits.sqs, guards), at, batch)
 }
 
 /// The row that says that a collection is there, as it begins.

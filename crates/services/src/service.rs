@@ -382,19 +382,10 @@ pub trait Service {
         None
     }
 
-    /// Whether the reply to a decision is told as it is; else it names rows, and
-    /// [`Service::complete`] reads them.
-    fn is_complete(_reply: &Self::Reply) -> bool {
-        true
-    }
-
-    /// The reply to a decision with the rows that it names (docs/decisions/0014-queues.md), on a
-    /// view of its entry's commit or later. A row that is gone by then is left out.
-    ///
-    /// # Errors
-    /// The refusal, when they cannot be read.
-    fn complete(_view: &dyn View, reply: Self::Reply) -> Outcome<Self> {
-        Ok(reply)
+    /// The read whose answer is told in place of the reply to a decision, once that is committed:
+    /// where a decision names rows instead of reading them (docs/decisions/0014-queues.md).
+    fn rest(_reply: &Self::Reply) -> Option<Self::Request> {
+        None
     }
 
     /// What is told when that step is finished.

@@ -40,7 +40,6 @@ use fader_chain::{ChainId, Change, DecodeError, Guard, Guards, Reader, Version, 
 pub use finish::{Ask, Finish, Heard};
 pub use seam::{Refusal, Steps};
 
-#[cfg(feature = "counter")]
 use crate::Kind;
 use crate::catalog::{self, DomainEntry, NameBuf, State, number, put_number};
 use crate::forward::wire::Wire;
@@ -85,6 +84,7 @@ impl Action {
     pub fn since(&self) -> Version {
         match self {
             Action::Found(name, _) | Action::Raze(name, _) => name.kind.since(),
+            Action::Queue(_) => Kind::Queue.since(),
             #[cfg(feature = "counter")]
             Action::Counter(_) => Kind::Counter.since(),
         }

@@ -13,7 +13,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fader_chain::{Accepted, Decided, EntryId, Host, Operation, Settled, Token, View};
+use fader_chain::{
+    ALL_GUARDS, Accepted, Change, Decided, EntryId, Host, Operation, Settled, Token, View,
+};
 use fader_services::catalog;
 use fader_services::request::{self, Limits, Outcome, Refusal as Refused};
 use fader_services::service::{Context, Target, Trouble, Wait};
@@ -24,8 +26,14 @@ use super::context::{Around, in_context, reads_keys};
 use super::pending::{Stage, Work, kept_result};
 use super::quorum::{Members, Quorum};
 use super::sweep::Sweep;
+use crate::clock;
 use crate::settings::{Collections, Settings};
 use crate::storage::engine::Snapshot;
+
+/// Rows that one step of the services' work changes: a few milliseconds.
+const ROWS_PER_UPKEEP: usize = 200;
+/// How often it is looked for work of the services.
+const LOOK_MS: u64 = 1000;
 
 type Decision = fader_services::Decision<Outcome>;
 
@@ -44,6 +52,8 @@ pub(crate) struct Desk {
     works: RefCell<BTreeMap<Token, Box<Work>>>,
     next_token: u64,
     sweep: RefCell<Sweep>,
+    /// When it was last looked for work of the services.
+    looked_at: u64,
     members: Members,
     pub(super) waiters: RefCell<Waiters>,
     /// Requests that wait for their collection to change.
@@ -61,6 +71,7 @@ impl Desk {
             works: RefCell::default(),
             next_token: 0,
             sweep: RefCell::new(Sweep::new()),
+            looked_at: 0,
             members: Members::ONE,
             waiters: RefCell::new(Waiters::new(Bounds::default())),
             parked: BTreeMap::new(),
@@ -157,6 +168,27 @@ impl Desk {
     /// The sweep of deleted collections.
     pub(crate) fn sweep(&mut self) -> &mut Sweep {
         self.sweep.get_mut()
+    }
+
+    /// What changes when the services do some of the work that is due now.
+    fn upkeep(&self, view: &dyn View) -> Result<Vec<Change>, ViewError> {
+        let at = (self.settings.placing.chain, clock::now_ms());
+        let terms = (&self.settings.limits, &ALL_GUARDS);
+        request::upkeep(view, terms, at, ROWS_PER_UPKEEP)
+    }
+
+    /// Looks once in a while whether the services have work to do: then the sweep does it.
+    pub(super) fn look_for_work(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        if now_ms < self.looked_at + LOOK_MS {
+            return;
+        }
+        self.looked_at = now_ms;
+        match self.upkeep(&*self.committed) {
+            Ok(changes) if changes.is_empty() => {}
+            // What cannot be read is the sweep's to say.
+            _ => self.sweep.get_mut().on_garbage(),
+        }
     }
 
     /// Answers a read on `view`.
@@ -265,10 +297,20 @@ impl Host for Desk {
                 changes: catalog::close_collection(newest, *collection)?,
                 ..Decided::default()
             }),
-            Work::Sweep => Ok(Decided {
-                changes: self.sweep.borrow_mut().step(newest)?,
-                ..Decided::default()
-            }),
+            Work::Sweep => {
+                let mut sweep = self.sweep.borrow_mut();
+                let mut changes = sweep.step(newest)?;
+                if changes.is_empty() {
+                    changes = self.upkeep(newest)?;
+                    if !changes.is_empty() {
+                        sweep.on_garbage();
+                    }
+                }
+                Ok(Decided {
+                    changes,
+                    ..Decided::default()
+                })
+            }
             Work::Read { .. } => Ok(Decided::default()),
         }
     }

@@ -211,6 +211,9 @@ impl ChainThread {
         if self.shared.refusal().is_some() && self.engine_full.is_none() {
             return;
         }
+        if self.is_sweeper() {
+            self.desk.look_for_work();
+        }
         if self.engine_full.is_none() && self.is_sweeper() && self.desk.sweep().is_due() {
             self.submit(Box::new(Work::Sweep));
             self.flush();

@@ -41,7 +41,12 @@ impl Desk {
         };
         let size = call.request.size();
         let (token, waits) = match *waiter {
-            Some(token) => (token, self.waiters.get_mut().again(token, now_ms)),
+            Some(token) => {
+                let waiters = self.waiters.get_mut();
+                let again = waiters.again(token, now_ms);
+                waiters.alarm(collection, wait);
+                (token, again)
+            }
             None => {
                 let token = self.token();
                 let mut waiters = self.waiters.borrow_mut();

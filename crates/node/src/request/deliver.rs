@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use fader_chain::ChainId;
 use fader_services::forward::{self, Asked};
-use fader_services::level::Receipt;
+use fader_services::level::{Demand, Level, Receipt};
 use fader_services::{Call, Reason};
 
 use super::route::{AGAIN, Takers};
 use super::{Answer, Router, tokens};
-use crate::member::pending::{REQUEST, Told, Work};
+use crate::cluster::Cluster;
+use crate::member::pending::{Following, REQUEST, Told, Work};
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 
@@ -110,6 +111,10 @@ impl Router {
             }
         };
         let told = match told {
+            Ok(told) => Ok(whole(&cluster, call, &following, told).await),
+            refused => refused,
+        };
+        let told = match told {
             Err(refusal) if refusal.kind == Kind::Elsewhere && reach == Reach::Here => {
                 return Err(refusal);
             }
@@ -119,4 +124,30 @@ impl Router {
         let (whose, seen) = ((&call.account, service), (chain, sessions));
         Ok(tokens::answered(told, &self.seal, whose, seen))
     }
+}
+
+/// What is told of a write whose reply names rows: these are read here, at its commit or later.
+async fn whole(cluster: &Cluster, call: &Arc<Call>, following: &Following, told: Told) -> Told {
+    let rest = match &told.outcome {
+        Ok(reply) => reply.rest(),
+        Err(_) => None,
+    };
+    let Some(request) = rest else {
+        return told;
+    };
+    let service = request.service();
+    let read = Arc::new(Call {
+        request,
+        demand: Demand {
+            level: Level::Strong,
+            collection: call.demand.collection,
+            ..Demand::default()
+        },
+        ..Call::clone(call)
+    });
+    let outcome = match cluster.read(&read, following).await {
+        Ok(read) => read.outcome,
+        Err(refusal) => Err(refusal.of_service(service)),
+    };
+    Told { outcome, ..told }
 }

@@ -13,6 +13,7 @@ macro_rules! read_as {
             ServiceName::SimpleDb => $of::SimpleDb(Wire::read($reader)?),
             ServiceName::Catalog => $of::Catalog(Wire::read($reader)?),
             ServiceName::Step => $of::Step(Wire::read($reader)?),
+            ServiceName::Sqs => $of::Sqs(Wire::read($reader)?),
             #[cfg(feature = "counter")]
             ServiceName::Counter => $of::Counter(Wire::read($reader)?),
         })
@@ -27,6 +28,7 @@ macro_rules! put_as {
             $of::SimpleDb(it) => it.put($out),
             $of::Catalog(it) => it.put($out),
             $of::Step(it) => it.put($out),
+            $of::Sqs(it) => it.put($out),
             #[cfg(feature = "counter")]
             $of::Counter(it) => it.put($out),
         }
@@ -39,6 +41,7 @@ impl Wire for ServiceName {
             ServiceName::SimpleDb => 0,
             ServiceName::Catalog => 1,
             ServiceName::Step => 2,
+            ServiceName::Sqs => 3,
             #[cfg(feature = "counter")]
             ServiceName::Counter => 255,
         });
@@ -49,6 +52,7 @@ impl Wire for ServiceName {
             0 => ServiceName::SimpleDb,
             1 => ServiceName::Catalog,
             2 => ServiceName::Step,
+            3 => ServiceName::Sqs,
             #[cfg(feature = "counter")]
             255 => ServiceName::Counter,
             _ => return Err(DecodeError::new("a service")),

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::Mode;
 use crate::forward::wire::Wire as _;
 use crate::policy::Principal;
+use crate::sqs::reply::Received;
 use crate::sqs::wire::{wire_choice, wire_fields};
 
 /// Names and values in the order in which they came.
@@ -91,6 +92,8 @@ pub enum Command {
     UntagQueue(UntagQueue),
     /// Fader's own: shows messages and receives none.
     PeekMessages(PeekMessages),
+    /// Of a node alone: the messages of a receive that is committed.
+    ShowReceived(Received),
 }
 
 wire_choice!(Command, "a command to SQS", {
@@ -115,6 +118,7 @@ wire_choice!(Command, "a command to SQS", {
     18 => TagQueue(it),
     19 => UntagQueue(it),
     20 => PeekMessages(it),
+    21 => ShowReceived(it),
 });
 
 /// A queue alone.
@@ -456,6 +460,7 @@ impl Command {
             Command::ListMessageMoveTasks(it) => &it.queue,
             Command::ListQueues(_) => return None,
             Command::PeekMessages(it) => &it.queue,
+            Command::ShowReceived(it) => &it.queue,
             Command::ReceiveMessage(it) => &it.queue,
             Command::RemovePermission(it) => &it.queue,
             Command::SendMessage(it) => &it.queue,
@@ -482,7 +487,9 @@ impl Command {
             Command::ListQueueTags(_) => "ListQueueTags",
             Command::ListQueues(_) => "ListQueues",
             Command::PurgeQueue(_) => "PurgeQueue",
-            Command::ReceiveMessage(_) | Command::PeekMessages(_) => "ReceiveMessage",
+            Command::ReceiveMessage(_) | Command::PeekMessages(_) | Command::ShowReceived(_) => {
+                "ReceiveMessage"
+            }
             Command::RemovePermission(_) => "RemovePermission",
             Command::SendMessage(_) => "SendMessage",
             Command::SetQueueAttributes(_) => "SetQueueAttributes",
@@ -503,11 +510,22 @@ impl Command {
                 | Command::ListQueueTags(_)
                 | Command::ListQueues(_)
                 | Command::PeekMessages(_)
+                | Command::ShowReceived(_)
         )
     }
 }
 
 impl Request {
+    /// What a node asks for itself.
+    pub(crate) fn of_node(command: Command) -> Self {
+        Request {
+            caller: Caller::of(Principal::Anonymous),
+            region: String::new(),
+            seed: 0,
+            command,
+        }
+    }
+
     /// Bytes that it holds: those of its encoding.
     pub fn size(&self) -> usize {
         match &self.command {

@@ -1,8 +1,8 @@
 //! Amazon SQS (2012-11-05): what each action means.
 //!
 //! ```text
-//! request ─▶ decide ─▶ reply + changes ─▶ (commit) ─▶ complete: the reply of a receive with its
-//!              │                                       messages, read on the committed view
+//! request ─▶ decide ─▶ reply + changes ─▶ (commit) ─▶ ShowReceived: the messages of a receive,
+//!              │                                       read on a committed view
 //!              └▶ Wait: a long poll
 //! ```
 //!
@@ -48,7 +48,7 @@ pub use reply::{
 };
 pub use seam::Sqs;
 pub use settings::{account_in, name_in};
-pub use show::{complete, show_sequence};
+pub use show::show_sequence;
 pub(crate) use wire::wire_choice;
 
 use fader_chain::{ChainId, Change, Guards};
@@ -90,7 +90,8 @@ pub(crate) fn decide(
         | Command::ListMessageMoveTasks(_)
         | Command::ListQueueTags(_)
         | Command::ListQueues(_)
-        | Command::PeekMessages(_) => {
+        | Command::PeekMessages(_)
+        | Command::ShowReceived(_) => {
             answer(view, context, request).map(|reply| (reply, Vec::new()))
         }
     })
@@ -113,6 +114,7 @@ pub(crate) fn answer(
         Command::ListQueueTags(_) => queues::tags(view, context, request),
         Command::ListQueues(it) => queues::list(view, context, request, it),
         Command::PeekMessages(it) => show::peek(view, context, request, it),
+        Command::ShowReceived(it) => Ok(show::complete(view, it)?),
         _ => Err(Error::new(
             Code::InternalError,
             "A write was sent where only reads are answered.",

@@ -139,6 +139,7 @@ fn attempt(
     remember(&mut queue, receive, &messages);
     let collection = queue.collection;
     let received = Received {
+        queue: queue.settings.name.clone(),
         collection,
         era: queue.counters.era,
         is_fifo: queue.settings.is_fifo(),

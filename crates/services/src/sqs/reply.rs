@@ -6,6 +6,7 @@ use crate::CollectionId;
 use crate::forward::wire::Wire;
 use crate::sqs::command::{Attribute, Pairs};
 use crate::sqs::error::Error;
+use crate::sqs::layout::Keys;
 use crate::sqs::wire::{wire_choice, wire_fields};
 use crate::steps::Step;
 
@@ -135,6 +136,8 @@ wire_fields!(Selection {
 /// A receive as it was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
+    /// The queue's name.
+    pub queue: String,
     /// The queue.
     pub collection: CollectionId,
     /// Its era.
@@ -149,6 +152,7 @@ pub struct Received {
     pub step: Option<Step>,
 }
 wire_fields!(Received {
+    queue,
     collection,
     era,
     is_fifo,
@@ -156,6 +160,20 @@ wire_fields!(Received {
     messages,
     step
 });
+
+impl Received {
+    /// The rows that have the contents of its messages.
+    pub(crate) fn bodies(&self) -> Vec<Bytes> {
+        let keys = Keys {
+            collection: self.collection,
+            era: self.era,
+        };
+        self.messages
+            .iter()
+            .map(|it| keys.body(it.number))
+            .collect()
+    }
+}
 
 /// A message that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! SQS as a service among others.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
@@ -14,7 +16,7 @@ use crate::sqs::error::{Code, Error};
 use crate::sqs::limits::Limits;
 use crate::sqs::reply::Reply;
 use crate::sqs::settings::name_in;
-use crate::sqs::{answer, decide, layout, queues, show, tentative};
+use crate::sqs::{answer, decide, layout, queues, tentative};
 use crate::steps::{Step, Taken};
 use crate::{CollectionId, Decision, Kind, Mode, View, ViewError};
 
@@ -33,7 +35,9 @@ impl Service for Sqs {
     fn class(request: &Request) -> Class {
         match &request.command {
             Command::SendMessage(_) => Class::Write,
-            Command::GetQueueUrl(_) | Command::ListQueueTags(_) => Class::Keyed,
+            Command::GetQueueUrl(_) | Command::ListQueueTags(_) | Command::ShowReceived(_) => {
+                Class::Keyed
+            }
             command if command.is_write() => Class::Conditional,
             _ => Class::Scan,
         }
@@ -76,12 +80,21 @@ impl Service for Sqs {
                 metadata_key(collection),
                 layout::counters_key(collection),
             ]),
+            Command::ShowReceived(it) => Sight::Rows(it.bodies()),
             _ => Sight::Rows(Vec::new()),
         }
     }
 
     fn size(request: &Request) -> usize {
         request.size()
+    }
+
+    fn patience(request: &Request) -> Duration {
+        match &request.command {
+            // The longest poll: what the queue says is known where it is decided.
+            Command::ReceiveMessage(_) => Duration::from_secs(20),
+            _ => Duration::ZERO,
+        }
     }
 
     fn permits(
@@ -152,14 +165,12 @@ impl Service for Sqs {
         tentative::settle(newest, limits, key, &ops, stamp)
     }
 
-    fn is_complete(reply: &Reply) -> bool {
-        !matches!(reply, Reply::Received(_))
-    }
-
-    fn complete(view: &dyn View, reply: Reply) -> Outcome<Self> {
+    fn rest(reply: &Reply) -> Option<Request> {
         match reply {
-            Reply::Received(received) => Ok(show::complete(view, &received)?),
-            reply => Ok(reply),
+            Reply::Received(received) => {
+                Some(Request::of_node(Command::ShowReceived(received.clone())))
+            }
+            _ => None,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::sqs::command::{Attribute, GetQueueAttributes, List, Pairs, PeekMessag
 use crate::sqs::error::Error;
 use crate::sqs::grants;
 use crate::sqs::handle;
-use crate::sqs::layout::{self, Index, Keys, Spot};
+use crate::sqs::layout::{self, Index, Spot};
 use crate::sqs::limits::Limits;
 use crate::sqs::message::{Body, Place, Row as _, State};
 use crate::sqs::queue::{Queue, Terms};
@@ -24,14 +24,10 @@ const COUNTED_MAX: usize = 10_000;
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn complete(view: &dyn View, received: &Received) -> Result<Reply, ViewError> {
-    let keys = Keys {
-        collection: received.collection,
-        era: received.era,
-    };
+pub(crate) fn complete(view: &dyn View, received: &Received) -> Result<Reply, ViewError> {
     let mut messages = Vec::with_capacity(received.messages.len());
-    for held in &received.messages {
-        let Some(row) = view.get(&keys.body(held.number))? else {
+    for (held, key) in received.messages.iter().zip(received.bodies()) {
+        let Some(row) = view.get(&key)? else {
             continue;
         };
         let history = [

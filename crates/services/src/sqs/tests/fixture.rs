@@ -212,7 +212,15 @@ impl Chain {
             return Ok(Reply::Messages(Vec::new()));
         };
         self.apply(&decision.changes);
-        Sqs::complete(&self.rows, decision.outcome?)
+        self.complete(decision.outcome?)
+    }
+
+    /// What is told of a reply, as a node tells it.
+    pub(super) fn complete(&self, reply: Reply) -> Result<Reply, Error> {
+        match Sqs::rest(&reply) {
+            Some(rest) => Sqs::answer(&self.rows, &self.context(&rest), &rest),
+            None => Ok(reply),
+        }
     }
 
     pub(super) fn code(&mut self, command: Command) -> Code {

@@ -1,9 +1,8 @@
 //! Standard queues: send, receive, delete, visibility, delay, retention, batches, checksums.
 
 use super::fixture::*;
-use crate::service::Service as _;
 use crate::sqs::command::*;
-use crate::sqs::{Code, Reply, Sqs, checksum};
+use crate::sqs::{Code, Reply, checksum};
 
 #[test]
 fn a_message_is_received_once_within_its_visibility_and_again_after_it() {
@@ -260,11 +259,11 @@ fn a_message_deleted_before_its_reply_is_read_is_left_out() {
     let decision = chain.decide(&request).unwrap();
     chain.apply(&decision.changes);
     let reply = decision.outcome.unwrap();
-    let Ok(Reply::Messages(shown)) = Sqs::complete(&chain.rows, reply.clone()) else {
+    let Ok(Reply::Messages(shown)) = chain.complete(reply.clone()) else {
         panic!("messages");
     };
     chain.delete(Q, &shown[0].handle).unwrap();
-    let Ok(Reply::Messages(rest)) = Sqs::complete(&chain.rows, reply) else {
+    let Ok(Reply::Messages(rest)) = chain.complete(reply) else {
         panic!("messages");
     };
     assert_eq!(rest, &shown[1..]);

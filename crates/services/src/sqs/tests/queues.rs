@@ -300,7 +300,7 @@ fn a_named_request_keeps_ids_and_no_bodies() {
     let kept = Sqs::keep(decision.outcome.as_ref()).unwrap();
     assert!(kept.len() < 100, "{}", kept.len());
     let again = Sqs::kept(kept).unwrap().unwrap();
-    let Ok(Reply::Messages(messages)) = Sqs::complete(&chain.rows, again) else {
+    let Ok(Reply::Messages(messages)) = chain.complete(again) else {
         panic!("messages");
     };
     assert_eq!(messages[0].body, body);
