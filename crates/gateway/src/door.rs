@@ -5,7 +5,10 @@
 //! anything else        told apart by content: SimpleDB, or a service that is not here
 //! ```
 
+mod queues;
+
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,12 +39,24 @@ use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::signature::{Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
+use crate::sqs;
 
 /// Bodies up to this many bytes need no room of their own.
 const SMALL_BODY_BYTES: u64 = 16 << 10;
 /// Why a request was refused with 503 (docs/refusals.md).
 const REASON: &str = "x-fader-reason";
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// How a connection came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The listener's port.
+    pub(crate) port: u16,
+    /// Whether it is encrypted.
+    pub(crate) is_secure: bool,
+    /// From where.
+    pub(crate) peer: Option<IpAddr>,
+}
 
 /// What the connections of a gateway share.
 pub(crate) struct Door {
@@ -103,27 +118,31 @@ impl Door {
         }
     }
 
-    /// Answers one request. `port` is the listener's.
+    /// Answers one request.
     pub(crate) async fn answer(
         &self,
         progress: &Progress,
-        port: u16,
+        arrival: Arrival,
         request: Request<Incoming>,
     ) -> Response<Full<Bytes>> {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
         let answered = caught(async {
-            let _room = self.room_for(&incoming).await;
-            let body = match body::read(incoming, self.settings.body_bytes_max).await {
+            let bytes_max = self.bytes_max(&parts);
+            let _room = self.room_for(&incoming, bytes_max).await;
+            let body = match body::read(incoming, bytes_max).await {
                 Ok(body) => body,
-                Err(error) => return self.refuse_body(error),
+                Err(error) => return self.refuse_body(error, bytes_max),
             };
             progress.enter(Phase::Work);
             let _counted = Counted::new(&self.metrics.in_flight);
             match (&parts.method, parts.uri.path()) {
                 (&Method::GET | &Method::HEAD, "/healthz") => self.health(),
                 (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page(),
-                _ => self.simpledb(&parts, &body, port).await,
+                _ => match self.sqs(&parts, &body, arrival).await {
+                    Some(response) => response,
+                    None => self.simpledb(&parts, &body, arrival.port).await,
+                },
             }
         });
         let response = answered.await.unwrap_or_else(|| {
@@ -136,9 +155,17 @@ impl Door {
         response
     }
 
+    /// Bytes of the body that are read: the service's own bound, where the headers say which it is.
+    fn bytes_max(&self, parts: &Parts) -> usize {
+        match sqs::is_asked(&parts.headers) {
+            Some(true) => self.settings.sqs_bytes_max,
+            _ => self.settings.body_bytes_max,
+        }
+    }
+
     /// Waits until there is room for a large body. Small ones are bounded by the connections.
-    async fn room_for(&self, body: &Incoming) -> Option<SemaphorePermit<'_>> {
-        let bytes_max = self.settings.body_bytes_max as u64;
+    async fn room_for(&self, body: &Incoming, bytes_max: usize) -> Option<SemaphorePermit<'_>> {
+        let bytes_max = bytes_max as u64;
         let bytes = body.size_hint().upper().unwrap_or(bytes_max).min(bytes_max);
         if bytes <= SMALL_BODY_BYTES {
             return None;
@@ -265,6 +292,23 @@ impl Door {
         port: u16,
         parameters: &Parameters<'_>,
     ) -> Result<Caller, Error> {
+        match self.signer(parts, body, port, parameters)? {
+            Some(key) => Ok(Caller::Key(key)),
+            None => match &self.settings.anonymous {
+                Some(account) => Ok(Caller::Anonymous(account.clone())),
+                None => Err(missing_keys()),
+            },
+        }
+    }
+
+    /// The key that signed a request, if one did.
+    fn signer(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        port: u16,
+        parameters: &Parameters<'_>,
+    ) -> Result<Option<Arc<OpenKey>>, Error> {
         let signed = Signed {
             method: parts.method.as_str(),
             path: parts.uri.path(),
@@ -278,21 +322,13 @@ impl Door {
             parameters,
             body,
         };
-        match self
-            .verifier
-            .verify(&signed, now_s(), |id| self.node.open_key(id))?
-        {
-            Some(key) => Ok(Caller::Key(key)),
-            None => match &self.settings.anonymous {
-                Some(account) => Ok(Caller::Anonymous(account.clone())),
-                None => Err(missing_keys()),
-            },
-        }
+        self.verifier
+            .verify(&signed, now_s(), |id| self.node.open_key(id))
     }
 
-    fn refuse_body(&self, error: BodyError) -> Response<Full<Bytes>> {
+    fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {
         let refusal = match error {
-            BodyError::TooLarge => too_large(self.settings.body_bytes_max),
+            BodyError::TooLarge => too_large(bytes_max),
             BodyError::Broken => invalid_http("the body is cut short or badly framed"),
         };
         self.metrics
@@ -345,10 +381,6 @@ fn check_http(parts: &Parts, body: &Bytes, settings: &Settings) -> Result<(), Er
             Code::UnsupportedHttpVerb,
             format!("The requested HTTP verb is not supported: {}", parts.method),
         ));
-    }
-    let is_sqs = |target: &HeaderValue| target.as_bytes().starts_with(b"AmazonSQS.");
-    if parts.headers.get("x-amz-target").is_some_and(is_sqs) {
-        return Err(invalid_http("SQS is not served here, SimpleDB is"));
     }
     if parts.uri.path() != "/" {
         let path = parts.uri.path();

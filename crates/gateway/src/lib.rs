@@ -25,6 +25,7 @@ mod server;
 mod settings;
 mod signature;
 mod simpledb;
+mod sqs;
 mod tls;
 
 pub use limit::{Capacity, Limit, LimitError};

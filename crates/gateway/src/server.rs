@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Settings;
 use crate::connection::{self, Progress, is_stopped};
 use crate::control;
-use crate::door::Door;
+use crate::door::{Arrival, Door};
 use crate::metrics::Counted;
 use crate::tls::Tls;
 
@@ -125,15 +125,20 @@ impl Gateway {
             tracing::debug!(%error, "a connection cannot be set to send at once");
         }
         let door = Arc::clone(&self.door);
+        let arrival = Arrival {
+            port,
+            is_secure: tls.is_some(),
+            peer: stream.peer_addr().ok().map(|peer| peer.ip()),
+        };
         tasks.spawn(async move {
             let _permit = permit;
             let _counted = Counted::new(&door.metrics.connections);
             let Some(config) = tls else {
-                return serve_http(&door, stream, port, stop).await;
+                return serve_http(&door, stream, arrival, stop).await;
             };
             let handshake = TlsAcceptor::from(config).accept(stream);
             match tokio::time::timeout(door.settings.handshake_timeout, handshake).await {
-                Ok(Ok(stream)) => serve_http(&door, stream, port, stop).await,
+                Ok(Ok(stream)) => serve_http(&door, stream, arrival, stop).await,
                 Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => tracing::debug!("a TLS handshake took too long"),
             }
@@ -141,13 +146,13 @@ impl Gateway {
     }
 }
 
-async fn serve_http<T>(door: &Door, stream: T, port: u16, stop: watch::Receiver<bool>)
+async fn serve_http<T>(door: &Door, stream: T, arrival: Arrival, stop: watch::Receiver<bool>)
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     let progress = Progress::new();
     let service = service_fn(async |request| {
-        Ok::<_, Infallible>(door.answer(&progress, port, request).await)
+        Ok::<_, Infallible>(door.answer(&progress, arrival, request).await)
     });
     connection::serve(stream, &progress, &door.settings, stop, service).await;
 }

@@ -28,6 +28,8 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// Bytes of a body that SimpleDB takes: 1 MB as AWS's.
     pub simpledb_bytes_max: usize,
+    /// Bytes of a body that SQS takes: a batch of 1 MiB, whatever its encoding makes of it.
+    pub sqs_bytes_max: usize,
     /// Bytes of bodies of more than 16 KiB that are held at once, over all connections: what
     /// unsigned strangers can make the server keep. More wait, within `body_timeout`.
     pub bodies_bytes_max: u32,
@@ -57,6 +59,7 @@ impl Default for Settings {
             handshake_timeout: Duration::from_secs(10),
             body_bytes_max: 2 << 20,
             simpledb_bytes_max: 1 << 20,
+            sqs_bytes_max: 8 << 20,
             bodies_bytes_max: 64 << 20,
             uri_bytes_max: 16 << 10,
             header_bytes_max: 32 << 10,

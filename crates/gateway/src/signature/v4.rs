@@ -25,7 +25,8 @@ use crate::percent;
 use crate::refusal::refuse;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-const SERVICE: &str = "sdb";
+/// A request goes to the service that its scope names (`sqs::is_asked`).
+const SERVICES: [&str; 2] = ["sdb", "sqs"];
 const TERMINATOR: &str = "aws4_request";
 /// A week, the most that AWS lets a presigned request live.
 const EXPIRES_S_MAX: i64 = 7 * 24 * 3600;
@@ -240,10 +241,10 @@ fn key_id<'c>(credential: &'c str, date: &str) -> Result<&'c str, Error> {
     let parts: Vec<&str> = credential.split('/').collect();
     let [key_id, day, region, service, TERMINATOR] = parts[..] else {
         return Err(incomplete(&format!(
-            "Credential must be key/yyyymmdd/region/{SERVICE}/{TERMINATOR}"
+            "Credential must be key/yyyymmdd/region/service/{TERMINATOR}"
         )));
     };
-    if service != SERVICE || region.is_empty() {
+    if !SERVICES.contains(&service) || region.is_empty() {
         return Err(wrong_scope(
             "Credential should be scoped to correct service: 'sdb'.",
         ));

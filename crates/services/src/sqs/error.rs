@@ -13,12 +13,14 @@ pub enum Code {
     BatchEntryIdsNotDistinct,
     BatchRequestTooLong,
     EmptyBatchRequest,
+    IncompleteSignature,
     InternalError,
     InvalidAction,
     InvalidAddress,
     InvalidAttributeName,
     InvalidAttributeValue,
     InvalidBatchEntryId,
+    InvalidClientTokenId,
     InvalidMessageContents,
     InvalidParameterValue,
     MalformedInput,
@@ -32,6 +34,7 @@ pub enum Code {
     ReceiptHandleIsInvalid,
     ResourceNotFound,
     ServiceUnavailable,
+    SignatureDoesNotMatch,
     TooManyEntriesInBatchRequest,
     UnsupportedOperation,
 }
@@ -44,7 +47,7 @@ const SQS: &str = "com.amazonaws.sqs#";
 const SERVICE: &str = "com.amazon.coral.service#";
 
 /// In the order of [`Code`].
-const NAMINGS: [Naming; 25] = [
+const NAMINGS: [Naming; 28] = [
     Naming(
         Code::AccessDenied,
         "AccessDeniedException",
@@ -70,6 +73,13 @@ const NAMINGS: [Naming; 25] = [
         Code::EmptyBatchRequest,
         "EmptyBatchRequest",
         "AWS.SimpleQueueService.EmptyBatchRequest",
+        400,
+        false,
+    ),
+    Naming(
+        Code::IncompleteSignature,
+        "IncompleteSignatureException",
+        "IncompleteSignature",
         400,
         false,
     ),
@@ -113,6 +123,13 @@ const NAMINGS: [Naming; 25] = [
         "InvalidBatchEntryId",
         "AWS.SimpleQueueService.InvalidBatchEntryId",
         400,
+        false,
+    ),
+    Naming(
+        Code::InvalidClientTokenId,
+        "UnrecognizedClientException",
+        "InvalidClientTokenId",
+        403,
         false,
     ),
     Naming(
@@ -201,6 +218,13 @@ const NAMINGS: [Naming; 25] = [
         false,
     ),
     Naming(
+        Code::SignatureDoesNotMatch,
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        403,
+        false,
+    ),
+    Naming(
         Code::TooManyEntriesInBatchRequest,
         "TooManyEntriesInBatchRequest",
         "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
@@ -231,6 +255,9 @@ impl Code {
         let is_of_service = matches!(
             self,
             Code::AccessDenied
+                | Code::IncompleteSignature
+                | Code::InvalidClientTokenId
+                | Code::SignatureDoesNotMatch
                 | Code::InternalError
                 | Code::InvalidAction
                 | Code::InvalidParameterValue

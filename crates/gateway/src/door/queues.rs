@@ -1,0 +1,282 @@
+//! From an HTTP request to SQS to its reply.
+
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use fader_node::{Call, OpenKey};
+use fader_services::catalog::AccountId;
+use fader_services::level::{Demand, Receipt};
+use fader_services::policy::Principal;
+use fader_services::request::own;
+use fader_services::simpledb::{Code as Refused, Error as Refusal};
+use fader_services::sqs::{Caller, Code, Error, Reply, Request, Sqs};
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use sha2::{Digest, Sha256};
+
+use super::{Arrival, Door, REASON, request_id};
+use crate::consistency;
+use crate::parameters::Parameters;
+use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered};
+
+const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+/// What tells a form of SQS that is signed by no scope.
+const VERSION: &[u8] = b"2012-11-05";
+const SCOPE: &[u8] = b"%2Fsqs%2F";
+
+/// A reply that is to be shown: of which action, about whose queues, and what is told beside.
+struct Answered {
+    action: Action,
+    account: AccountId,
+    reply: Reply,
+    receipt: Option<Receipt>,
+}
+
+impl Door {
+    /// Answers a request if it is one to SQS.
+    pub(super) async fn sqs(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        arrival: Arrival,
+    ) -> Option<Response<Full<Bytes>>> {
+        match sqs::is_asked(&parts.headers) {
+            Some(true) => {}
+            Some(false) => return None,
+            None if is_hinted(parts, body) => {}
+            None => return None,
+        }
+        let started = Instant::now();
+        let id = request_id();
+        let is_json = parts.headers.contains_key("x-amz-target");
+        let form: &[u8] = if is_json { b"" } else { body };
+        let query = parts.uri.query().unwrap_or_default().as_bytes();
+        let read = Parameters::read(query, form, self.settings.parameters_max);
+        let (protocol, outcome) = match read {
+            Err(refusal) => (Protocol::Query, Err(of_gateway(refusal))),
+            Ok(parameters) => {
+                let (protocol, region) = sqs::protocol_of(&parts.headers, &parameters)?;
+                let outcome = self.ask(parts, body, arrival, &parameters, region).await;
+                (protocol, outcome)
+            }
+        };
+        if let Err(error) = &outcome
+            && let Some(reason) = error.reason
+        {
+            self.node.count_refusal(fader_node::ChainId::SYSTEM, reason);
+        }
+        tracing::debug!(
+            request_id = &*id,
+            action = outcome.as_ref().ok().map(|answered| answered.action.name()),
+            error = outcome.as_ref().err().map(tracing::field::display),
+            elapsed_us = started.elapsed().as_micros(),
+            "answered"
+        );
+        Some(respond(protocol, outcome, (parts, arrival), &id))
+    }
+
+    /// Carries a request out.
+    async fn ask(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        arrival: Arrival,
+        parameters: &Parameters<'_>,
+        region: String,
+    ) -> Result<Answered, Error> {
+        check(parts, body, self.settings.sqs_bytes_max)?;
+        let json = match parts.headers.contains_key("x-amz-target") {
+            true => Some(object(body)?),
+            false => None,
+        };
+        let name = match &json {
+            Some(_) => sqs::target(&parts.headers),
+            None => parameters.get("Action"),
+        };
+        let action = name.and_then(Action::named).ok_or_else(|| {
+            let name = name.unwrap_or_default();
+            let message = format!("The action {name} is not valid for this endpoint.");
+            Error::new(Code::InvalidAction, message)
+        })?;
+        let key = self
+            .signer(parts, body, arrival.port, parameters)
+            .map_err(of_gateway)?;
+        let caller = self.caller(key.as_deref(), arrival);
+        let asked = consistency::asked(&parts.headers, parameters).map_err(of_gateway)?;
+        let is_asked = asked.is_some();
+        let asked = asked.unwrap_or_default();
+        let form = Form::read(parameters)?;
+        let node = json.as_ref().map_or(Node::Form(&form), Node::Json);
+        let mode = asked.nature.mode.map(|mode| mode.byte());
+        let parsed = sqs::parse(action, node, parts.uri.path(), (mode, now_ms()))?;
+        let account = parsed
+            .owner
+            .or_else(|| caller.principal.account().cloned().map(AccountId));
+        let account = account.ok_or_else(|| {
+            Error::new(
+                Code::AccessDenied,
+                "Access to the resource is denied: it is not signed.",
+            )
+        })?;
+        let mut demand = Demand {
+            preference: key.as_ref().and_then(|key| key.key.preference),
+            ..asked.demand
+        };
+        if demand.request.is_some() {
+            demand.digest = match json {
+                Some(_) => digest(&account, action, body),
+                None => consistency::digest(&account, parameters),
+            };
+        }
+        let request = Request {
+            caller,
+            region,
+            seed: rand::random(),
+            command: parsed.command,
+        };
+        let call = Call::new(&account, request, demand);
+        let (outcome, told) = self.node.call(call).await;
+        Ok(Answered {
+            action,
+            account,
+            reply: own::<Sqs>(outcome)?,
+            receipt: is_asked.then_some(told),
+        })
+    }
+
+    /// Who asks. Without a signature it is nobody, or whom the server takes for everybody.
+    fn caller(&self, key: Option<&OpenKey>, arrival: Arrival) -> Caller {
+        let principal = match (key, &self.settings.anonymous) {
+            (Some(key), _) => Principal::Key((key.key.account.0.clone(), key.key.id.clone())),
+            (None, Some(account)) => Principal::Account(account.0.clone()),
+            (None, None) => Principal::Anonymous,
+        };
+        Caller {
+            source_ip: arrival
+                .peer
+                .map(|peer| peer.to_string())
+                .unwrap_or_default(),
+            is_secure: arrival.is_secure,
+            ..Caller::of(principal)
+        }
+    }
+}
+
+/// Whether a form without a scope in its headers may be one of SQS.
+fn is_hinted(parts: &Parts, body: &Bytes) -> bool {
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let has = |text: &[u8], hint: &[u8]| text.windows(hint.len()).any(|part| part == hint);
+    [VERSION, SCOPE]
+        .iter()
+        .any(|hint| has(query, hint) || has(body, hint))
+}
+
+fn check(parts: &Parts, body: &Bytes, bytes_max: usize) -> Result<(), Error> {
+    if !matches!(parts.method, Method::GET | Method::POST) {
+        return Err(Error::new(
+            Code::InvalidAction,
+            "The HTTP method is GET or POST.",
+        ));
+    }
+    if bytes_max < body.len() {
+        let message = format!("The body has more than {bytes_max} bytes.");
+        return Err(Error::new(Code::InvalidParameterValue, message));
+    }
+    Ok(())
+}
+
+/// The JSON object of a body; one that is empty has no parameters.
+fn object(body: &[u8]) -> Result<serde_json::Value, Error> {
+    if body.is_empty() {
+        return Ok(serde_json::Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_slice(body) {
+        Ok(object @ serde_json::Value::Object(_)) => Ok(object),
+        _ => Err(sqs::malformed("The body is not a JSON object")),
+    }
+}
+
+fn respond(
+    protocol: Protocol,
+    outcome: Result<Answered, Error>,
+    (parts, arrival): (&Parts, Arrival),
+    id: &str,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    let rendered = match outcome {
+        Ok(answered) => {
+            let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+            let place = Place {
+                scheme: if arrival.is_secure { "https" } else { "http" },
+                host: host.unwrap_or("localhost"),
+                account: &answered.account,
+            };
+            if let Some(receipt) = &answered.receipt {
+                consistency::tell(receipt, response.headers_mut());
+            }
+            sqs::reply(protocol, answered.action, &place, answered.reply, id)
+        }
+        Err(error) => {
+            let status = StatusCode::from_u16(error.code.status());
+            *response.status_mut() = status.expect("every status is a number of three digits");
+            tell_error(protocol, &error, response.headers_mut());
+            sqs::error(protocol, &error, id)
+        }
+    };
+    let Rendered { content_type, body } = rendered;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    *response.body_mut() = Full::new(body.into());
+    response
+}
+
+fn tell_error(protocol: Protocol, error: &Error, headers: &mut hyper::HeaderMap) {
+    if protocol == Protocol::Json {
+        let code = format!("{};{}", error.code.query_code(), sqs::side(error));
+        let code = HeaderValue::try_from(code).expect("codes are visible ASCII");
+        headers.insert(QUERY_ERROR, code);
+    }
+    if let Some(reason) = error.reason {
+        headers.insert(REASON, HeaderValue::from_static(reason.code()));
+    }
+}
+
+/// A refusal of the gateway itself in the words of SQS.
+fn of_gateway(refusal: Refusal) -> Error {
+    if let Some(reason) = refusal.reason {
+        return Error::unavailable(reason, &refusal.message);
+    }
+    let code = match refusal.code {
+        Refused::SignatureDoesNotMatch | Refused::RequestExpired => Code::SignatureDoesNotMatch,
+        Refused::InvalidClientTokenId | Refused::AuthFailure => Code::InvalidClientTokenId,
+        Refused::IncompleteSignature => Code::IncompleteSignature,
+        Refused::InvalidHttpRequest => Code::MalformedInput,
+        _ => Code::InvalidParameterValue,
+    };
+    Error::new(code, refusal.message)
+}
+
+/// A digest of what an account says in JSON (XO-6).
+fn digest(account: &AccountId, action: Action, body: &[u8]) -> u128 {
+    let mut hash = Sha256::new();
+    for part in [account.0.as_bytes(), action.name().as_bytes(), body] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let (half, _) = hash.split_first_chunk().expect("32 bytes begin with 16");
+    u128::from_be_bytes(*half)
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}

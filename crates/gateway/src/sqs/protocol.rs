@@ -1,0 +1,79 @@
+//! Which service and which protocol a request speaks: by its credential's scope, then by
+//! `X-Amz-Target`, then by `Version`.
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+use crate::parameters::Parameters;
+
+const TARGET: &str = "x-amz-target";
+const TARGET_PREFIX: &str = "AmazonSQS.";
+const VERSION: &str = "2012-11-05";
+/// Where the service stands in `key/day/region/service/aws4_request`.
+const SERVICE_AT: usize = 3;
+const REGION_AT: usize = 2;
+const REGION: &str = "us-east-1";
+
+/// How a request is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// AWS JSON 1.0.
+    Json,
+    /// AWS Query.
+    Query,
+}
+
+/// What the headers say of the service: of SQS, of another one, or nothing.
+pub(crate) fn is_asked(headers: &HeaderMap) -> Option<bool> {
+    let scope = credential(headers).and_then(|it| it.split('/').nth(SERVICE_AT));
+    match scope {
+        Some(service) => Some(service == "sqs"),
+        None => headers.get(TARGET).map(|_| target(headers).is_some()),
+    }
+}
+
+/// The protocol of a request to SQS, and its region; `None` of a request to another service. Its
+/// form is read as parameters already, unless it is JSON.
+pub(crate) fn protocol_of(
+    headers: &HeaderMap,
+    parameters: &Parameters<'_>,
+) -> Option<(Protocol, String)> {
+    let presigned = parameters.get("X-Amz-Credential");
+    let scope = credential(headers).or(presigned);
+    let service = scope.and_then(|it| it.split('/').nth(SERVICE_AT));
+    let is_sqs = match service {
+        Some(service) => service == "sqs",
+        None if headers.contains_key(TARGET) => target(headers).is_some(),
+        None => parameters.get("Version") == Some(VERSION),
+    };
+    if !is_sqs {
+        return None;
+    }
+    let region = scope.and_then(|it| it.split('/').nth(REGION_AT));
+    let region = region.filter(|it| is_region(it)).unwrap_or(REGION);
+    let protocol = match headers.contains_key(TARGET) {
+        true => Protocol::Json,
+        false => Protocol::Query,
+    };
+    Some((protocol, region.to_owned()))
+}
+
+/// The name of the action in `X-Amz-Target`.
+pub(crate) fn target(headers: &HeaderMap) -> Option<&str> {
+    headers
+        .get(TARGET)?
+        .to_str()
+        .ok()?
+        .strip_prefix(TARGET_PREFIX)
+}
+
+fn credential(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (_, rest) = header.split_once("Credential=")?;
+    rest.split([',', ' ']).next()
+}
+
+fn is_region(region: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=40).contains(&region.len()) && region.bytes().all(is_plain)
+}

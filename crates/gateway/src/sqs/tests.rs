@@ -1,0 +1,1 @@
+//! Both protocols of SQS.
