@@ -66,9 +66,11 @@ pub(crate) fn ci() -> Result<bool> {
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 6] = [
+const MUTANTS: [(&str, &str, bool); 7] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
+    // The scripts and random runs that tell a queue without one of its rules.
+    ("fader-services", "sqs::tests::mutants", true),
     // The rules of queues and domains in a bucket, each with its scenario.
     ("fader-cloud", "every_mutant_is_caught", true),
     // The folder store's syncs and locks, on a disk that loses what was not synced.

@@ -1,15 +1,40 @@
-//! The limits of SimpleDB by name: the file's `[limits]`, which may raise them.
+//! The limits of services by name: the file's `[limits]`, which may raise those of SimpleDB, and
+//! `[limits.sqs]`, which may change those of SQS.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use fader_services::simpledb::Limits;
+use fader_services::request::Limits;
+use fader_services::{simpledb, sqs};
+use serde::Deserialize;
+
+/// What the file says of limits.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Given {
+    #[serde(default)]
+    sqs: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    simpledb: BTreeMap<String, u64>,
+}
+
+impl Given {
+    /// Whether it says something of a limit, by the name that [`list`] has.
+    pub(super) fn has(&self, name: &str) -> bool {
+        match name.strip_prefix(SQS) {
+            Some(name) => self.sqs.contains_key(name),
+            None => self.simpledb.contains_key(name),
+        }
+    }
+}
+
+/// What the names of limits of SQS begin with.
+const SQS: &str = "sqs.";
 
 /// One limit: its name in the file, and how to read and set it.
-struct Limit {
+struct Limit<L> {
     name: &'static str,
-    get: fn(&Limits) -> u64,
-    set: fn(&mut Limits, u64),
+    get: fn(&L) -> u64,
+    set: fn(&mut L, u64),
 }
 
 /// A limit that is a `u64`.
@@ -34,7 +59,7 @@ macro_rules! narrow {
     };
 }
 
-const LIMITS: [Limit; 14] = [
+const LIMITS: [Limit<simpledb::Limits>; 14] = [
     wide!("domains-per-account", domains_per_account),
     wide!("domain-bytes", domain_bytes),
     wide!("domain-pairs", domain_pairs),
@@ -51,27 +76,65 @@ const LIMITS: [Limit; 14] = [
     narrow!("expression-bytes", expression_bytes),
 ];
 
-/// AWS's limits with `wanted` in their place.
+const OF_SQS: [Limit<sqs::Limits>; 17] = [
+    wide!("queues-per-account", queues_per_account),
+    wide!("recreate-s", recreate_s),
+    wide!("purge-s", purge_s),
+    narrow!("message-bytes", message_bytes),
+    narrow!("batch-entries", batch_entries),
+    narrow!("receive-messages", receive_messages),
+    wide!("wait-s", wait_s),
+    wide!("visibility-s", visibility_s),
+    wide!("delay-s", delay_s),
+    wide!("in-flight", in_flight),
+    narrow!("message-attributes", message_attributes),
+    narrow!("tags", tags),
+    narrow!("policy-bytes", policy_bytes),
+    narrow!("statement-actions", statement_actions),
+    wide!("deduplication-s", deduplication_s),
+    wide!("moves-per-second", moves_per_second),
+    narrow!("page-queues", page_queues),
+];
+/// The longest poll that a node lets wait.
+const WAIT_S_MAX: u64 = 20;
+
+/// AWS's limits with those that are given in their place.
 ///
 /// # Errors
-/// For a name that is no limit, and for a value below AWS's: programs rely on those.
-pub(super) fn raised(wanted: &BTreeMap<String, u64>) -> Result<Limits> {
+/// For a name that is no limit, and of SimpleDB for a value below AWS's: programs rely on those.
+pub(super) fn changed(given: &Given) -> Result<Limits> {
     let mut limits = Limits::default();
-    for (name, value) in wanted {
-        let Some(limit) = LIMITS.iter().find(|limit| limit.name == name) else {
-            let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
-            bail!("[limits] knows no `{name}`; it knows {}", names.join(", "));
-        };
-        let least = (limit.get)(&limits);
+    for (name, value) in &given.simpledb {
+        let limit = find(&LIMITS, "limits", name)?;
+        let least = (limit.get)(&limits.simpledb);
         if *value < least {
             bail!("[limits] {name} = {value} is below SimpleDB's {least}; it can only be raised");
         }
-        (limit.set)(&mut limits, *value);
+        (limit.set)(&mut limits.simpledb, *value);
+    }
+    for (name, value) in &given.sqs {
+        let limit = find(&OF_SQS, "limits.sqs", name)?;
+        if name == "wait-s" && WAIT_S_MAX < *value {
+            bail!("[limits.sqs] wait-s = {value} is above {WAIT_S_MAX}");
+        }
+        (limit.set)(&mut limits.sqs, *value);
     }
     Ok(limits)
 }
 
+fn find<'a, L>(limits: &'a [Limit<L>], table: &str, name: &str) -> Result<&'a Limit<L>> {
+    let Some(limit) = limits.iter().find(|limit| limit.name == name) else {
+        let names: Vec<&str> = limits.iter().map(|limit| limit.name).collect();
+        bail!("[{table}] knows no `{name}`; it knows {}", names.join(", "));
+    };
+    Ok(limit)
+}
+
 /// Every limit's name and value.
-pub(super) fn list(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
-    LIMITS.iter().map(|limit| (limit.name, (limit.get)(limits)))
+pub(super) fn list(limits: &Limits) -> Vec<(String, u64)> {
+    let simpledb = LIMITS.iter();
+    let simpledb = simpledb.map(|it| (it.name.to_owned(), (it.get)(&limits.simpledb)));
+    let of_sqs = OF_SQS.iter();
+    let of_sqs = of_sqs.map(|it| (format!("{SQS}{}", it.name), (it.get)(&limits.sqs)));
+    simpledb.chain(of_sqs).collect()
 }

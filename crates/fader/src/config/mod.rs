@@ -17,7 +17,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use fader_gateway::Limit;
 use fader_node::Secret;
-use fader_services::simpledb::Limits;
+use fader_services::request::Limits;
 use membership::Membership;
 use serde::{Deserialize, Deserializer};
 
@@ -171,7 +171,7 @@ pub(crate) struct Values {
     root: RootValues,
 
     #[arg(skip)]
-    limits: std::collections::BTreeMap<String, u64>,
+    limits: limits::Given,
 }
 
 impl Values {
@@ -244,7 +244,7 @@ pub(crate) struct Config {
     /// The key that exists from the start: id and secret.
     pub(crate) root: Setting<Option<(String, Secret)>>,
     pub(crate) limits: Limits,
-    raised: std::collections::BTreeMap<String, u64>,
+    given_limits: limits::Given,
     file: Option<PathBuf>,
     /// What is allowed but unwise.
     pub(crate) warnings: Vec<String>,
@@ -342,8 +342,8 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
             "info".to_owned(),
         ),
         root: root(filed.root, path)?,
-        limits: limits::raised(&filed.limits)?,
-        raised: filed.limits,
+        limits: limits::changed(&filed.limits)?,
+        given_limits: filed.limits,
         file: path.map(Path::to_path_buf),
         warnings: Vec::new(),
     };
@@ -516,7 +516,7 @@ impl Config {
         row("root.access-key", id.to_owned(), &self.root.origin);
         row("root.secret-key", secret.to_owned(), &self.root.origin);
         for (name, value) in limits::list(&self.limits) {
-            let file = self.file.clone().filter(|_| self.raised.contains_key(name));
+            let file = self.file.clone().filter(|_| self.given_limits.has(&name));
             let origin = file.map_or(Origin::Default, Origin::File);
             row(&format!("limits.{name}"), value.to_string(), &origin);
         }

@@ -330,7 +330,7 @@ async fn open_with(
         Durability::Disk => fader_node::Durability::Disk,
         Durability::Os => fader_node::Durability::Os,
     };
-    settings.limits.simpledb = config.limits.clone();
+    settings.limits = config.limits.clone();
     settings.cache_bytes = config.cache_mb.value << 20;
     let opening = tokio::task::spawn_blocking(move || open(settings));
     let folder = config.data.value.display();
@@ -360,7 +360,10 @@ fn report(recovery: &Recovery) {
 
 fn gateway_settings(config: &Config) -> fader_gateway::Settings {
     let default = fader_gateway::Settings::default();
-    let (raised, aws) = (&config.limits, fader_services::simpledb::Limits::default());
+    let (raised, aws) = (
+        &config.limits.simpledb,
+        fader_services::simpledb::Limits::default(),
+    );
     // Where a limit is raised, what the wire lets through grows with it.
     let text = raised.text_bytes.div_ceil(aws.text_bytes);
     let items = raised.submitted_items.div_ceil(aws.submitted_items);

@@ -43,6 +43,7 @@ fn random_scripts_tell_who_leaves_a_guard_out() {
         Guard::QueueDelay,
     ] {
         assert!(told_by_scripts(guard).is_some(), "{guard:?} is not missed");
+        println!("caught: {guard:?}");
     }
     assert!(
         !is_told_by_scripts(Guard::QueueWake),
@@ -56,6 +57,7 @@ fn a_window_that_never_ends_is_told() {
     let first = chain.send_to("a", "1");
     chain.pass(301);
     assert_eq!(chain.send_to("a", "1").id, first.id);
+    println!("caught: {:?}", Guard::QueueDuplicateEnds);
 }
 
 #[test]
@@ -69,6 +71,7 @@ fn a_forged_handle_is_told() {
         .delete(Q, &String::from_utf8(forged).unwrap())
         .unwrap();
     assert_eq!(chain.rows_of(Q), 0);
+    println!("caught: {:?}", Guard::QueueHandle);
 }
 
 #[test]
@@ -78,6 +81,7 @@ fn too_many_in_flight_are_told() {
     chain.send(Q, "one");
     chain.send(Q, "two");
     assert_eq!(chain.receive(Q, 10).len(), 2);
+    println!("caught: {:?}", Guard::QueueInFlight);
 }
 
 #[test]
@@ -92,6 +96,7 @@ fn a_lost_wake_up_is_told() {
     });
     let request = chain.request(poll);
     assert_eq!(chain.decide(&request).unwrap_err().wake_ms, None);
+    println!("caught: {:?}", Guard::QueueWake);
 }
 
 /// A queue whose letters go to `failed` after one receive.
@@ -119,6 +124,8 @@ fn a_dead_letter_that_stays_or_is_in_both_queues_is_told() {
     both.receive(Q, 1);
     assert_eq!(both.bodies("failed", 1), ["bad"]);
     assert_ne!(both.rows_of(Q), 0, "it is in both");
+    println!("caught: {:?}", Guard::QueueDeadLetter);
+    println!("caught: {:?}", Guard::QueueMoveWhole);
 }
 
 #[test]
@@ -126,4 +133,5 @@ fn a_policy_that_is_not_asked_is_told() {
     let mut chain = without(Guard::QueuePolicy, Chain::with_queue(&[]));
     chain.caller = Caller::of(Principal::Anonymous);
     chain.send(Q, "from anyone");
+    println!("caught: {:?}", Guard::QueuePolicy);
 }
