@@ -3,50 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::model::{Model, Profile, Skew};
-use fader_cloud::{
-    AttributePut, Clock, Cloud, ItemPut, Meter, Metered, QueueSettings, RequestKind, Services,
-};
+use fader_cloud::{AttributePut, Clock, Cloud, ItemPut, QueueSettings, RequestKind};
 use futures_util::future::join_all;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-/// Objects count for the scope of their caller; what is in the bucket is opened once.
-#[derive(Debug)]
-struct Opened {
-    cloud: Cloud,
-    queues: Arc<BucketQueues>,
-    domains: Arc<BucketDomains>,
-}
-
-impl Metered for Opened {
-    fn services(&self, meter: &Meter) -> Services {
-        Services {
-            objects: self.cloud.metered(meter).objects,
-            queues: self.queues.clone(),
-            domains: self.domains.clone(),
-        }
-    }
-}
-
 /// A cloud whose queues and domains are in its bucket, as a client opens it.
 fn open(model: &Model) -> Cloud {
     let process = model.executor.process("one", Skew::default());
-    let cloud = model.cloud(&process);
-    let (objects, runtime) = (cloud.objects.clone(), cloud.runtime.clone());
-    let meter = cloud.meter.clone();
-    let queues = BucketQueues::new(objects.clone(), Path::from("q"), runtime.clone());
-    let domains = BucketDomains::new(objects, Path::from("d"), runtime.clone());
-    let opened = Opened {
-        cloud,
-        queues: Arc::new(queues),
-        domains: Arc::new(domains),
-    };
-    Cloud::new(Arc::new(opened), runtime, meter)
+    model.cloud(&process).in_bucket(&Path::from("b"))
 }
 
 async fn work(cloud: &Cloud, number: usize) {

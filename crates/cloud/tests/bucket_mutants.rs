@@ -664,6 +664,40 @@ async fn same_content(world: World) -> Outcome {
     )
 }
 
+/// A PUT whose outcome stays unknown is followed by a larger batch for the same slot.
+async fn larger_batch(world: World) -> Outcome {
+    let a = world.domain().await;
+    world.stage.once("PUT", "logs/", Fault::LoseAnswer);
+    world.stage.rule(|call| {
+        let meets = call.kind == "GET" && call.key.contains("logs/");
+        meets.then_some(Fault::LoseRequest)
+    });
+    let first = put(&a, "i", "1").await;
+    let kind = first.map_err(|error| error.kind);
+    assert_eq!(kind, Err(ErrorKind::Ambiguous));
+    world.stage.calm();
+    let both = join(put(&a, "i", "1"), put(&a, "j", "1")).await;
+    assert!(both.0.is_ok() && both.1.is_ok());
+    let kept = fresh_value(&world, "j").await.is_some();
+    ensure(kept, "acknowledged write is not in the log")
+}
+
+async fn slow_look(world: World) -> Outcome {
+    let a = world.domain().await;
+    let b = world.domains("b");
+    value(&b, "first").await.unwrap();
+    world
+        .stage
+        .once("GET", "logs/", Fault::SlowAnswer(SECOND * 11));
+    let work = async {
+        world.sleep(SECOND).await;
+        put(&a, "i", "1").await.unwrap();
+    };
+    join(value(&b, "first"), work).await.0.unwrap();
+    let found = b.get("dom", "i", &[], Reading::Eventual).await.unwrap();
+    ensure(!found.is_empty(), "an eventual read is older than 5 s")
+}
+
 async fn racing_conditions(world: World) -> Outcome {
     let a = world.domain().await;
     let b = world.domains("b");
@@ -1005,9 +1039,11 @@ mutants! {
     SlotIfAbsent: racing_writes,
     ResolveFirst: unresolved_slot,
     PutIdOfProcess: same_content,
+    PutIdOfContent: larger_batch,
     DecideAgain: racing_conditions,
     RefuseAtTail: refusal_on_an_old_view,
     OwnGet: joined_read,
+    YoungFromSending: slow_look,
     ReaderContact: reader_without_contact,
     WriterContact: writer_without_contact,
     UnresolvedUnknown: unresolved_without_contact,

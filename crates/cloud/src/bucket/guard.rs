@@ -77,12 +77,18 @@ pub enum Guard {
     ResolveFirst,
     /// L2: a put-id names the process, too.
     PutIdOfProcess,
+    /// L2: a put-id names one content; the mutant reuses that of an unresolved slot for the next
+    /// batch.
+    PutIdOfContent,
     /// L2: a write that lost is decided again.
     DecideAgain,
     /// L3: a refusal is decided at the tail.
     RefuseAtTail,
     /// L4: a strong read awaits a GET that began after it.
     OwnGet,
+    /// L5: a view is young from the sending of the request that found the tail; the mutant counts
+    /// from its answer.
+    YoungFromSending,
     /// L7: a reader whose view is an hour old reads the manifest first.
     ReaderContact,
     /// L7: so does a writer.

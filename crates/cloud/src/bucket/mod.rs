@@ -14,6 +14,7 @@
 //! requests that changed nothing (the client's).
 
 mod catalog;
+mod cloud;
 mod domains;
 mod frame;
 mod guard;

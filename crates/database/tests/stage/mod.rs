@@ -2,11 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::sync::Arc;
-
-use fader_cloud::bucket::BucketQueues;
+use fader_cloud::Cloud;
 use fader_cloud::model::{Model, Process, Profile, Skew};
-use fader_cloud::{Cloud, Meter, Metered, Queues, Services};
 use fader_database::{CollectionSettings, Database, Level, Options};
 use object_store::path::Path;
 
@@ -23,34 +20,13 @@ impl Backend {
     pub(crate) const ALL: [Backend; 2] = [Backend::Service, Backend::Bucket];
 }
 
-/// A cloud whose queues are in its bucket.
-#[derive(Debug)]
-struct InBucket {
-    cloud: Cloud,
-    queues: Arc<dyn Queues>,
-}
-
-impl Metered for InBucket {
-    fn services(&self, _meter: &Meter) -> Services {
-        Services {
-            objects: self.cloud.objects.clone(),
-            queues: self.queues.clone(),
-            domains: self.cloud.domains.clone(),
-        }
-    }
-}
-
 /// The cloud of a process.
 pub(crate) fn cloud(model: &Model, process: &Process, backend: Backend) -> Cloud {
     let cloud = model.cloud(process);
-    if backend == Backend::Service {
-        return cloud;
+    match backend {
+        Backend::Service => cloud,
+        Backend::Bucket => cloud.in_bucket(&Path::from("queues")),
     }
-    let prefix = Path::from("queues");
-    let queues = BucketQueues::new(cloud.objects.clone(), prefix, cloud.runtime.clone());
-    let (runtime, meter) = (cloud.runtime.clone(), cloud.meter.clone());
-    let queues = Arc::new(queues);
-    Cloud::new(Arc::new(InBucket { cloud, queues }), runtime, meter)
 }
 
 pub(crate) fn model(seed: u64) -> Model {

@@ -81,6 +81,8 @@ const MUTANTS: &[(&str, Wrong, By)] = &[
         Without(Guard::ResolveFirst),
         Scope("append-ambiguous"),
     ),
+    ("followed", Without(Guard::YoungFromSending), Seed(8)),
+    ("followed", Without(Guard::OwnGet), Seed(22)),
     (
         "leftovers",
         Without(Guard::Orphans),

@@ -2,12 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::bucket::BucketQueues;
 use fader_cloud::model::{Model, Process, Profile, Skew, Staleness};
-use fader_cloud::{Clock, Cloud, Error, Meter, Metered, Queues, Services};
+use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{CollectionSettings, Database, Guard, Level, Options};
 use futures_util::future::join_all;
 use object_store::path::Path;
@@ -122,23 +120,6 @@ impl Plan {
     }
 }
 
-/// A cloud whose queues are in its bucket.
-#[derive(Debug)]
-struct InBucket {
-    cloud: Cloud,
-    queues: Arc<dyn Queues>,
-}
-
-impl Metered for InBucket {
-    fn services(&self, _meter: &Meter) -> Services {
-        Services {
-            objects: self.cloud.objects.clone(),
-            queues: self.queues.clone(),
-            domains: self.cloud.domains.clone(),
-        }
-    }
-}
-
 struct World<'a> {
     plan: &'a Plan,
     model: Model,
@@ -192,14 +173,10 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
 impl World<'_> {
     fn cloud(&self, process: &Process) -> Cloud {
         let cloud = self.model.cloud(process);
-        if self.plan.cloud.backend == Backend::Models {
-            return cloud;
+        match self.plan.cloud.backend {
+            Backend::Models => cloud,
+            Backend::Bucket => cloud.in_bucket(&Path::from("bucket")),
         }
-        let (runtime, meter) = (cloud.runtime.clone(), cloud.meter.clone());
-        let prefix = Path::from("bucket");
-        let queues = BucketQueues::new(cloud.objects.clone(), prefix, runtime.clone());
-        let queues = Arc::new(queues);
-        Cloud::new(Arc::new(InBucket { cloud, queues }), runtime, meter)
     }
 
     fn client(&self, process: &Process) -> Client {

@@ -15,6 +15,7 @@ use object_store::PutMode;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bytes::{Content, PutId, Slot};
+use super::turns::Turns;
 use super::view::{Looked, View};
 use super::{Keeper, Machine, SNAPSHOT_EVERY, WRITES_MAX};
 use crate::bucket::guard::Guard;
@@ -27,8 +28,6 @@ use crate::error::{Error, ErrorKind, Result};
 const YOUNG: Duration = Duration::from_secs(5);
 /// Looks for an unknown PUT before its callers are told so.
 const LOOKS_MAX: u32 = 6;
-/// Own slots in a row before a look-out for rivals.
-const RUN: u32 = 8;
 
 /// A log of one name, as one process uses it.
 #[derive(Debug)]
@@ -48,11 +47,7 @@ pub(super) struct Inner<M: Machine> {
     /// A PUT whose outcome is unknown, for the slot behind the view.
     unresolved: Option<Slot>,
     put_ids: u64,
-    /// The processes of the newest slots.
-    pub(super) recent: VecDeque<u128>,
-    run: u32,
-    /// The next slot is not written before.
-    rests_until: Duration,
+    pub(super) turns: Turns,
 }
 
 pub(super) type Reader<M> = Box<dyn FnOnce(Result<&M>) + Send>;
@@ -110,9 +105,7 @@ impl<M: Machine> LogClient<M> {
                 is_busy: false,
                 unresolved: None,
                 put_ids: 0,
-                recent: VecDeque::new(),
-                run: 0,
-                rests_until: Duration::ZERO,
+                turns: Turns::default(),
             }),
         }
     }
@@ -206,7 +199,7 @@ impl<M: Machine> LogClient<M> {
         let now = self.store().now();
         let mut inner = self.inner();
         let is_read = |ask: &Ask<M>| matches!(ask, Ask::Read(_));
-        let reads_only = now < inner.rests_until && inner.waiting.iter().any(is_read);
+        let reads_only = now < inner.turns.rests_until() && inner.waiting.iter().any(is_read);
         let mut asks = Vec::new();
         let mut left = VecDeque::new();
         while let Some(ask) = inner.waiting.pop_front() {
@@ -356,6 +349,11 @@ impl<M: Machine> LogClient<M> {
             };
         }
         let mut inner = self.inner();
+        if let Some(slot) = &inner.unresolved
+            && !self.has(Guard::PutIdOfContent)
+        {
+            return slot.put_id;
+        }
         inner.put_ids += 1;
         PutId {
             process: self.process,
@@ -437,6 +435,10 @@ impl<M: Machine> LogClient<M> {
     /// Finds out what became of a PUT whose callers were told that it is unknown; false if the
     /// view is none any more.
     async fn resolve(self: &Arc<Self>) -> Result<bool> {
+        if !self.has(Guard::PutIdOfContent) {
+            // A mutant writes what waits now with the put-id of then.
+            return Ok(true);
+        }
         let Some(slot) = self.inner().unresolved.take() else {
             return Ok(true);
         };
@@ -464,12 +466,14 @@ impl<M: Machine> LogClient<M> {
     fn landed(self: &Arc<Self>, slot: &Slot, sent: Duration, answered: Duration) -> Result<()> {
         let number = slot.number;
         self.apply("an own slot", slot, sent)?;
-        self.set_rest(answered, answered.saturating_sub(sent));
+        let random = self.store().runtime.random();
+        let young_since = self.young_since(sent);
         let mut inner = self.inner();
+        inner.turns.wrote(self.process, sent, answered, random);
         let Some(view) = &mut inner.view else {
             return Ok(());
         };
-        view.tail = Some(sent);
+        view.tail = Some(young_since);
         if number.is_multiple_of(SNAPSHOT_EVERY) {
             let kept = self.keeper.clone().keep(
                 self.name.clone(),
@@ -483,29 +487,8 @@ impl<M: Machine> LogClient<M> {
         Ok(())
     }
 
-    /// After an own slot a writer lets its rivals write: as many as the newest slots show, each
-    /// for the time of a PUT. A writer that sees none looks out for them now and then.
-    fn set_rest(&self, now: Duration, latency: Duration) {
-        let random = self.store().runtime.random();
-        let mut inner = self.inner();
-        let mut rivals: Vec<u128> = inner.recent.iter().copied().collect();
-        rivals.sort_unstable();
-        rivals.dedup();
-        let rivals = rivals.iter().filter(|one| **one != self.process).count() as u32;
-        inner.run = match rivals {
-            0 => (inner.run + 1) % RUN,
-            _ => 1,
-        };
-        let rests = match (rivals, inner.run) {
-            (0, 0) => latency * 3,
-            (0, _) => Duration::ZERO,
-            _ => latency * rivals * (512 + (random % 512) as u32) / 1024,
-        };
-        inner.rests_until = now + rests;
-    }
-
     async fn rest(self: &Arc<Self>) {
-        let until = self.inner().rests_until;
+        let until = self.inner().turns.rests_until();
         let now = self.store().now();
         if now < until {
             self.store().runtime.clock.sleep(until - now).await;

@@ -11,6 +11,7 @@
 mod bytes;
 mod client;
 mod keeper;
+mod turns;
 mod view;
 
 pub(super) use self::client::LogClient;

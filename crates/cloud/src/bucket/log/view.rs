@@ -20,8 +20,6 @@ const CONTACT: Duration = Duration::from_secs(60 * 60);
 const WINDOW_MAX: u64 = 16;
 /// Views opened for one call.
 const OPENS_MAX: u32 = 16;
-/// Slots by which the rivals of a writer are counted.
-const RECENT: usize = 32;
 
 /// The state behind a slot.
 #[derive(Debug)]
@@ -186,11 +184,20 @@ impl<M: Machine> LogClient<M> {
         view.map(|view| (view.incarnation, view.contact))
     }
 
+    /// From when on a view is young whose tail was found by a request sent at `sent` (L5).
+    pub(super) fn young_since(&self, sent: Duration) -> Duration {
+        match self.has(Guard::YoungFromSending) {
+            true => sent,
+            false => self.store().now(),
+        }
+    }
+
     pub(super) fn found_tail(&self, sent: Duration) {
+        let young_since = self.young_since(sent);
         let mut inner = self.inner();
         if let Some(view) = &mut inner.view {
             view.contact = view.contact.max(sent);
-            view.tail = Some(sent);
+            view.tail = Some(young_since);
         }
         if !self.has(Guard::OwnGet) {
             // A mutant lets reads join a request that began before them.
@@ -208,10 +215,7 @@ impl<M: Machine> LogClient<M> {
 
     pub(super) fn apply(&self, key: &str, slot: &Slot, sent: Duration) -> Result<()> {
         let mut inner = self.inner();
-        inner.recent.push_back(slot.put_id.process);
-        if RECENT < inner.recent.len() {
-            inner.recent.pop_front();
-        }
+        inner.turns.saw(slot.put_id.process);
         let Some(view) = &mut inner.view else {
             return Ok(());
         };

@@ -90,9 +90,8 @@ impl Finding {
 }
 
 impl Report {
-    /// Prints the report and writes it where asked; whether all targets were met, which a quick run
-    /// does not judge.
-    pub(crate) fn finish(&self, json: Option<&Path>, is_quick: bool) -> Result<bool> {
+    /// Prints the sides, the figures with their verdicts, and the notes.
+    pub(crate) fn print(&self, is_quick: bool) {
         println!();
         if !self.sides.is_empty() {
             println!("{}", table(&self.side_rows()));
@@ -101,6 +100,12 @@ impl Report {
         for note in &self.notes {
             println!("{note}");
         }
+    }
+
+    /// Prints the report and writes it where asked; whether all targets were met, which a quick run
+    /// does not judge.
+    pub(crate) fn finish(&self, json: Option<&Path>, is_quick: bool) -> Result<bool> {
+        self.print(is_quick);
         if let Some(path) = json {
             let text = serde_json::to_string_pretty(self)?;
             fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -13,14 +13,15 @@ use crate::report::Report;
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let (scratch, machine) = Machine::begin(&options.scratch)?;
     let measured = folder::measure(options, scratch.path())?;
-    let mut findings = bucket::measure(options)?;
-    findings.extend(measured.findings);
-    let report = Report {
+    let mut report = Report {
         benchmark: "cloud",
         machine,
         sides: measured.sides,
-        findings,
+        findings: measured.findings,
         notes: measured.notes,
     };
+    // The rest takes longer, and no machine's speed changes it.
+    report.print(options.quick);
+    report.findings.extend(bucket::measure(options)?);
     report.finish(options.json.as_deref(), options.quick)
 }
