@@ -63,15 +63,30 @@ def test_moto_keeps_what_is_promised_of_objects(tmp_path):
         judge("objects", s3(url), tmp_path, OBJECTS)
 
 
+def refused(url, folder, part, **more):
+    """What looks at a cloud fails, and says where and why."""
+    for command in ["check", "list", "sweep"]:
+        said = run(folder, "cloud", command, url, code=1, **more)
+        where = url.split("?")[0]
+        assert part in said and where in said and "<" not in said, said
+
+
 def test_a_bucket_of_s3_is_a_cloud(tmp_path):
     with clouds.gofakes3(tmp_path) as url:
         judge_bucket(s3(url), tmp_path)
+        refused(f"s3://nowhere/p?endpoint={url}", tmp_path, "make it first")
 
 
 def test_a_container_of_azure_is_a_cloud(tmp_path):
     with clouds.azurite(tmp_path) as url:
         where = f"account={clouds.ACCOUNT}&endpoint={url}"
-        judge_bucket(f"az://{clouds.BUCKET}/a/prefix?{where}", tmp_path)
+        own = f"az://{clouds.BUCKET}/a/prefix?{where}"
+        judge_bucket(own, tmp_path)
+        refused(f"az://nowhere/p?{where}", tmp_path, "make it first")
+        wrong = "A" * 86 + "=="
+        refused(own, tmp_path, "AuthorizationFailure", AZURE_STORAGE_KEY=wrong)
+        said = run(tmp_path, "cloud", "list", own, code=1, AZURE_STORAGE_KEY="hunter2?")
+        assert "AZURE_STORAGE_KEY" in said and "hunter2" not in said, said
 
 
 def test_a_folder_is_a_cloud(tmp_path):
@@ -149,6 +164,17 @@ def test_what_is_wrong_with_a_url_is_said_without_its_secret(tmp_path):
     ]:
         said = run(tmp_path, "cloud", "check", url, code=1)
         assert part in said and "hunter2" not in said, said
+
+
+def test_a_foreign_object_is_named_and_stays(tmp_path):
+    notes = tmp_path / "cloud" / "_fader" / "queues" / "notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mine")
+    url = f"file://{tmp_path}/cloud"
+    for command in ["list", "sweep"]:
+        said = run(tmp_path, "cloud", command, url, code=1)
+        assert "_fader/queues/notes.txt" in said and "not Fader's" in said, said
+    assert notes.read_text() == "mine"
 
 
 def test_a_cloud_is_listed_and_swept(tmp_path):

@@ -10,6 +10,7 @@
 //!
 //! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names.
 
+mod failure;
 mod wire;
 
 use std::fmt;
@@ -20,8 +21,10 @@ use std::task::Context;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use fader_cloud::{Error as CloudError, ErrorKind as CloudKind, Meter};
+use fader_cloud::Meter;
 use fader_window::State;
 use futures_util::FutureExt;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -42,6 +45,7 @@ use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
 use crate::http::{Http, Lane};
 
+use self::failure::{in_contract, is_in_doubt};
 use self::wire::{Connector, METER, Wire};
 
 /// The name of the mark among an object's metadata.
@@ -172,8 +176,14 @@ impl Bucket {
             .with_http_connector(Connector(Arc::clone(&wire)));
         let builder = match access {
             GcsAccess::File(path) => {
-                let context = || Error::invalid(format!("{} is not UTF-8", path.display()));
-                builder.with_application_credentials(path.to_str().ok_or_else(context)?)
+                let shown = path.display();
+                let unread = |error| Error::invalid(format!("cannot read {shown}: {error}"));
+                let text = std::fs::read(path).map(Zeroizing::new).map_err(unread)?;
+                // The cause of what the builder refuses may quote the file.
+                let unknown =
+                    || Error::invalid(format!("{shown} has no credentials of Google in JSON"));
+                serde_json::from_slice::<serde::de::IgnoredAny>(&text).map_err(|_| unknown())?;
+                builder.with_application_credentials(path.to_str().ok_or_else(unknown)?)
             }
             GcsAccess::Unsigned => {
                 // Puts carry a token even where nothing else is signed.
@@ -218,7 +228,13 @@ impl Bucket {
             AzureAccess::Unsigned => builder
                 .with_skip_signature(true)
                 .with_bearer_token_authorization("none"),
-            AzureAccess::Key(key) => builder.with_access_key(key.as_str()),
+            AzureAccess::Key(key) => {
+                // The cause may quote the key.
+                let decoded = BASE64_STANDARD.decode(key.as_bytes()).map(Zeroizing::new);
+                let rule = "the account's key (AZURE_STORAGE_KEY) is not base64";
+                decoded.map_err(|_| Error::invalid(rule))?;
+                builder.with_access_key(key.as_str())
+            }
             AzureAccess::Sas(sas) => {
                 let pairs = object_store::azure::split_sas(sas);
                 // The cause may quote the signature.
@@ -238,7 +254,8 @@ impl Bucket {
         wire: Arc<Wire>,
         store: Result<S>,
     ) -> std::result::Result<Bucket, Error> {
-        let context = || format!("bucket {bucket:?} at {endpoint}");
+        // The cause may quote a secret: it is kept, and not shown.
+        let context = || format!("bucket {bucket:?} at {endpoint}: the credentials do not fit it");
         let store = store.map_err(|error| Error::caused(ErrorKind::Invalid, context(), error))?;
         Ok(Bucket {
             store: Arc::new(store),
@@ -265,16 +282,20 @@ impl Bucket {
         METER.scope(self.meter.clone(), call).await
     }
 
-    /// A stream whose requests count.
+    /// A stream whose requests count, about the objects of a folder.
     fn counted_stream<T: 'static>(
         &self,
-        mut stream: BoxStream<'static, T>,
-    ) -> BoxStream<'static, T> {
+        folder: String,
+        mut stream: BoxStream<'static, Result<T>>,
+    ) -> BoxStream<'static, Result<T>> {
         let meter = self.meter.clone();
         let next = move |context: &mut Context<'_>| {
             METER.sync_scope(meter.clone(), || stream.poll_next_unpin(context))
         };
-        stream::poll_fn(next).boxed()
+        let counted = stream::poll_fn(next);
+        counted
+            .map_err(move |error| in_contract(&folder, error))
+            .boxed()
     }
 
     /// The windows of this endpoint, by class of operations.
@@ -349,42 +370,8 @@ impl Bucket {
     }
 }
 
-/// Whether a write that failed so may have happened.
-fn is_in_doubt(error: &object_store::Error) -> bool {
-    let is_status = matches!(error, object_store::Error::Generic { .. });
-    match wire::cause(error) {
-        Some(cause) => is_status && !is_without_effect(cause),
-        // A status that no kind stands for: 5xx among them.
-        None => is_status,
-    }
-}
-
-/// Whether it is certain that a failed request changed nothing.
-fn is_without_effect(error: &Error) -> bool {
-    match error.kind {
-        ErrorKind::Unavailable | ErrorKind::Invalid => true,
-        ErrorKind::Refused { status, .. } => matches!(status, 409 | 501),
-        ErrorKind::Ambiguous | ErrorKind::Malformed => false,
-    }
-}
-
-/// A failed write in the terms of the contract, where they say more than those of `object_store`.
-fn in_contract(error: object_store::Error) -> object_store::Error {
-    let is_certain = wire::cause(&error)
-        .is_some_and(|cause| is_without_effect(cause) && cause.kind != ErrorKind::Invalid);
-    if !is_certain {
-        return error;
-    }
-    if let Some(ErrorKind::Refused { status: 501, .. }) = wire::cause(&error).map(|it| &it.kind) {
-        return object_store::Error::NotSupported {
-            source: Box::new(error),
-        };
-    }
-    let later = CloudKind::Unavailable { retry_after: None };
-    object_store::Error::Generic {
-        store: "object store",
-        source: Box::new(CloudError::new(later, error.to_string())),
-    }
+fn text(prefix: Option<&Path>) -> String {
+    prefix.map(Path::to_string).unwrap_or_default()
 }
 
 /// The window repeats, and nothing below it.
@@ -419,7 +406,7 @@ impl ObjectStore for Bucket {
                 self.counted(put).await
             }
         };
-        put.map_err(in_contract)
+        put.map_err(|error| in_contract(location.as_ref(), error))
     }
 
     async fn put_multipart_opts(
@@ -428,17 +415,20 @@ impl ObjectStore for Bucket {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let begun = self.store.put_multipart_opts(location, options);
-        let upload = self.counted(begun).await?;
+        let begun = self.counted(begun).await;
+        let upload = begun.map_err(|error| in_contract(location.as_ref(), error))?;
         let bucket = self.clone();
         Ok(Box::new(Upload { upload, bucket }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.counted(self.store.get_opts(location, options)).await
+        let got = self.counted(self.store.get_opts(location, options)).await;
+        got.map_err(|error| in_contract(location.as_ref(), error))
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.counted(self.store.get_ranges(location, ranges)).await
+        let got = self.counted(self.store.get_ranges(location, ranges)).await;
+        got.map_err(|error| in_contract(location.as_ref(), error))
     }
 
     fn delete_stream(
@@ -446,12 +436,11 @@ impl ObjectStore for Bucket {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let deleted = self.store.delete_stream(locations);
-        let deleted = self.counted_stream(deleted);
-        deleted.map_err(in_contract).boxed()
+        self.counted_stream(String::new(), deleted)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.counted_stream(self.store.list(prefix))
+        self.counted_stream(text(prefix), self.store.list(prefix))
     }
 
     fn list_with_offset(
@@ -459,20 +448,24 @@ impl ObjectStore for Bucket {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.counted_stream(self.store.list_with_offset(prefix, offset))
+        let listed = self.store.list_with_offset(prefix, offset);
+        self.counted_stream(text(prefix), listed)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.counted(self.store.list_with_delimiter(prefix)).await
+        let listed = self.counted(self.store.list_with_delimiter(prefix)).await;
+        listed.map_err(|error| in_contract(&text(prefix), error))
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.counted(self.store.copy_opts(from, to, options)).await
+        let copied = self.counted(self.store.copy_opts(from, to, options)).await;
+        copied.map_err(|error| in_contract(to.as_ref(), error))
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.counted(self.store.rename_opts(from, to, options))
-            .await
+        let renamed = self.store.rename_opts(from, to, options);
+        let renamed = self.counted(renamed).await;
+        renamed.map_err(|error| in_contract(to.as_ref(), error))
     }
 }
 

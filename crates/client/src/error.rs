@@ -97,9 +97,10 @@ impl Error {
                 code,
                 message,
                 ..
-            } => {
-                format!(": {code}: {message} (HTTP {status})")
-            }
+            } => match message.as_str() {
+                "" => format!(": {code} (HTTP {status})"),
+                message => format!(": {code}: {message} (HTTP {status})"),
+            },
             ErrorKind::Ambiguous => {
                 String::from(": sent, but no answer came; it may have happened")
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_client::{Bucket, Credentials, Http, Settings};
+use fader_client::{AzureAccess, Bucket, Credentials, GcsAccess, Http, Settings};
 use fader_cloud::{ErrorKind, object_error_kind};
 use futures_util::TryStreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -45,6 +45,8 @@ struct Seen {
     body: Bytes,
     mark: Option<String>,
     asked: Vec<String>,
+    /// With what all but puts are refused.
+    refuses: Option<(u16, &'static str)>,
 }
 
 fn whole(body: impl Into<Bytes>) -> Body {
@@ -82,6 +84,9 @@ async fn answer(
                 Ok(reply.status(status).body(whole(text)).unwrap())
             }
         };
+    }
+    if let Some((status, text)) = seen.refuses {
+        return Ok(reply.status(status).body(whole(text)).unwrap());
     }
     if seen.body.is_empty() {
         let reply = reply.status(StatusCode::NOT_FOUND);
@@ -230,6 +235,85 @@ async fn a_condition_that_the_service_does_not_know_is_told_as_such() {
         "{error:?}"
     );
     assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (1, 0));
+}
+
+const WRONG_KEY: &str = "<Error><Code>SignatureDoesNotMatch</Code><Message>The signature differs.\n\
+                         RequestId:7</Message></Error>";
+
+#[tokio::test]
+async fn refused_credentials_are_told_in_the_words_of_the_service() {
+    let settings = Settings::default();
+    let (store, seen) = start(&[Put::Refused(403, "AccessDenied")], &settings).await;
+    let error = put(&store, PutMode::Create).await.unwrap_err();
+    assert_eq!(object_error_kind(&error, true), ErrorKind::Denied);
+    assert!(
+        error.to_string().contains("AccessDenied (HTTP 403)"),
+        "{error}"
+    );
+    // It certainly changed nothing, so that nothing is looked for.
+    assert_eq!((count(&seen, "PUT"), count(&seen, "HEAD")), (1, 0));
+
+    seen.lock().unwrap().refuses = Some((403, WRONG_KEY));
+    let said = "SignatureDoesNotMatch: The signature differs. (HTTP 403)";
+    let key = Path::from("k");
+    let errors = [
+        store.get(&key).await.unwrap_err(),
+        store.list(None).try_next().await.unwrap_err(),
+        store.list_with_delimiter(None).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(object_error_kind(&error, false), ErrorKind::Denied);
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    seen.lock().unwrap().refuses = Some((401, ""));
+    let error = store.get(&key).await.unwrap_err();
+    assert_eq!(object_error_kind(&error, false), ErrorKind::Denied);
+    assert!(
+        error.to_string().contains("Unauthorized (HTTP 401)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_list_of_no_bucket_says_so() {
+    let (store, seen) = start(&[], &Settings::default()).await;
+    let text = "<Error><Code>NoSuchBucket</Code><Message>It is not there</Message></Error>";
+    seen.lock().unwrap().refuses = Some((404, text));
+    let error = store.list(None).try_next().await.unwrap_err();
+    assert_eq!(object_error_kind(&error, false), ErrorKind::NotFound);
+    assert!(error.to_string().contains("make it first"), "{error}");
+}
+
+#[test]
+fn credentials_that_cannot_be_used_are_named_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |text: &str| {
+        let path = folder.path().join("key.json");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let gcs = |path| {
+        let http = Http::start(fader_window::Settings::default());
+        let endpoint = "https://storage.googleapis.com";
+        let access = GcsAccess::File(path);
+        let bucket = Bucket::gcs(http, endpoint, "b", &access, &Settings::default());
+        bucket.unwrap_err().to_string()
+    };
+    let said = gcs(folder.path().join("nowhere.json"));
+    assert!(said.contains("nowhere.json: No such file"), "{said}");
+    let said = gcs(file("private_key = hunter2"));
+    assert!(said.contains("key.json has no credentials"), "{said}");
+    let half = gcs(file("{\"type\": \"hunter2\"}"));
+    assert!(half.contains("do not fit"), "{half}");
+    let http = Http::start(fader_window::Settings::default());
+    let access = AzureAccess::Key("hunter2 !".to_owned().into());
+    let endpoint = "https://a.blob.core.windows.net";
+    let container = Bucket::azure(http, endpoint, "a", "c", &access, &Settings::default());
+    let key = container.unwrap_err().to_string();
+    assert!(key.contains("not base64"), "{key}");
+    for said in [said, half, key] {
+        assert!(!said.contains("hunter2"), "{said}");
+    }
 }
 
 #[tokio::test]

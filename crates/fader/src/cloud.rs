@@ -175,12 +175,19 @@ async fn list(options: &Where) -> Result<ExitCode> {
     let client = options.services.options(Access::Read);
     let opened = fader_client::open_all(&options.url, &client).await?;
     let mut table = output::table(["queue", "visible", "in flight", "oldest", "bytes"]);
-    for row in queue_rows(&opened).await.context("queues")? {
+    let within = |what| format!("{}: {what}", opened.location);
+    for row in queue_rows(&opened)
+        .await
+        .with_context(|| within("queues"))?
+    {
         table.add_row(row);
     }
     let mut text = format!("{}\n", table.trim_fmt());
     let mut table = output::table(["domain", "items", "pairs", "bytes"]);
-    for row in domain_rows(&opened).await.context("domains")? {
+    for row in domain_rows(&opened)
+        .await
+        .with_context(|| within("domains"))?
+    {
         table.add_row(row);
     }
     text.push_str(&format!("\n{}\n", table.trim_fmt()));

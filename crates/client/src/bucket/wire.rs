@@ -20,7 +20,7 @@ use fader_turnstile::{Verdict, judge_reply};
 use fader_window::State;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HOST, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, Uri};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
@@ -243,26 +243,31 @@ pub(super) fn is_conflict(error: &object_store::Error) -> bool {
     matches!(kind, Some(ErrorKind::Refused { status: 409, .. }))
 }
 
-/// The refusal of a put that `object_store` has no words for: a put that the service does not know
-/// (501), or did not decide (409). `object_store` takes every 409 for an object that exists; of
-/// those that services give, only Azure's `BlobAlreadyExists` means that.
-fn refusal(reply: &Reply) -> Option<Error> {
-    if !matches!(
-        reply.status,
-        StatusCode::CONFLICT | StatusCode::NOT_IMPLEMENTED
-    ) {
-        return None;
-    }
+/// A refusal that `object_store` has no words for, or only the text of its reply: of credentials
+/// (401, 403), of a list of a bucket that is not there (404), of a put that the service does not
+/// know (501), or did not decide (409). `object_store` takes every 409 for an object that exists;
+/// of those that services give, only Azure's `BlobAlreadyExists` means that.
+fn refusal(class: &'static str, reply: &Reply) -> Option<Error> {
+    let context = match (reply.status.as_u16(), class) {
+        (404, "list") => "the bucket is not there: make it first",
+        (401 | 403, _) | (409 | 501, "put") => class,
+        _ => return None,
+    };
     let body = String::from_utf8_lossy(&reply.body);
     let root = Element::parse(&body).unwrap_or_default();
-    let code = root.child_text("Code").to_owned();
+    let code = match root.child_text("Code") {
+        "" => reply.status.canonical_reason().unwrap_or_default(),
+        code => code,
+    };
+    // Azure's goes on with the request's id and time.
+    let message = root.child_text("Message").lines().next();
     let kind = ErrorKind::Refused {
         status: reply.status.as_u16(),
-        message: root.child_text("Message").to_owned(),
+        message: message.unwrap_or_default().to_owned(),
         request_id: root.child_text("RequestId").to_owned(),
-        code,
+        code: code.to_owned(),
     };
-    let error = Error::new(kind, "put");
+    let error = Error::new(kind, context);
     (error.code() != Some("BlobAlreadyExists")).then_some(error)
 }
 
@@ -274,7 +279,7 @@ async fn open(
     attempt: &Arc<Attempt>,
     patience: Duration,
 ) -> Result<HttpResponse, Error> {
-    let is_put = class(&request) == "put";
+    let class = class(&request);
     let is_head = *request.method() == Method::HEAD;
     let reply = pool.open(request, &attempt.is_sent).await?;
     attempt.answered(reply.status().as_u16());
@@ -293,7 +298,7 @@ async fn open(
     }
     let reply = pool.read(reply).await?;
     attempt.received(reply.body.len() as u64);
-    if let Some(refusal) = refusal(&reply).filter(|_| is_put) {
+    if let Some(refusal) = refusal(class, &reply) {
         return Err(refusal);
     }
     let says_slow_down = reply
