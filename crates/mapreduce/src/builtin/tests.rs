@@ -1,0 +1,66 @@
+//! Words, links and the arguments of programs.
+
+use super::indexing::{links, target};
+use super::*;
+
+#[test]
+fn words_stand_between_six_kinds_of_space() {
+    let text = b"  one\ttwo\nthree\x0bfour\x0cfive\rsix\xc2\xa0seven";
+    let found: Vec<&[u8]> = words(text).collect();
+    let expected: [&[u8]; 6] = [
+        b"one",
+        b"two",
+        b"three",
+        b"four",
+        b"five",
+        b"six\xc2\xa0seven",
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(words(b" \n").count(), 0);
+}
+
+#[test]
+fn links_are_the_values_of_href() {
+    let html = b"<a href=\"x.html\">h <A HREF = '../y#z'> href=\"no end";
+    let found: Vec<&[u8]> = links(html).collect();
+    let expected: [&[u8]; 2] = [b"x.html", b"../y#z"];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_link_leads_from_its_object() {
+    let cases: [(&str, &[u8], Option<&str>); 7] = [
+        ("a/b/i.html", b"../y#z", Some("a/y")),
+        ("a/b/i.html", b"c.html", Some("a/b/c.html")),
+        ("a/b/i.html", b"/c.html", Some("c.html")),
+        ("a/b/i.html", b"https://x/y#z", Some("https://x/y")),
+        ("a/b/i.html", b"#top", None),
+        ("i.html", b"../../x", Some("x")),
+        ("i.html", b"x?a:b", Some("x?a:b")),
+    ];
+    for (source, link, expected) in cases {
+        let found = target(source, link).map(|bytes| String::from_utf8(bytes).expect("text"));
+        assert_eq!(found.as_deref(), expected, "{link:?}");
+    }
+}
+
+#[test]
+fn a_wrong_program_is_named() {
+    let open = |name: &str, arguments: &[&str]| {
+        let arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
+        let name = name.to_owned();
+        BuiltIn.open(&Program { name, arguments })
+    };
+    for (name, arguments) in [
+        ("nothing", &[][..]),
+        ("grep", &[]),
+        ("grep", &["("]),
+        ("top", &["0"]),
+    ] {
+        assert!(
+            matches!(open(name, arguments), Err(Failure::Job(_))),
+            "{name}"
+        );
+    }
+    assert!(open("grep", &["a.c"]).is_ok() && open("top", &["3"]).is_ok());
+}

@@ -1,0 +1,104 @@
+//! Removes what jobs that are over left behind: objects below their prefixes, queues, domains.
+//!
+//! It may happen at any time and any number of times: a late write of a dead worker may land after
+//! any of them, and each later `run` and `clean` removes it.
+
+use fader_cloud::{ErrorKind, Result};
+
+use crate::guard::Guard;
+use crate::job::{JobId, Output, Register, State, prefix, register_key, success_key};
+use crate::rows::names;
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Objects.
+    pub objects: usize,
+    /// Queues and domains.
+    pub services: usize,
+}
+
+/// Objects of one deletion.
+const DELETE_COUNT: usize = 1_000;
+
+impl Output {
+    /// Removes what is left of all jobs of this output that are over.
+    ///
+    /// # Errors
+    /// Of the cloud; what was removed until then stays removed.
+    pub async fn clean(&self) -> Result<Cleaned> {
+        let mut cleaned = Cleaned::default();
+        let Some(register) = self.register().await? else {
+            return Ok(cleaned);
+        };
+        for job in self.over(&register).await? {
+            let one = self.clean_job(&job).await?;
+            cleaned.objects += one.objects;
+            cleaned.services += one.services;
+        }
+        Ok(cleaned)
+    }
+
+    /// The jobs of an output that are over.
+    async fn over(&self, register: &Register) -> Result<Vec<JobId>> {
+        let mut over = register.former.clone();
+        let is_over = match register.state {
+            State::Running => false,
+            State::Publishing => {
+                !self.guards.has(Guard::CleanerWaits) || self.store.has(&success_key()).await?
+            }
+            State::Cancelled | State::Failed => true,
+        };
+        if is_over {
+            over.push(register.job.clone());
+        }
+        Ok(over)
+    }
+
+    pub(crate) async fn clean_job(&self, job: &JobId) -> Result<Cleaned> {
+        let mut cleaned = Cleaned::default();
+        let found = self.store.list(&prefix(job)).await?;
+        let keys: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
+        cleaned.objects = keys.len();
+        for keys in keys.chunks(DELETE_COUNT) {
+            self.store.delete(keys.to_vec()).await?;
+        }
+        let names = names(job);
+        let (queues, domains) = (&self.store.0.queues, &self.store.0.domains);
+        let listed = self
+            .store
+            .repeated(|| async { queues.list(&names).await })
+            .await?;
+        for queue in listed {
+            let deleted = self
+                .store
+                .repeated(|| async { queues.delete(&queue).await })
+                .await;
+            cleaned.services += usize::from(is_done(deleted)?);
+        }
+        let listed = self
+            .store
+            .repeated(|| async { domains.list().await })
+            .await?;
+        for domain in listed.iter().filter(|domain| domain.starts_with(&names)) {
+            let deleted = self
+                .store
+                .repeated(|| async { domains.delete(domain).await })
+                .await;
+            cleaned.services += usize::from(is_done(deleted)?);
+        }
+        if !self.guards.has(Guard::RegisterStays) {
+            self.store.delete(vec![register_key()]).await?;
+        }
+        Ok(cleaned)
+    }
+}
+
+fn is_done(deleted: Result<()>) -> Result<bool> {
+    match deleted {
+        Ok(()) => Ok(true),
+        // Another cleaner was faster.
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,269 @@
+//! An attempt of a task: how it starts, what it writes, and how it wins or loses.
+//!
+//! ```text
+//!  start (conditional) ──▶ data ──▶ manifest ──▶ winner, if there is none ──▶ won
+//!                                                      └─ another's ──▶ lost: own keys deleted
+//! ```
+//!
+//! Invariants:
+//! - MR-5 what a winner's manifest names was acknowledged before the winner was put.
+//! - MR-6 an attempt deletes its keys only after it read another winner.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_cloud::{Attribute, ErrorKind, Expected, Usage};
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Outcome};
+use crate::guard::Guard;
+use crate::job::{parse, prefix};
+use crate::rows::{Order, Task, also, one};
+use crate::shuffle::{Run, crc32c};
+use crate::store::Store;
+use crate::worker::Job;
+
+/// What an attempt wrote, and what it used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) objects: Vec<DataObject>,
+    #[serde(default)]
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// Wire requests by kind.
+    #[serde(default)]
+    pub(crate) requests: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub(crate) ms: u64,
+}
+
+/// An object of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataObject {
+    /// Its name below the attempt.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
+    pub(crate) crc32c: u32,
+    /// Of a map attempt: the run of each partition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) runs: Vec<Run>,
+}
+
+/// How a commit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Won,
+    Lost,
+}
+
+/// An attempt that runs.
+pub(crate) struct Attempt<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) task: Task,
+    pub(crate) id: String,
+    /// Counts what it asks for.
+    pub(crate) store: Store,
+    begun: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What it wrote.
+    keys: Vec<Path>,
+    /// The beat that it put last.
+    beat: String,
+    beats: u64,
+    /// Without [`Guard::DataFirst`]: what is written after the winner was put.
+    late: Vec<(Path, Bytes)>,
+}
+
+/// The key of an attempt's object.
+pub(crate) fn key(job: &Job, task: Task, attempt: &str, name: &str) -> Path {
+    Path::from(format!("{}/{task}/{attempt}/{name}", prefix(job.id())))
+}
+
+/// Reads the manifest of an attempt.
+///
+/// # Errors
+/// `Task` when it is not there: a winner's always is, unless the job is over.
+pub(crate) async fn manifest(job: &Job, task: Task, attempt: &str) -> Outcome<Manifest> {
+    let key = key(job, task, attempt, "manifest");
+    let found = job.store().get(&key).await?;
+    let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+    Ok(parse(&key, &bytes)?)
+}
+
+impl<'a> Attempt<'a> {
+    /// An attempt that did not start.
+    pub(crate) fn new(job: &'a Job, task: Task) -> Self {
+        let runtime = &job.store().0.runtime;
+        let id = match job.has(Guard::RandomAttempt) {
+            true => format!("{:032x}", runtime.random_id()),
+            false => "0".repeat(32),
+        };
+        Attempt {
+            store: Store(job.store().0.scope("attempt")),
+            begun: runtime.clock.monotonic(),
+            state: Mutex::new(State {
+                beat: format!("{id}:0"),
+                ..State::default()
+            }),
+            job,
+            task,
+            id,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    /// The beat that it put last.
+    pub(crate) fn beat(&self) -> String {
+        self.state().beat.clone()
+    }
+
+    /// Starts: changes the beat, if it is the order's. Whether it did.
+    pub(crate) async fn start(&self, order: &Order) -> Outcome<bool> {
+        let attributes = vec![one("beat", self.beat()), also("started", self.id.clone())];
+        let condition = match order.beat.as_str() {
+            "" => Expected::Absent("beat".to_owned()),
+            beat => Expected::Value(Attribute {
+                name: "beat".to_owned(),
+                value: beat.to_owned(),
+            }),
+        };
+        let is_free = order.backup || !self.job.has(Guard::BeatInMessage);
+        let condition = Some(&condition).filter(|_| !is_free);
+        let rows = &self.job.rows;
+        let mut tries = 1;
+        loop {
+            let error = match rows.put(self.task, attributes.clone(), condition).await {
+                Ok(()) => return Ok(true),
+                Err(error) => error,
+            };
+            match error.kind {
+                ErrorKind::Ambiguous => self.store.pause(tries).await,
+                ErrorKind::Precondition => {
+                    let row = rows.read(self.task).await?.ok_or(Failure::Over)?;
+                    return Ok(row.started.contains(&self.id));
+                }
+                ErrorKind::NotFound => return Err(Failure::Over),
+                _ => return Err(error.into()),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Raises the beat.
+    pub(crate) async fn raise_beat(&self) -> fader_cloud::Result<()> {
+        let beat = {
+            let mut state = self.state();
+            state.beats += 1;
+            format!("{}:{}", self.id, state.beats)
+        };
+        let raised = self
+            .job
+            .rows
+            .note(self.task, vec![one("beat", beat.clone())]);
+        raised.await?;
+        self.state().beat = beat;
+        Ok(())
+    }
+
+    /// Writes an object of the attempt; its entry in the manifest.
+    pub(crate) async fn keep(&self, name: &str, bytes: Bytes) -> Outcome<DataObject> {
+        let key = key(self.job, self.task, &self.id, name);
+        let object = DataObject {
+            name: name.to_owned(),
+            bytes: bytes.len() as u64,
+            crc32c: crc32c(&bytes),
+            ..DataObject::default()
+        };
+        self.state().keys.push(key.clone());
+        match self.job.has(Guard::DataFirst) {
+            true => self.store.put(&key, &bytes).await?,
+            false => self.state().late.push((key, bytes)),
+        }
+        Ok(object)
+    }
+
+    /// Makes the manifest durable and puts the winner.
+    pub(crate) async fn commit(&self, mut manifest: Manifest) -> Outcome<Verdict> {
+        let now = self.store.0.runtime.clock.monotonic();
+        manifest.ms = now.saturating_sub(self.begun).as_millis() as u64;
+        manifest.requests = requests(&self.store.0.meter.usage());
+        let text = serde_json::to_vec(&manifest).expect("a manifest has keys of text");
+        let at = key(self.job, self.task, &self.id, "manifest");
+        self.state().keys.push(at.clone());
+        let is_first = self.job.has(Guard::ManifestFirst);
+        if is_first {
+            self.store.put(&at, &text.clone().into()).await?;
+        }
+        let verdict = self.win(manifest.ms).await?;
+        let late = std::mem::take(&mut self.state().late);
+        for (key, bytes) in &late {
+            self.store.put(key, bytes).await?;
+        }
+        if !is_first {
+            self.store.put(&at, &text.into()).await?;
+        }
+        Ok(verdict)
+    }
+
+    async fn win(&self, ms: u64) -> Outcome<Verdict> {
+        let attributes = vec![one("winner", self.id.clone()), one("ms", ms.to_string())];
+        let absent = Expected::Absent("winner".to_owned());
+        let condition = Some(&absent).filter(|_| self.job.has(Guard::ConditionalWinner));
+        let rows = &self.job.rows;
+        let mut tries = 1;
+        loop {
+            let error = match rows.put(self.task, attributes.clone(), condition).await {
+                Ok(()) => return Ok(Verdict::Won),
+                Err(error) => error,
+            };
+            match error.kind {
+                ErrorKind::Ambiguous if !self.job.has(Guard::UnknownIsNotLost) => {
+                    self.delete().await;
+                    return Ok(Verdict::Lost);
+                }
+                ErrorKind::Ambiguous => self.store.pause(tries).await,
+                ErrorKind::Precondition => {
+                    let row = rows.read(self.task).await?.ok_or(Failure::Over)?;
+                    // No winner after a refusal: the row is of another domain.
+                    let winner = row.winner.ok_or(Failure::Over)?;
+                    if winner == self.id {
+                        return Ok(Verdict::Won);
+                    }
+                    self.delete().await;
+                    return Ok(Verdict::Lost);
+                }
+                ErrorKind::NotFound => return Err(Failure::Over),
+                _ => return Err(error.into()),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Deletes what it wrote, after it read another winner. What stays is the cleaner's.
+    pub(crate) async fn delete(&self) {
+        let keys = std::mem::take(&mut self.state().keys);
+        // Not told: the cleaner takes the same keys.
+        drop(self.store.delete(keys).await);
+    }
+}
+
+/// Wire requests by kind.
+fn requests(usage: &Usage) -> BTreeMap<String, u64> {
+    let mut requests = BTreeMap::new();
+    for (kind, _, count) in usage.counts() {
+        *requests.entry(kind.name().to_owned()).or_default() += count.requests;
+    }
+    requests
+}

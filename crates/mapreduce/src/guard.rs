@@ -1,0 +1,132 @@
+//! The rules of the protocol, so that a mutant can take one away.
+
+/// A rule of docs/mapreduce.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Guard {
+    /// Data is acknowledged before the manifest is written.
+    DataFirst,
+    /// The manifest is acknowledged before the winner is put.
+    ManifestFirst,
+    /// A winner is put on the condition that there is none.
+    ConditionalWinner,
+    /// Each attempt has a random id.
+    RandomAttempt,
+    /// A winner's put without an answer may have landed.
+    UnknownIsNotLost,
+    /// An attempt deletes its keys only after it read another winner.
+    DeleteOnlyAsLoser,
+    /// A phase ends when all tasks of the winning plan have winners.
+    AllTasks,
+    /// Reducers read the attempts of the list and no others.
+    ListOnly,
+    /// A failed read fails the attempt.
+    FailedReadFails,
+    /// Splits are read from the winning plan.
+    WinningPlan,
+    /// The register says publishing before the first part is created.
+    DecideFirst,
+    /// A part is created, never overwritten.
+    CreateOnlyParts,
+    /// `_SUCCESS` is created after all parts were acknowledged.
+    SuccessLast,
+    /// A published job is cleaned after `_SUCCESS`.
+    CleanerWaits,
+    /// Each later run and clean removes what is left.
+    CleanAgain,
+    /// A job that is publishing goes on with any worker.
+    RollForward,
+    /// Counters come from winners.
+    WinnersCounters,
+    /// An idle worker sends tasks again.
+    Reconciler,
+    /// The register is created only where there is none.
+    RegisterCreate,
+    /// The register is changed only by the one who read it last.
+    RegisterUpdate,
+    /// No job begins while another is publishing.
+    NotWhilePublishing,
+    /// The register stays.
+    RegisterStays,
+    /// A failed renewal of the message does not end the attempt.
+    HideIsNoLease,
+    /// The ticket is a counter that no worker holds.
+    TicketIsFree,
+    /// A message starts an attempt only if the task's beat is the message's.
+    BeatInMessage,
+    /// A task is sent again after a whole lease by the own clock.
+    WholeLease,
+    /// A running attempt raises the beat.
+    Beats,
+    /// Tasks are counted by strong reads.
+    StrongCount,
+    /// A count reads every page.
+    EveryPage,
+    /// An empty receive proves nothing.
+    EmptyIsNoEnd,
+}
+
+impl Guard {
+    /// All rules.
+    pub const ALL: [Guard; 30] = [
+        Guard::DataFirst,
+        Guard::ManifestFirst,
+        Guard::ConditionalWinner,
+        Guard::RandomAttempt,
+        Guard::UnknownIsNotLost,
+        Guard::DeleteOnlyAsLoser,
+        Guard::AllTasks,
+        Guard::ListOnly,
+        Guard::FailedReadFails,
+        Guard::WinningPlan,
+        Guard::DecideFirst,
+        Guard::CreateOnlyParts,
+        Guard::SuccessLast,
+        Guard::CleanerWaits,
+        Guard::CleanAgain,
+        Guard::RollForward,
+        Guard::WinnersCounters,
+        Guard::Reconciler,
+        Guard::RegisterCreate,
+        Guard::RegisterUpdate,
+        Guard::NotWhilePublishing,
+        Guard::RegisterStays,
+        Guard::HideIsNoLease,
+        Guard::TicketIsFree,
+        Guard::BeatInMessage,
+        Guard::WholeLease,
+        Guard::Beats,
+        Guard::StrongCount,
+        Guard::EveryPage,
+        Guard::EmptyIsNoEnd,
+    ];
+}
+
+/// Which rules are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Guards {
+    #[cfg(feature = "mutants")]
+    removed: Option<Guard>,
+}
+
+impl Guards {
+    /// All rules but one.
+    #[cfg(feature = "mutants")]
+    pub fn without(guard: Guard) -> Self {
+        Guards {
+            removed: Some(guard),
+        }
+    }
+
+    /// Whether `guard` is in place.
+    #[cfg(feature = "mutants")]
+    pub fn has(self, guard: Guard) -> bool {
+        self.removed != Some(guard)
+    }
+
+    /// Whether `guard` is in place: it is.
+    #[cfg(not(feature = "mutants"))]
+    #[inline(always)]
+    pub fn has(self, _guard: Guard) -> bool {
+        true
+    }
+}

@@ -1,0 +1,431 @@
+//! A job's definition, and the register: the one object that names the job of an output and decides
+//! its end.
+//!
+//! ```text
+//!  no job ──▶ running J ──▶ publishing J ──▶ _SUCCESS
+//!                 │
+//!                 └──▶ cancelled J | failed J ──▶ running J'
+//! ```
+//!
+//! Invariants:
+//! - MR-1 the register is created once, then only updated by If-Match, and never deleted. Its text
+//!   never repeats: an output has a job, and a job a state, once.
+//! - MR-2 a job is over when the register says cancelled, failed or another job, or `_SUCCESS` is
+//!   there. Over is for ever.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use fader_cloud::{Cloud, Error, ErrorKind, Result};
+use object_store::path::Path;
+use object_store::{PutMode, UpdateVersion};
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{Guard, Guards};
+use crate::input::Format;
+use crate::shuffle::Codec;
+use crate::store::{Change, Store};
+use crate::user::Program;
+
+/// The register's format.
+const FORMAT: u32 = 1;
+
+/// The id of a job: 128 random bits as 32 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JobId(String);
+
+impl JobId {
+    pub(crate) fn new(random: u128) -> Self {
+        JobId(format!("{random:032x}"))
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// All that decides what a job computes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The user's code.
+    pub program: Program,
+    /// The URLs of its input, with wildcards.
+    pub inputs: Vec<String>,
+    /// How input is cut into records.
+    pub format: Format,
+    /// The number of reduce tasks, and of parts: 1 to [`REDUCES_MAX`].
+    pub reduces: u32,
+    /// The number of domains that the rows are spread over: 1 to [`SHARDS_MAX`].
+    pub shards: u32,
+    /// How long an attempt without a sign of life keeps its task, in milliseconds.
+    pub lease_ms: u64,
+    /// Bytes of input of a map task, about.
+    pub split_bytes: u64,
+    /// So many failed attempts of a task end the job.
+    pub failed_max: u32,
+    /// So many attempts of a task that went silent end the job.
+    pub lost_max: u32,
+    /// How blocks of the shuffle are compressed.
+    pub codec: Codec,
+    /// So many records that the input's format or the program refuses are left out and counted.
+    pub skip_bad: u64,
+}
+
+/// Reduce tasks of a job, at most.
+pub const REDUCES_MAX: u32 = 10_000;
+/// Domains of a job, at most.
+pub const SHARDS_MAX: u32 = 100;
+
+impl Definition {
+    /// A job of a program on inputs, with all else as most jobs have it.
+    pub fn new(program: Program, inputs: Vec<String>) -> Self {
+        Definition {
+            program,
+            inputs,
+            format: Format::Lines,
+            reduces: 8,
+            shards: 1,
+            lease_ms: 30_000,
+            split_bytes: 64 << 20,
+            failed_max: 4,
+            lost_max: 16,
+            codec: Codec::Lz4,
+            skip_bad: 0,
+        }
+    }
+
+    /// # Errors
+    /// `Invalid`: a number is outside its bounds.
+    pub fn check(&self) -> Result<()> {
+        let bounds = [
+            ("reduces", u64::from(self.reduces), u64::from(REDUCES_MAX)),
+            ("shards", u64::from(self.shards), u64::from(SHARDS_MAX)),
+            ("lease in ms", self.lease_ms, 12 * 60 * 60 * 1000),
+            ("bytes of a split", self.split_bytes, 64 << 30),
+            ("inputs", self.inputs.len() as u64, 1_000),
+        ];
+        for (name, value, max) in bounds {
+            if !(1..=max).contains(&value) {
+                let context = format!("{name}: {value} is not from 1 to {max}");
+                return Err(Error::new(ErrorKind::Invalid, context));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is decided of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its tasks run.
+    Running,
+    /// It succeeds: its parts are being created, or are there.
+    Publishing,
+    /// It was cancelled.
+    Cancelled,
+    /// It failed.
+    Failed,
+}
+
+impl State {
+    /// Whether this is how a job ends without an output.
+    pub fn is_end(self) -> bool {
+        matches!(self, State::Cancelled | State::Failed)
+    }
+}
+
+/// The register of an output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Register {
+    /// Of the register: 1.
+    pub format: u32,
+    /// The job.
+    pub job: JobId,
+    /// What is decided of it.
+    pub state: State,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What it computes.
+    pub definition: Definition,
+    /// Jobs that this output had before.
+    #[serde(default)]
+    pub former: Vec<JobId>,
+}
+
+impl Register {
+    pub(crate) fn new(job: JobId, definition: Definition) -> Self {
+        Register {
+            format: FORMAT,
+            job,
+            state: State::Running,
+            reason: String::new(),
+            definition,
+            former: Vec::new(),
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        let text = serde_json::to_vec_pretty(self);
+        text.expect("a register has no map with other keys than text")
+            .into()
+    }
+}
+
+/// What `_SUCCESS` says of an output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Success {
+    /// The job that made it.
+    pub job: JobId,
+    /// Its parts, in order.
+    pub files: Vec<PublishedFile>,
+    /// The counters of all winners.
+    pub counters: BTreeMap<String, u64>,
+    /// Wire requests of all winners, by kind.
+    pub requests: BTreeMap<String, u64>,
+    /// Each task with its winner and its milliseconds.
+    pub timeline: Vec<Lap>,
+}
+
+/// A part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedFile {
+    /// Its key below the output.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its records.
+    pub records: u64,
+    /// Its CRC-32C.
+    pub crc32c: u32,
+}
+
+/// The winner of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lap {
+    /// The task.
+    pub task: String,
+    /// Its attempt.
+    pub attempt: String,
+    /// How long it worked, in milliseconds.
+    pub ms: u64,
+}
+
+/// An output: its register and its end.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub(crate) store: Store,
+    pub(crate) guards: Guards,
+}
+
+impl Output {
+    /// The output below a cloud's root.
+    pub fn new(cloud: Cloud, guards: Guards) -> Self {
+        Output {
+            store: Store(cloud),
+            guards,
+        }
+    }
+
+    /// The register, if the output ever had a job.
+    ///
+    /// # Errors
+    /// Of the cloud; `Malformed`.
+    pub async fn register(&self) -> Result<Option<Register>> {
+        Ok(self.versioned().await?.map(|(register, _)| register))
+    }
+
+    async fn versioned(&self) -> Result<Option<(Register, UpdateVersion)>> {
+        let Some((bytes, version)) = self.store.get(&register_key()).await? else {
+            return Ok(None);
+        };
+        Ok(Some((parse(&register_key(), &bytes)?, version)))
+    }
+
+    /// What `_SUCCESS` says, if it is there.
+    ///
+    /// # Errors
+    /// Of the cloud; `Malformed`.
+    pub async fn success(&self) -> Result<Option<Success>> {
+        let found = self.store.get(&success_key()).await?;
+        found
+            .map(|(bytes, _)| parse(&success_key(), &bytes))
+            .transpose()
+    }
+
+    /// Whether this job runs, is publishing, or is over.
+    pub(crate) async fn standing(&self, job: &JobId) -> Result<Standing> {
+        let register = self.register().await?;
+        Ok(match register {
+            Some(register) if register.job == *job => match register.state {
+                State::Running => Standing::Running,
+                State::Publishing if self.store.has(&success_key()).await? => Standing::Over,
+                State::Publishing => Standing::Publishing,
+                State::Cancelled | State::Failed => Standing::Over,
+            },
+            _ => Standing::Over,
+        })
+    }
+
+    /// Joins the running job, or begins one.
+    ///
+    /// # Errors
+    /// `Precondition`: the output is another job's, or has an output; as all calls of the cloud.
+    pub async fn begin(&self, definition: &Definition) -> Result<Register> {
+        definition.check()?;
+        loop {
+            let found = self.versioned().await?;
+            let (mut register, mode) = match found {
+                Some((register, version)) => match self.joined(register, definition).await? {
+                    Joined::Old(register) => return Ok(register),
+                    Joined::After(former) => {
+                        let mode = PutMode::Update(version);
+                        (self.next(definition, former), mode)
+                    }
+                },
+                None => {
+                    self.check_empty().await?;
+                    (self.next(definition, Vec::new()), PutMode::Create)
+                }
+            };
+            register.former.dedup();
+            let is_right = match &mode {
+                PutMode::Create => self.guards.has(Guard::RegisterCreate),
+                _ => self.guards.has(Guard::RegisterUpdate),
+            };
+            let mode = if is_right { mode } else { PutMode::Overwrite };
+            // Whatever became of it, the register says.
+            let change = self.change(&register, mode).await?;
+            if !is_right && matches!(change, Change::Landed) {
+                return Ok(register);
+            }
+        }
+    }
+
+    async fn joined(&self, register: Register, definition: &Definition) -> Result<Joined> {
+        if self.store.has(&success_key()).await? {
+            return Err(refused("the output is complete: it has _SUCCESS"));
+        }
+        let may_begin = match register.state {
+            State::Cancelled | State::Failed => true,
+            State::Publishing => !self.guards.has(Guard::NotWhilePublishing),
+            State::Running => false,
+        };
+        if may_begin {
+            let mut former = register.former;
+            former.push(register.job);
+            return Ok(Joined::After(former));
+        }
+        if register.definition != *definition {
+            return Err(refused(
+                "another job runs on this output: wait for it, or cancel it",
+            ));
+        }
+        Ok(Joined::Old(register))
+    }
+
+    fn next(&self, definition: &Definition, former: Vec<JobId>) -> Register {
+        let id = self.store.0.runtime.random_id();
+        Register {
+            former,
+            ..Register::new(JobId::new(id), definition.clone())
+        }
+    }
+
+    /// Refuses an output with files that no job made.
+    async fn check_empty(&self) -> Result<()> {
+        if self.store.has(&success_key()).await? {
+            return Err(refused("the output is complete: it has _SUCCESS"));
+        }
+        for meta in self.store.folder().await? {
+            let name = meta.location.filename().unwrap_or_default();
+            if name.starts_with("part") {
+                let text = format!("{name:?} is there, and no job made it: choose another output");
+                return Err(refused(&text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides the end of a running job; what the register says then.
+    ///
+    /// # Errors
+    /// `NotFound`: the output has no such job.
+    pub async fn decide(&self, job: &JobId, state: State, reason: &str) -> Result<Register> {
+        loop {
+            let Some((register, version)) = self.versioned().await? else {
+                return Err(Error::new(ErrorKind::NotFound, "the output has no job"));
+            };
+            if register.job != *job || register.state != State::Running {
+                return Ok(register);
+            }
+            let next = Register {
+                state,
+                reason: reason.to_owned(),
+                ..register
+            };
+            let mode = match self.guards.has(Guard::RegisterUpdate) {
+                true => PutMode::Update(version),
+                false => PutMode::Overwrite,
+            };
+            self.change(&next, mode).await?;
+        }
+    }
+
+    async fn change(&self, register: &Register, mode: PutMode) -> Result<Change> {
+        let bytes = register.encode();
+        let change = || async {
+            let bytes = bytes.clone();
+            self.store
+                .change(&register_key(), bytes, mode.clone())
+                .await
+        };
+        self.store.repeated(change).await
+    }
+}
+
+/// What a `run` finds.
+enum Joined {
+    /// A job to join, or to finish.
+    Old(Register),
+    /// Jobs that ended without an output.
+    After(Vec<JobId>),
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Running,
+    Publishing,
+    Over,
+}
+
+/// The register's key below the output.
+pub(crate) fn register_key() -> Path {
+    Path::from("_fader/job")
+}
+
+/// The key that makes an output visible.
+pub(crate) fn success_key() -> Path {
+    Path::from("_SUCCESS")
+}
+
+/// With what all keys of a job begin.
+pub(crate) fn prefix(job: &JobId) -> Path {
+    Path::from(format!("_fader/{job}"))
+}
+
+pub(crate) fn parse<T: for<'de> Deserialize<'de>>(key: &Path, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let context = format!("object {:?}", key.as_ref());
+        Error::caused(ErrorKind::Malformed, context, error)
+    })
+}
+
+fn refused(text: &str) -> Error {
+    Error::new(ErrorKind::Precondition, text)
+}

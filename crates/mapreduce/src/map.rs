@@ -1,0 +1,399 @@
+//! A map attempt: reads its split, feeds the mapper, and keeps segments of what it made.
+//!
+//! The bytes of the next round are read while those of the last are mapped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fader_cloud::ErrorKind;
+use futures_util::future::join;
+use futures_util::stream::{self, StreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore};
+
+use crate::commit::{Attempt, Manifest};
+use crate::failure::{Failure, Outcome};
+use crate::guard::Guard;
+use crate::input::{Compression, Cutter, Fields, Format, Inflater};
+use crate::plan::{Piece, Plan};
+use crate::shuffle::Segment;
+use crate::store::{Store, failed};
+use crate::table::Table;
+use crate::user::{Batch, Emit, Map};
+
+/// Bytes that are read at once, at most.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Bytes that are mapped between two looks at the table.
+const STEP_BYTES: usize = 256 << 10;
+/// Bytes that are read past the end of a piece, for its last line.
+const TAIL_BYTES: u64 = 64 << 10;
+/// Reads under way at once.
+const READS: usize = 8;
+
+/// Bytes of a piece, in order.
+struct Chunk {
+    piece: usize,
+    bytes: Bytes,
+    /// Where the next byte of the object would be.
+    next: u64,
+    /// Whether no more are read ahead.
+    is_last: bool,
+}
+
+/// The pieces of a split, with where they are.
+#[derive(Clone)]
+struct Split {
+    pieces: Arc<Vec<Piece>>,
+    stores: Arc<BTreeMap<usize, Arc<dyn ObjectStore>>>,
+    names: Arc<Vec<String>>,
+    format: Format,
+}
+
+/// Runs a map attempt.
+pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest> {
+    let number = attempt.task.number as usize;
+    let pieces = plan.splits.get(number).cloned();
+    let pieces = pieces.ok_or_else(|| Failure::task("the plan has no such task"))?;
+    let job = attempt.job;
+    let mut stores = BTreeMap::new();
+    for piece in &pieces {
+        if !stores.contains_key(&piece.input) {
+            let base = plan.bases.get(piece.input);
+            let base = base.ok_or_else(|| Failure::task("the plan has no such input"))?;
+            stores.insert(piece.input, job.inputs.open(base).await?);
+        }
+    }
+    let name = |piece: &Piece| match &plan.bases[..] {
+        [_] => piece.key.clone(),
+        bases => format!("{}/{}", bases[piece.input].trim_end_matches('/'), piece.key),
+    };
+    let split = Split {
+        names: Arc::new(pieces.iter().map(name).collect()),
+        pieces: Arc::new(pieces),
+        stores: Arc::new(stores),
+        format: job.definition().format.clone(),
+    };
+    let definition = job.definition();
+    let table = Table::new(
+        job.code.clone(),
+        (definition.reduces, plan.ranges.clone()),
+        definition.codec,
+        job.memory / 3,
+    );
+    let feeder = Feeder {
+        mapper: job.code.mapper()?,
+        table,
+        fields: Fields::new(&definition.format, definition.skip_bad),
+        split: split.clone(),
+        current: None,
+        segments: Vec::new(),
+    };
+    feed(attempt, &split, feeder).await
+}
+
+/// Feeds all chunks, and keeps the segments.
+async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outcome<Manifest> {
+    let memory = attempt.job.memory as u64;
+    let chunk_bytes = (memory / 64).clamp(64 << 10, CHUNK_BYTES);
+    let requests = requests(split, chunk_bytes);
+    let reads = requests
+        .into_iter()
+        .map(|request| read(attempt, split, request));
+    let mut chunks = Box::pin(stream::iter(reads).buffered(READS));
+    let mut manifest = Manifest::default();
+    let mut ready = VecDeque::new();
+    let mut is_end = false;
+    while !is_end || !ready.is_empty() {
+        let round = std::mem::take(&mut ready);
+        let computed = attempt.job.processor.run(move || {
+            let fed = feeder.feed_all(round);
+            (feeder, fed)
+        });
+        let fetched = async {
+            let mut bytes = 0;
+            while bytes < 2 * chunk_bytes {
+                match chunks.next().await {
+                    Some(chunk) => {
+                        let chunk: Chunk = chunk?;
+                        bytes += chunk.bytes.len() as u64 + 1024;
+                        ready.push_back(chunk);
+                    }
+                    None => return Ok(true),
+                }
+            }
+            Ok::<bool, Failure>(false)
+        };
+        let (computed, fetched) = join(computed, fetched).await;
+        let (back, fed) = computed?;
+        feeder = back;
+        is_end = fetched?;
+        keep(attempt, &mut feeder, &mut manifest).await?;
+        let (mut left, mut more) = fed?;
+        while let Some((piece, from)) = more {
+            // The last line of a piece is longer than what was read ahead.
+            let size = split.pieces[piece].size;
+            let request = (piece, from, (size - from).min(1 << 20), true);
+            left.push_front(read(attempt, split, request).await?);
+            let computed = attempt.job.processor.run(move || {
+                let fed = feeder.feed_all(left);
+                (feeder, fed)
+            });
+            let (back, fed) = computed.await?;
+            feeder = back;
+            (left, more) = fed?;
+            keep(attempt, &mut feeder, &mut manifest).await?;
+        }
+    }
+    let computed = attempt.job.processor.run(move || {
+        let finished = feeder.finish();
+        (feeder, finished)
+    });
+    let (mut feeder, finished) = computed.await?;
+    finished?;
+    keep(attempt, &mut feeder, &mut manifest).await?;
+    manifest.counters = feeder.table.counters();
+    Ok(manifest)
+}
+
+/// Keeps the segments that are complete.
+async fn keep(attempt: &Attempt<'_>, feeder: &mut Feeder, manifest: &mut Manifest) -> Outcome<()> {
+    for segment in std::mem::take(&mut feeder.segments) {
+        let name = manifest.objects.len().to_string();
+        let mut object = attempt.keep(&name, segment.bytes).await?;
+        object.records = segment.runs.iter().map(|run| run.records).sum();
+        object.runs = segment.runs;
+        manifest.objects.push(object);
+    }
+    Ok(())
+}
+
+/// What is read: piece, place, bytes, whether it is the last of the piece.
+type Request = (usize, u64, u64, bool);
+
+fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
+    let mut requests = Vec::new();
+    for (number, piece) in split.pieces.iter().enumerate() {
+        let mut from = Cutter::first_byte(piece.offset);
+        let tail = if split.format.is_cut() { TAIL_BYTES } else { 0 };
+        let end = (piece.offset + piece.bytes + tail).min(piece.size);
+        while from < end {
+            let bytes = chunk_bytes.min(end - from);
+            requests.push((number, from, bytes, from + bytes == end));
+            from += bytes;
+        }
+    }
+    requests
+}
+
+/// Reads bytes of the version that was planned.
+async fn read(attempt: &Attempt<'_>, split: &Split, request: Request) -> Outcome<Chunk> {
+    let (number, from, bytes, is_last) = request;
+    let piece = &split.pieces[number];
+    let objects = &split.stores[&piece.input];
+    let range = from..from + bytes;
+    let found = read_input(&attempt.store, objects, piece, range).await;
+    let bytes = match found {
+        Ok(bytes) => bytes,
+        Err(error) if !attempt.job.has(Guard::FailedReadFails) => {
+            drop(error);
+            Bytes::new()
+        }
+        Err(error) => match error.kind {
+            ErrorKind::Precondition | ErrorKind::NotFound => {
+                let name = &split.names[number];
+                let text = format!("input {name} was changed or removed since it was planned");
+                return Err(Failure::Job(text));
+            }
+            _ => {
+                let failure = Failure::from(error);
+                return Err(match failure {
+                    Failure::Task(text) => {
+                        Failure::task(format!("input {}: {text}", split.names[number]))
+                    }
+                    failure => failure,
+                });
+            }
+        },
+    };
+    Ok(Chunk {
+        piece: number,
+        bytes,
+        next: from + request.2,
+        is_last,
+    })
+}
+
+/// Reads a range of an input object.
+pub(crate) async fn read_input(
+    store: &Store,
+    objects: &Arc<dyn ObjectStore>,
+    piece: &Piece,
+    range: std::ops::Range<u64>,
+) -> fader_cloud::Result<Bytes> {
+    let key = Path::parse(&piece.key).unwrap_or_else(|_| Path::from(piece.key.as_str()));
+    let expected = range.end - range.start;
+    let once = || async {
+        let options = GetOptions {
+            if_match: piece.e_tag.clone(),
+            range: Some(GetRange::Bounded(range.clone())),
+            ..GetOptions::default()
+        };
+        let failed = |error| failed("GET", &key, false, error);
+        let found = objects.get_opts(&key, options).await.map_err(failed)?;
+        let bytes = found.bytes().await.map_err(failed)?;
+        match bytes.len() as u64 == expected {
+            true => Ok(bytes),
+            false => Err(fader_cloud::Error::new(
+                ErrorKind::Precondition,
+                format!("{key} is shorter than it was"),
+            )),
+        }
+    };
+    store.repeated(once).await
+}
+
+/// The object that chunks are of.
+struct Current {
+    piece: usize,
+    cutter: Cutter,
+    inflater: Inflater,
+}
+
+/// Feeds a mapper. Pure.
+struct Feeder {
+    mapper: Box<dyn Map>,
+    table: Table,
+    fields: Fields,
+    split: Split,
+    current: Option<Current>,
+    segments: Vec<Segment>,
+}
+
+/// Chunks that were not fed, and where a piece goes on that needs more.
+type Fed = (VecDeque<Chunk>, Option<(usize, u64)>);
+
+impl Feeder {
+    fn feed_all(&mut self, mut chunks: VecDeque<Chunk>) -> Outcome<Fed> {
+        while let Some(chunk) = chunks.pop_front() {
+            let name = self.split.names[chunk.piece].clone();
+            let needs = self.feed(&chunk).map_err(|failure| match failure {
+                Failure::Task(text) => Failure::task(format!("input {name}: {text}")),
+                failure => failure,
+            });
+            if needs? {
+                return Ok((chunks, Some((chunk.piece, chunk.next))));
+            }
+        }
+        Ok((chunks, None))
+    }
+
+    /// Feeds a chunk; whether its piece needs more than was read ahead.
+    fn feed(&mut self, chunk: &Chunk) -> Outcome<bool> {
+        let piece = &self.split.pieces[chunk.piece];
+        let is_new = self
+            .current
+            .as_ref()
+            .is_none_or(|current| current.piece != chunk.piece);
+        if is_new {
+            let compression = Compression::of(&piece.key);
+            let end = match compression {
+                Compression::None => piece.offset + piece.bytes,
+                _ => u64::MAX,
+            };
+            self.fields.begin();
+            self.current = Some(Current {
+                piece: chunk.piece,
+                cutter: Cutter::new(&self.split.format, piece.offset, end),
+                inflater: Inflater::new(compression)?,
+            });
+        }
+        let is_object_end = chunk.next == piece.size;
+        let mut current = self.current.take().expect("it was just begun");
+        let Current {
+            cutter, inflater, ..
+        } = &mut current;
+        inflater.feed(&chunk.bytes, |bytes| {
+            cutter.feed(bytes, |at, bytes| self.take(chunk.piece, at, bytes))
+        })?;
+        if chunk.is_last && is_object_end && !cutter.is_done() {
+            inflater.finish(|bytes| {
+                cutter.feed(bytes, |at, bytes| self.take(chunk.piece, at, bytes))
+            })?;
+            cutter.finish(|at, bytes| self.take(chunk.piece, at, bytes))?;
+        }
+        let is_done = cutter.is_done();
+        self.current = Some(current);
+        if !chunk.is_last {
+            return Ok(false);
+        }
+        if !is_done && !is_object_end {
+            return Ok(true);
+        }
+        let name = &self.split.names[chunk.piece];
+        self.mapper.end_of_source(name, &mut self.table)?;
+        self.spill_if_full()?;
+        Ok(false)
+    }
+
+    /// Whole records.
+    fn take(&mut self, piece: usize, at: u64, bytes: &[u8]) -> Outcome<()> {
+        if !self.fields.is_plain() {
+            let lines = self.fields.lines(at, bytes)?;
+            return self.map(piece, at, &lines);
+        }
+        self.map(piece, at, bytes)
+    }
+
+    fn map(&mut self, piece: usize, mut at: u64, mut bytes: &[u8]) -> Outcome<()> {
+        let split = self.split.clone();
+        let is_lines = split.format != Format::Whole;
+        while !bytes.is_empty() {
+            let end = match is_lines && STEP_BYTES < bytes.len() {
+                true => {
+                    let end = memchr::memchr(b'\n', &bytes[STEP_BYTES..]);
+                    end.map_or(bytes.len(), |end| STEP_BYTES + end + 1)
+                }
+                false => bytes.len(),
+            };
+            let batch = Batch {
+                source: &split.names[piece],
+                input: split.pieces[piece].input,
+                offset: at,
+                bytes: &bytes[..end],
+                is_lines,
+            };
+            let records = match is_lines {
+                true => {
+                    let ends = memchr::memchr_iter(b'\n', batch.bytes).count() as u64;
+                    ends + u64::from(!batch.bytes.ends_with(b"\n"))
+                }
+                false => 1,
+            };
+            self.table.count("map input records", records);
+            self.mapper.map(&batch, &mut self.table)?;
+            self.spill_if_full()?;
+            at += end as u64;
+            bytes = &bytes[end..];
+        }
+        Ok(())
+    }
+
+    fn spill_if_full(&mut self) -> Outcome<()> {
+        self.table.check()?;
+        if self.table.is_full() {
+            self.segments.extend(self.table.spill()?);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Outcome<()> {
+        self.mapper.finish(&mut self.table)?;
+        if 0 < self.fields.skipped {
+            self.table.count("bad records", self.fields.skipped);
+        }
+        self.table.check()?;
+        self.segments.extend(self.table.spill()?);
+        Ok(())
+    }
+}

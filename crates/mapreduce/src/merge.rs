@@ -1,0 +1,300 @@
+//! Merges sorted runs, piece by piece: a pure machine that asks for bytes and never waits.
+//!
+//! ```text
+//!  run 0: bytes ──▶ block ──▶ record ┐
+//!  run 1: bytes ──▶ block ──▶ record ├─ heap ──▶ the least ──▶ reducer, or a new run
+//!  run 2: asks for more bytes        ┘
+//! ```
+//!
+//! Invariants:
+//! - MERGE-1 records come in the order of key and value, whichever run they are from.
+//! - MERGE-2 a run ends with all its records, or the attempt fails.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::failure::{Failure, Outcome};
+use crate::shuffle::{BLOCK_HEAD, Block, BlockHead, Codec};
+use crate::sort;
+use crate::user::{Combining, Part, Reduce};
+
+/// What a merge needs before it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// More bytes of this run.
+    Need(usize),
+    /// The output to be taken away.
+    Full,
+    /// Nothing: all is merged.
+    Done,
+}
+
+/// A run of which bytes arrive.
+#[derive(Debug)]
+struct Source {
+    codec: Codec,
+    bytes: BytesMut,
+    /// Bytes that have not arrived.
+    missing: u64,
+    records: u64,
+    block: Block,
+    prefix: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Advance {
+    Record,
+    Need,
+    End,
+}
+
+impl Source {
+    fn advance(&mut self) -> Outcome<Advance> {
+        loop {
+            if self.block.next()? {
+                self.prefix = sort::prefix(&self.block.key);
+                let left = self.records.checked_sub(1);
+                self.records = left.ok_or_else(|| wrong("more"))?;
+                return Ok(Advance::Record);
+            }
+            if self.bytes.is_empty() && self.missing == 0 {
+                return match self.records {
+                    0 => Ok(Advance::End),
+                    _ => Err(wrong("fewer")),
+                };
+            }
+            if self.bytes.len() < BLOCK_HEAD {
+                return self.need();
+            }
+            let head = BlockHead::parse(&self.bytes)?;
+            if self.bytes.len() < BLOCK_HEAD + head.stored {
+                return self.need();
+            }
+            let block = self.bytes.split_to(BLOCK_HEAD + head.stored);
+            self.block.open(self.codec, head, &block[BLOCK_HEAD..])?;
+        }
+    }
+
+    fn need(&self) -> Outcome<Advance> {
+        match self.missing {
+            0 => Err(Failure::task("a run of the shuffle ends within a block")),
+            _ => Ok(Advance::Need),
+        }
+    }
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::task(format!(
+        "a run of the shuffle has {what} records than its manifest says"
+    ))
+}
+
+/// Merges runs.
+#[derive(Debug)]
+pub(crate) struct Merger {
+    sources: Vec<Source>,
+    /// Runs with a record, the least first.
+    heap: Vec<u32>,
+    /// Runs that must advance before the next record is known.
+    pending: Vec<u32>,
+}
+
+impl Merger {
+    /// A merge of runs of so many bytes and records.
+    pub(crate) fn new(codec: Codec, runs: impl Iterator<Item = (u64, u64)>) -> Self {
+        let source = |(missing, records)| Source {
+            codec,
+            bytes: BytesMut::new(),
+            missing,
+            records,
+            block: Block::default(),
+            prefix: 0,
+        };
+        let sources: Vec<Source> = runs.map(source).collect();
+        Merger {
+            heap: Vec::with_capacity(sources.len()),
+            pending: (0..sources.len() as u32).rev().collect(),
+            sources,
+        }
+    }
+
+    /// Bytes of a run that have not arrived.
+    pub(crate) fn missing(&self, run: usize) -> u64 {
+        self.sources[run].missing
+    }
+
+    /// A run that needs bytes, and all others that soon will.
+    pub(crate) fn low(&self, run: usize, bytes: u64) -> Vec<usize> {
+        let is_low = |(number, source): &(usize, &Source)| {
+            *number == run || 0 < source.missing && (source.bytes.len() as u64) < bytes
+        };
+        let low = self.sources.iter().enumerate().filter(is_low);
+        low.map(|(number, _)| number).collect()
+    }
+
+    /// The next bytes of a run.
+    pub(crate) fn feed(&mut self, run: usize, bytes: &Bytes) {
+        let source = &mut self.sources[run];
+        source.missing = source.missing.saturating_sub(bytes.len() as u64);
+        source.bytes.extend_from_slice(bytes);
+    }
+
+    /// Gives records to `take` until it wants no more, or a run lacks bytes.
+    pub(crate) fn step(
+        &mut self,
+        mut take: impl FnMut(&[u8], &[u8]) -> Outcome<bool>,
+    ) -> Outcome<Step> {
+        loop {
+            while let Some(run) = self.pending.pop() {
+                match self.sources[run as usize].advance()? {
+                    Advance::Record => self.insert(run),
+                    Advance::End => {}
+                    Advance::Need => {
+                        self.pending.push(run);
+                        return Ok(Step::Need(run as usize));
+                    }
+                }
+            }
+            let Some(least) = self.heap.first().copied() else {
+                return Ok(Step::Done);
+            };
+            let source = &mut self.sources[least as usize];
+            let goes_on = take(&source.block.key, source.block.value())?;
+            match source.advance()? {
+                Advance::Record => self.sink(0),
+                Advance::End => self.remove_first(),
+                Advance::Need => {
+                    self.remove_first();
+                    self.pending.push(least);
+                }
+            }
+            if !goes_on {
+                return Ok(Step::Full);
+            }
+        }
+    }
+
+    fn is_before(&self, one: u32, other: u32) -> bool {
+        let parts = |run: u32| {
+            let source = &self.sources[run as usize];
+            (source.prefix, &source.block.key[..], source.block.value())
+        };
+        sort::compare(parts(one), parts(other))
+            .then(one.cmp(&other))
+            .is_lt()
+    }
+
+    fn insert(&mut self, run: u32) {
+        self.heap.push(run);
+        let mut at = self.heap.len() - 1;
+        while 0 < at {
+            let parent = (at - 1) / 2;
+            if !self.is_before(self.heap[at], self.heap[parent]) {
+                break;
+            }
+            self.heap.swap(at, parent);
+            at = parent;
+        }
+    }
+
+    fn remove_first(&mut self) {
+        self.heap.swap_remove(0);
+        if !self.heap.is_empty() {
+            self.sink(0);
+        }
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let Some(&first) = self.heap.get(left) else {
+                return;
+            };
+            let mut least = left;
+            if let Some(&other) = self.heap.get(right)
+                && self.is_before(other, first)
+            {
+                least = right;
+            }
+            if !self.is_before(self.heap[least], self.heap[at]) {
+                return;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+}
+
+/// Gives the records of a merge to a reducer, key by key.
+pub(crate) struct Reduction {
+    reducer: Box<dyn Reduce>,
+    combining: Combining,
+    key: Vec<u8>,
+    is_open: bool,
+    value: Vec<u8>,
+    sum: u64,
+    pub(crate) records: u64,
+    pub(crate) part: Part,
+}
+
+impl Reduction {
+    pub(crate) fn new(reducer: Box<dyn Reduce>, combining: Combining) -> Self {
+        Reduction {
+            reducer,
+            combining,
+            key: Vec::new(),
+            is_open: false,
+            value: Vec::new(),
+            sum: 0,
+            records: 0,
+            part: Part::default(),
+        }
+    }
+
+    /// The next record.
+    pub(crate) fn take(&mut self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        self.records += 1;
+        let is_new = !self.is_open || self.key != key;
+        if is_new {
+            self.end_key()?;
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.is_open = true;
+            self.reducer.begin(key, &mut self.part)?;
+        }
+        match self.combining {
+            Combining::Sum => {
+                let number = value.try_into().map(u64::from_be_bytes);
+                let number = number.map_err(|_| Failure::task("a sum is no number of 8 bytes"))?;
+                self.sum = self.sum.saturating_add(number);
+                return Ok(());
+            }
+            Combining::Unique if !is_new && self.value == value => return Ok(()),
+            Combining::Unique => {
+                self.value.clear();
+                self.value.extend_from_slice(value);
+            }
+            Combining::None | Combining::Program => {}
+        }
+        self.reducer.value(key, value, &mut self.part)
+    }
+
+    fn end_key(&mut self) -> Outcome<()> {
+        if !std::mem::take(&mut self.is_open) {
+            return Ok(());
+        }
+        if self.combining == Combining::Sum {
+            let sum = std::mem::take(&mut self.sum).to_be_bytes();
+            self.reducer.value(&self.key, &sum, &mut self.part)?;
+        }
+        self.reducer.end(&self.key, &mut self.part)
+    }
+
+    /// The end of the partition.
+    pub(crate) fn finish(&mut self) -> Outcome<()> {
+        self.end_key()?;
+        self.reducer.finish(&mut self.part)
+    }
+}
+
+#[cfg(test)]
+mod tests;

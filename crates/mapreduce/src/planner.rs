@@ -1,0 +1,182 @@
+//! The plan's attempt: lists the input, leaves out what no job completed, and cuts it into splits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::stream::TryStreamExt;
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore};
+
+use crate::commit::{Attempt, Manifest};
+use crate::failure::{Failure, Outcome};
+use crate::input::{Compression, Cutter, Format, Inflater, Pattern};
+use crate::job::{Success, parse};
+use crate::map::read_input;
+use crate::plan::{self, InputObject, Piece, Plan};
+use crate::store::failed;
+
+/// Objects of the input, at most.
+const OBJECTS_MAX: usize = 10_000_000;
+/// Places at which the input is sampled for ranges, and bytes at each.
+const SAMPLES: usize = 64;
+const SAMPLE_BYTES: u64 = 64 << 10;
+/// Lines of a sample that are kept, at most.
+const SAMPLE_LINES: usize = 20_000;
+
+/// Runs a plan's attempt.
+pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<Manifest> {
+    let definition = attempt.job.definition();
+    let mut plan = Plan::default();
+    let mut objects = Vec::new();
+    for (number, url) in definition.inputs.iter().enumerate() {
+        let pattern = Pattern::parse(url).map_err(|error| Failure::Job(error.context))?;
+        let store = attempt.job.inputs.open(&pattern.base).await?;
+        let found = find(attempt, (number, &pattern), &store).await?;
+        if found.is_empty() {
+            return Err(Failure::Job(format!("no input matches {url}")));
+        }
+        objects.extend(found);
+        plan.bases.push(pattern.base);
+    }
+    plan.splits = plan::pack(&objects, definition.split_bytes);
+    if attempt.job.code.wants_ranges() {
+        let sample = sample(attempt, &plan).await?;
+        plan.ranges = plan::ranges(sample, definition.reduces);
+    }
+    let text = serde_json::to_vec(&plan).expect("a plan has keys of text");
+    let mut manifest = Manifest::default();
+    manifest
+        .objects
+        .push(attempt.keep("plan", text.into()).await?);
+    let counters = [
+        ("input objects", objects.len() as u64),
+        ("input bytes", plan.bytes()),
+    ];
+    let counters = counters.map(|(name, number)| (name.to_owned(), number));
+    manifest.counters.extend(counters);
+    Ok(manifest)
+}
+
+/// The objects that a pattern names, in the order of their keys.
+async fn find(
+    attempt: &Attempt<'_>,
+    (input, pattern): (usize, &Pattern),
+    store: &Arc<dyn ObjectStore>,
+) -> Outcome<Vec<InputObject>> {
+    let list = || async {
+        let listed = store.list(None).try_collect::<Vec<_>>().await;
+        listed.map_err(|error| failed("LIST", &Path::default(), false, error))
+    };
+    let mut listed = attempt.store.repeated(list).await?;
+    listed.sort_by(|one, other| one.location.cmp(&other.location));
+    let mut complete: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for meta in &listed {
+        if meta.location.filename() == Some("_SUCCESS") {
+            let key = meta.location.as_ref();
+            let folder = key[..key.len() - "_SUCCESS".len()].to_owned();
+            if let Some(files) = published(attempt, store, &meta.location).await? {
+                complete.push((folder, files));
+            }
+        }
+    }
+    let format = &attempt.job.definition().format;
+    let mut objects = Vec::new();
+    for meta in listed {
+        let key = meta.location.as_ref();
+        if !pattern.matches(key) || is_left_out(key, &complete) {
+            continue;
+        }
+        objects.push(InputObject {
+            input,
+            key: key.to_owned(),
+            bytes: meta.size,
+            e_tag: meta.e_tag,
+            is_cut: format.is_cut() && Compression::of(key) == Compression::None,
+        });
+        if OBJECTS_MAX < objects.len() {
+            return Err(Failure::Job(format!(
+                "more than {OBJECTS_MAX} objects of input"
+            )));
+        }
+    }
+    Ok(objects)
+}
+
+/// Of the output of a job only the files that its `_SUCCESS` names are input.
+fn is_left_out(key: &str, complete: &[(String, BTreeSet<String>)]) -> bool {
+    complete.iter().any(|(folder, files)| {
+        let name = key.strip_prefix(folder.as_str());
+        name.is_some_and(|name| !files.contains(name))
+    })
+}
+
+/// The files that a `_SUCCESS` of ours names.
+async fn published(
+    attempt: &Attempt<'_>,
+    store: &Arc<dyn ObjectStore>,
+    key: &Path,
+) -> Outcome<Option<BTreeSet<String>>> {
+    let get = || async {
+        let failed = |error| failed("GET", key, false, error);
+        let found = store
+            .get_opts(key, GetOptions::default())
+            .await
+            .map_err(failed)?;
+        found.bytes().await.map_err(failed)
+    };
+    let bytes = attempt.store.repeated(get).await?;
+    // Another's: Hadoop's is empty.
+    let success = parse::<Success>(key, &bytes).ok();
+    Ok(success.map(|success| success.files.into_iter().map(|file| file.name).collect()))
+}
+
+/// Lines from places all over the input.
+async fn sample(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Vec<Vec<u8>>> {
+    let pieces: Vec<&Piece> = plan.splits.iter().flatten().collect();
+    let all = plan.bytes();
+    let mut lines = Vec::new();
+    let mut before = 0;
+    let mut next = 0;
+    for piece in pieces {
+        // Places are at equal distances.
+        while next < SAMPLES && all * next as u64 / (SAMPLES as u64) < before + piece.bytes {
+            let from = (all * next as u64 / SAMPLES as u64).saturating_sub(before);
+            lines.extend(sample_at(attempt, plan, piece, from).await?);
+            next += 1;
+        }
+        before += piece.bytes;
+    }
+    let step = lines.len().div_ceil(SAMPLE_LINES).max(1);
+    Ok(lines.into_iter().step_by(step).collect())
+}
+
+async fn sample_at(
+    attempt: &Attempt<'_>,
+    plan: &Plan,
+    piece: &Piece,
+    from: u64,
+) -> Outcome<Vec<Vec<u8>>> {
+    let store = attempt.job.inputs.open(&plan.bases[piece.input]).await?;
+    let compression = Compression::of(&piece.key);
+    // Compressed objects are sampled at their beginning.
+    let from = match compression {
+        Compression::None => piece.offset + from,
+        _ => 0,
+    };
+    let end = (from + SAMPLE_BYTES).min(piece.size);
+    let bytes = read_input(&attempt.store, &store, piece, from..end).await;
+    let bytes = bytes.map_err(|error| Failure::task(error.context))?;
+    let mut cutter = Cutter::new(&Format::Lines, from, u64::MAX);
+    let mut lines = Vec::new();
+    let mut inflater = Inflater::new(compression)?;
+    let mut take = |_: u64, bytes: &[u8]| {
+        let whole = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        lines.extend(whole.map(<[u8]>::to_vec));
+        Ok(())
+    };
+    // The end is cut off: what was read before it is a sample, too.
+    drop(inflater.feed(&bytes, |bytes| cutter.feed(bytes, &mut take)));
+    Ok(lines)
+}

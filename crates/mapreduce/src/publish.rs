@@ -1,0 +1,225 @@
+//! Publication: parts are created from the winners of the reduce tasks, then `_SUCCESS`.
+//!
+//! The register said publishing before. Any worker does it, any number of them at once: what is
+//! there already is done.
+//!
+//! Invariants:
+//! - MR-8 a part is created, never overwritten; `_SUCCESS` after all parts were acknowledged.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::path::Path;
+
+use crate::commit::{Manifest, key, manifest};
+use crate::failure::{Failure, Outcome};
+use crate::guard::Guard;
+use crate::job::{Lap, PublishedFile, Success, prefix, success_key};
+use crate::reduce::{List, Winner};
+use crate::rows::{Phase, Row, Task};
+use crate::shuffle::{crc32c, crc32c_of_both};
+use crate::worker::Job;
+
+/// Parts that are created at once.
+const PARTS: usize = 4;
+
+/// The name of a part.
+pub(crate) fn part_name(number: u32) -> String {
+    format!("part-{number:05}")
+}
+
+/// Publishes the output of a job whose reduce tasks all have winners.
+pub(crate) async fn publish(job: &Job) -> Outcome<()> {
+    let count = job.definition().reduces;
+    let rows = job.rows.all(Phase::Reduce).await?;
+    let Some(winners) = rows.as_ref().and_then(|rows| winners(rows, count)) else {
+        return match job.store().has(&success_key()).await? {
+            true => Ok(()),
+            false => Err(Failure::Job(
+                "the job was published, but its output was deleted: choose another output"
+                    .to_owned(),
+            )),
+        };
+    };
+    let numbers = 0..count;
+    let files = numbers.zip(&winners).map(|(number, (id, _))| {
+        let task = Task {
+            phase: Phase::Reduce,
+            number,
+        };
+        async move {
+            let manifest = manifest(job, task, id).await?;
+            let file = file(number, &manifest);
+            if job.has(Guard::SuccessLast) {
+                create_part(job, task, id, &manifest, &file).await?;
+            }
+            Ok::<_, Failure>((file, manifest))
+        }
+    });
+    let files: Vec<_> = files.collect();
+    let files: Vec<(PublishedFile, Manifest)> =
+        stream::iter(files).buffered(PARTS).try_collect().await?;
+    let success = success(job, &winners, &files).await?;
+    let text = serde_json::to_vec_pretty(&success).expect("its keys are text");
+    job.store().create(&success_key(), &text.into()).await?;
+    if !job.has(Guard::SuccessLast) {
+        for (number, ((file, manifest), (id, _))) in (0..count).zip(files.iter().zip(&winners)) {
+            let task = Task {
+                phase: Phase::Reduce,
+                number,
+            };
+            create_part(job, task, id, manifest, file).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The winner of each task with its milliseconds, if all have one.
+pub(crate) fn winners(rows: &BTreeMap<u32, Row>, count: u32) -> Option<Vec<(String, u64)>> {
+    let winner = |number: u32| {
+        let row = rows.get(&number)?;
+        Some((row.winner.clone()?, row.ms))
+    };
+    (0..count).map(winner).collect()
+}
+
+fn file(number: u32, manifest: &Manifest) -> PublishedFile {
+    let mut file = PublishedFile {
+        name: part_name(number),
+        bytes: 0,
+        records: 0,
+        crc32c: 0,
+    };
+    for object in &manifest.objects {
+        file.crc32c = crc32c_of_both(file.crc32c, object.crc32c, object.bytes);
+        file.bytes += object.bytes;
+        file.records += object.records;
+    }
+    file
+}
+
+async fn create_part(
+    job: &Job,
+    task: Task,
+    id: &str,
+    manifest: &Manifest,
+    file: &PublishedFile,
+) -> Outcome<()> {
+    let at = Path::from(file.name.as_str());
+    if job.has(Guard::CreateOnlyParts) && job.store().has(&at).await? {
+        return check_part(job, &at, manifest).await;
+    }
+    let mut body = Vec::with_capacity(file.bytes as usize);
+    for object in &manifest.objects {
+        let key = key(job, task, id, &object.name);
+        let found = job.store().get(&key).await?;
+        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+        if crc32c(&bytes) != object.crc32c {
+            return Err(Failure::task(format!(
+                "{key} is damaged: its CRC-32C is wrong"
+            )));
+        }
+        body.extend_from_slice(&bytes);
+    }
+    let body = Bytes::from(body);
+    if !job.has(Guard::CreateOnlyParts) {
+        return Ok(job.store().put(&at, &body).await?);
+    }
+    match job.store().create(&at, &body).await? {
+        Some(_) => Ok(()),
+        None => check_part(job, &at, manifest).await,
+    }
+}
+
+/// A part that was there before is the winner's, or the output is not this job's.
+async fn check_part(job: &Job, at: &Path, manifest: &Manifest) -> Outcome<()> {
+    let other = || {
+        Failure::Job(format!(
+            "{at} is there with other bytes: choose another output"
+        ))
+    };
+    let (bytes, _) = job.store().get(at).await?.ok_or_else(other)?;
+    let mut rest = &bytes[..];
+    for object in &manifest.objects {
+        let own = rest.split_at_checked(object.bytes as usize);
+        let (own, others) = own.ok_or_else(other)?;
+        if crc32c(own) != object.crc32c {
+            return Err(other());
+        }
+        rest = others;
+    }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(other())
+    }
+}
+
+async fn success(
+    job: &Job,
+    winners: &[(String, u64)],
+    files: &[(PublishedFile, Manifest)],
+) -> Outcome<Success> {
+    let (_, list) = job.list().await?;
+    let (plan_id, plan) = job.plan_winner().await?;
+    let mut success = Success {
+        job: job.id().clone(),
+        files: files.iter().map(|(file, _)| file.clone()).collect(),
+        counters: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        timeline: Vec::new(),
+    };
+    let lap = |task: Task, attempt: &str, ms| Lap {
+        task: task.to_string(),
+        attempt: attempt.to_owned(),
+        ms,
+    };
+    success.timeline.push(lap(Task::PLAN, &plan_id, plan.ms));
+    let mut manifests = vec![plan];
+    for (number, Winner { attempt, manifest }) in (0..).zip(&list.maps) {
+        let phase = Phase::Map;
+        success
+            .timeline
+            .push(lap(Task { phase, number }, attempt, manifest.ms));
+        manifests.push(manifest.clone());
+    }
+    for (number, ((id, ms), (_, manifest))) in (0..).zip(winners.iter().zip(files)) {
+        let phase = Phase::Reduce;
+        success.timeline.push(lap(Task { phase, number }, id, *ms));
+        manifests.push(manifest.clone());
+    }
+    if !job.has(Guard::WinnersCounters) {
+        manifests.extend(all_manifests(job, &list).await?);
+    }
+    for manifest in &manifests {
+        for (name, number) in &manifest.counters {
+            *success.counters.entry(name.clone()).or_default() += number;
+        }
+        for (name, number) in &manifest.requests {
+            *success.requests.entry(name.clone()).or_default() += number;
+        }
+    }
+    Ok(success)
+}
+
+/// Without [`Guard::WinnersCounters`]: the manifests of map attempts that are no winners.
+async fn all_manifests(job: &Job, list: &List) -> Outcome<Vec<Manifest>> {
+    let mut found = Vec::new();
+    for (number, winner) in (0..).zip(&list.maps) {
+        let task = Task {
+            phase: Phase::Map,
+            number,
+        };
+        let below = Path::from(format!("{}/{task}", prefix(job.id())));
+        for meta in job.store().list(&below).await? {
+            let mut parts = meta.location.as_ref().rsplit('/');
+            if let (Some("manifest"), Some(id)) = (parts.next(), parts.next())
+                && id != winner.attempt
+            {
+                found.push(manifest(job, task, id).await?);
+            }
+        }
+    }
+    Ok(found)
+}

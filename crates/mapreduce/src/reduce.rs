@@ -1,0 +1,296 @@
+//! A reduce attempt: merges the runs of its partition in bounded memory, and keeps what the reducer
+//! makes of them.
+//!
+//! Runs are read in pieces. More runs than may be open at once are merged into longer ones first.
+
+use bytes::Bytes;
+use fader_cloud::ErrorKind;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{Attempt, DataObject, Manifest, key, manifest};
+use crate::failure::{Failure, Outcome};
+use crate::guard::Guard;
+use crate::job::prefix;
+use crate::merge::{Merger, Reduction, Step};
+use crate::rows::{Phase, Task};
+use crate::shuffle::{Codec, SegmentWriter};
+
+/// Reads under way at once.
+const READS: usize = 16;
+/// Memory of a run that is open, besides its piece: a block before and after decompression.
+const RUN_BYTES: usize = 192 << 10;
+/// Bytes of a run that are read at once.
+const PIECE_BYTES: (u64, u64) = (32 << 10, 4 << 20);
+/// Bytes of an object of the output.
+const OUT_BYTES: (usize, usize) = (1 << 20, 32 << 20);
+
+/// The list: the winners of all map tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct List {
+    pub(crate) maps: Vec<Winner>,
+}
+
+/// The winner of a map task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Winner {
+    pub(crate) attempt: String,
+    pub(crate) manifest: Manifest,
+}
+
+/// A run, as the ranges of objects that it is in.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    /// Key, place, bytes.
+    ranges: Vec<(Path, u64, u64)>,
+    bytes: u64,
+    records: u64,
+}
+
+/// Runs a reduce attempt.
+pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manifest> {
+    let job = attempt.job;
+    let mut sources = sources(attempt, list).await?;
+    let open_max = (job.memory / 2 / RUN_BYTES).max(4);
+    let mut out = Output::default();
+    while open_max < sources.len() {
+        let rest = sources.split_off(open_max);
+        let merged = merge_pass(attempt, sources, &mut out).await?;
+        sources = rest;
+        sources.push(merged);
+    }
+    let reduction = Reduction::new(job.code.reducer()?, job.code.combining());
+    let sink = Sink::Reduction(Box::new(reduction));
+    let sink = drive(attempt, &sources, sink, &mut out).await?;
+    let Sink::Reduction(reduction) = sink else {
+        return Err(Failure::task("a merge came back as another"));
+    };
+    let mut manifest = Manifest {
+        objects: out.objects.split_off(out.merged),
+        ..Manifest::default()
+    };
+    manifest
+        .counters
+        .insert("reduce input records".to_owned(), reduction.records);
+    let written = ("reduce output records".to_owned(), reduction.part.records);
+    for (name, number) in reduction.part.counters.into_iter().chain([written]) {
+        *manifest.counters.entry(name).or_default() += number;
+    }
+    if let Some(last) = manifest.objects.last_mut() {
+        last.records = reduction.part.records;
+    }
+    Ok(manifest)
+}
+
+/// The runs of the attempt's partition.
+async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
+    let partition = attempt.task.number as usize;
+    let mut sources = Vec::new();
+    for (task, attempt_id, manifest) in attempts(attempt, list).await? {
+        for object in &manifest.objects {
+            let run = object.runs.get(partition).copied();
+            let run = run.ok_or_else(|| Failure::task("a manifest lacks a partition"))?;
+            if 0 < run.records {
+                let at = key(attempt.job, task, &attempt_id, &object.name);
+                sources.push(Source {
+                    ranges: vec![(at, run.offset, run.bytes)],
+                    bytes: run.bytes,
+                    records: run.records,
+                });
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// The attempts whose runs are merged: those of the list.
+async fn attempts(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<(Task, String, Manifest)>> {
+    let task = |number: usize| Task {
+        phase: Phase::Map,
+        number: number as u32,
+    };
+    if attempt.job.has(Guard::ListOnly) {
+        let maps = list.maps.iter().enumerate();
+        let of = |(number, winner): (usize, &Winner)| {
+            (
+                task(number),
+                winner.attempt.clone(),
+                winner.manifest.clone(),
+            )
+        };
+        return Ok(maps.map(of).collect());
+    }
+    let mut found = Vec::new();
+    for number in 0..list.maps.len() {
+        let task = task(number);
+        let below = Path::from(format!("{}/{task}", prefix(attempt.job.id())));
+        for meta in attempt.store.list(&below).await? {
+            let mut parts = meta.location.as_ref().rsplit('/');
+            if let (Some("manifest"), Some(id)) = (parts.next(), parts.next()) {
+                found.push((task, id.to_owned(), manifest(attempt.job, task, id).await?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Objects that the attempt keeps.
+#[derive(Debug, Default)]
+struct Output {
+    objects: Vec<DataObject>,
+    /// How many of them are merged runs.
+    merged: usize,
+}
+
+/// Where records go.
+enum Sink {
+    Reduction(Box<Reduction>),
+    Run(Box<SegmentWriter>),
+}
+
+impl Sink {
+    /// Takes a record; whether there is room for more.
+    fn take(&mut self, key: &[u8], value: &[u8], room: usize) -> Outcome<bool> {
+        match self {
+            Sink::Reduction(reduction) => {
+                reduction.take(key, value)?;
+                Ok(reduction.part.bytes.len() < room)
+            }
+            Sink::Run(writer) => {
+                writer.push(key, value);
+                Ok(writer.len() < room)
+            }
+        }
+    }
+
+    fn take_bytes(&mut self) -> Vec<u8> {
+        match self {
+            Sink::Reduction(reduction) => std::mem::take(&mut reduction.part.bytes),
+            Sink::Run(writer) => writer.take_bytes(),
+        }
+    }
+
+    fn finish(&mut self) -> Outcome<()> {
+        match self {
+            Sink::Reduction(reduction) => reduction.finish(),
+            Sink::Run(writer) => {
+                writer.end();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Merges runs into a longer one.
+async fn merge_pass(
+    attempt: &Attempt<'_>,
+    sources: Vec<Source>,
+    out: &mut Output,
+) -> Outcome<Source> {
+    let mut writer = SegmentWriter::new(attempt.job.definition().codec);
+    writer.begin();
+    // Blocks only: the run has no head.
+    writer.take_bytes();
+    let first = out.objects.len();
+    drive(attempt, &sources, Sink::Run(Box::new(writer)), out).await?;
+    out.merged = out.objects.len();
+    let mut merged = Source {
+        records: sources.iter().map(|source| source.records).sum(),
+        ..Source::default()
+    };
+    for object in &out.objects[first..] {
+        let at = key(attempt.job, attempt.task, &attempt.id, &object.name);
+        merged.ranges.push((at, 0, object.bytes));
+        merged.bytes += object.bytes;
+    }
+    Ok(merged)
+}
+
+/// Merges runs into a sink, and keeps what it gives.
+async fn drive(
+    attempt: &Attempt<'_>,
+    sources: &[Source],
+    mut sink: Sink,
+    out: &mut Output,
+) -> Outcome<Sink> {
+    let job = attempt.job;
+    let codec: Codec = job.definition().codec;
+    let sizes = sources.iter().map(|source| (source.bytes, source.records));
+    let mut merger = Merger::new(codec, sizes);
+    let memory = job.memory / 2 / sources.len().max(1);
+    let piece = (memory as u64 / 2).clamp(PIECE_BYTES.0, PIECE_BYTES.1);
+    let room = (job.memory / 8).clamp(OUT_BYTES.0, OUT_BYTES.1);
+    let mut wanted: Vec<usize> = (0..sources.len()).collect();
+    loop {
+        let reads = wanted.iter().map(|run| {
+            let source = &sources[*run];
+            let from = source.bytes - merger.missing(*run);
+            read(attempt, source, *run, from, piece)
+        });
+        let reads: Vec<_> = reads.collect();
+        let read: Vec<(usize, Bytes)> = stream::iter(reads).buffered(READS).try_collect().await?;
+        let computed = job.processor.run(move || {
+            for (run, bytes) in &read {
+                merger.feed(*run, bytes);
+            }
+            let step = merger.step(|key, value| sink.take(key, value, room));
+            let step = step.and_then(|step| {
+                if step == Step::Done {
+                    sink.finish()?;
+                }
+                Ok(step)
+            });
+            (merger, sink, step)
+        });
+        let (back, mut taken, step) = computed.await?;
+        merger = back;
+        wanted = match step? {
+            Step::Need(run) => merger.low(run, piece / 4),
+            Step::Full => Vec::new(),
+            Step::Done => {
+                write(attempt, taken.take_bytes(), out).await?;
+                return Ok(taken);
+            }
+        };
+        if wanted.is_empty() {
+            write(attempt, taken.take_bytes(), out).await?;
+        }
+        sink = taken;
+    }
+}
+
+async fn write(attempt: &Attempt<'_>, bytes: Vec<u8>, out: &mut Output) -> Outcome<()> {
+    if !bytes.is_empty() {
+        let name = out.objects.len().to_string();
+        out.objects.push(attempt.keep(&name, bytes.into()).await?);
+    }
+    Ok(())
+}
+
+/// The next bytes of a run.
+async fn read(
+    attempt: &Attempt<'_>,
+    source: &Source,
+    run: usize,
+    from: u64,
+    piece: u64,
+) -> Outcome<(usize, Bytes)> {
+    let mut begin = 0;
+    for (key, offset, bytes) in &source.ranges {
+        if from < begin + bytes {
+            let skipped = from - begin;
+            let count = piece.min(bytes - skipped);
+            return match attempt.store.range(key, offset + skipped, count).await {
+                Ok(bytes) if bytes.len() as u64 == count => Ok((run, bytes)),
+                Ok(_) => Err(Failure::task(format!("{key} is too short"))),
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    Err(Failure::task(format!("{key} is missing")))
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        begin += bytes;
+    }
+    Ok((run, Bytes::new()))
+}

@@ -1,0 +1,367 @@
+//! The rows of a job's tasks, in its domains, and the queues that bring tasks to workers.
+//!
+//! A row is in the domain of its task's number. Decisions read strongly and follow every token.
+//!
+//! Invariants:
+//! - MR-3 `winner` is put on the condition that there is none, and never changes.
+//! - MR-4 a value of `beat` never recurs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use fader_cloud::{
+    Attribute, AttributePut, ErrorKind, Expected, Item, ItemPut, QueueSettings, Reading, Result,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{Guard, Guards};
+use crate::job::{JobId, Register};
+use crate::store::Store;
+
+/// How long queues keep messages: the longest that there is.
+const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// The phases of a job, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Finds the input and cuts it into splits: one task.
+    Plan,
+    /// Turns splits into sorted runs.
+    Map,
+    /// Merges the runs of a partition.
+    Reduce,
+}
+
+impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Phase; 3] = [Phase::Plan, Phase::Map, Phase::Reduce];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Plan => "plan",
+            Phase::Map => "map",
+            Phase::Reduce => "reduce",
+        }
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Phase::Plan => 'p',
+            Phase::Map => 'm',
+            Phase::Reduce => 'r',
+        }
+    }
+}
+
+/// A task: its phase and its number. It is written as `m-00017`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Task {
+    /// Its phase.
+    pub phase: Phase,
+    /// Its number, from 0.
+    pub number: u32,
+}
+
+impl Task {
+    pub(crate) const PLAN: Task = Task {
+        phase: Phase::Plan,
+        number: 0,
+    };
+
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (letter, number) = text.split_once('-')?;
+        let phase = Phase::ALL
+            .into_iter()
+            .find(|phase| letter == phase.letter().to_string())?;
+        let number = number.parse().ok()?;
+        Some(Task { phase, number }).filter(|task| task.to_string() == text)
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:05}", self.phase.letter(), self.number)
+    }
+}
+
+/// What a message asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The task.
+    pub(crate) task: String,
+    /// The beat that the sender saw; empty for none.
+    #[serde(default)]
+    pub(crate) beat: String,
+    /// Whether it starts beside another attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) backup: bool,
+}
+
+/// The state of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The last sign of life; empty before the first.
+    pub beat: String,
+    /// Attempts that began.
+    pub started: BTreeSet<String>,
+    /// Attempts that failed.
+    pub failed: BTreeSet<String>,
+    /// Attempts that ended without a result and without a failure.
+    pub ended: BTreeSet<String>,
+    /// Why the last one failed.
+    pub reason: String,
+    /// The attempt that counts.
+    pub winner: Option<String>,
+    /// How long it worked, in milliseconds.
+    pub ms: u64,
+    /// Whether a backup was asked for.
+    pub has_backup: bool,
+}
+
+impl Row {
+    pub(crate) fn parse(attributes: Vec<Attribute>) -> Row {
+        let mut row = Row::default();
+        for Attribute { name, value } in attributes {
+            match name.as_str() {
+                "beat" => row.beat = value,
+                "started" => drop(row.started.insert(value)),
+                "failed" => drop(row.failed.insert(value)),
+                "ended" => drop(row.ended.insert(value)),
+                "reason" => row.reason = value,
+                "winner" => row.winner = Some(value),
+                "ms" => row.ms = value.parse().unwrap_or_default(),
+                "backup" => row.has_backup = true,
+                _ => {}
+            }
+        }
+        row
+    }
+
+    /// Attempts of which nothing is known.
+    pub fn lost(&self) -> usize {
+        let of = |id: &&String| !self.failed.contains(*id) && !self.ended.contains(*id);
+        let unknown = self.started.iter().filter(of).count();
+        // One of them is the newest, and may run.
+        unknown.saturating_sub(1)
+    }
+}
+
+/// The rows and queues of one job.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    pub(crate) store: Store,
+    job: JobId,
+    shards: u32,
+    lease: Duration,
+    guards: Guards,
+}
+
+/// With what the names of all queues and domains of a job begin.
+pub(crate) fn names(job: &JobId) -> String {
+    format!("mr-{job}-")
+}
+
+/// An attribute that has one value.
+pub(crate) fn one(name: &str, value: impl Into<String>) -> AttributePut {
+    AttributePut {
+        name: name.to_owned(),
+        value: value.into(),
+        replace: true,
+    }
+}
+
+/// A value beside others.
+pub(crate) fn also(name: &str, value: impl Into<String>) -> AttributePut {
+    AttributePut {
+        replace: false,
+        ..one(name, value)
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(store: Store, register: &Register, guards: Guards) -> Self {
+        Rows {
+            store,
+            job: register.job.clone(),
+            shards: register.definition.shards,
+            lease: Duration::from_millis(register.definition.lease_ms),
+            guards,
+        }
+    }
+
+    /// How long a message is hidden: the lease, in whole seconds.
+    pub(crate) fn visibility(&self) -> Duration {
+        Duration::from_secs(self.lease.as_secs().max(1))
+    }
+
+    pub(crate) fn queue(&self, phase: Phase) -> String {
+        format!("{}{}", names(&self.job), phase.name())
+    }
+
+    fn domain(&self, number: u32) -> String {
+        format!("{}{}", names(&self.job), number % self.shards)
+    }
+
+    /// Creates queues and domains; those that are there stay as they are.
+    pub(crate) async fn create(&self) -> Result<()> {
+        let settings = QueueSettings {
+            visibility: self.visibility(),
+            retention: RETENTION,
+        };
+        for phase in Phase::ALL {
+            let name = self.queue(phase);
+            let create = || async { self.store.0.queues.create(&name, &settings).await };
+            self.store.repeated(create).await?;
+        }
+        for shard in 0..self.shards {
+            let name = self.domain(shard);
+            let create = || async { self.store.0.domains.create(&name).await };
+            self.store.repeated(create).await?;
+        }
+        Ok(())
+    }
+
+    /// A row, by a strong read; `None` when its domain is gone.
+    pub(crate) async fn read(&self, task: Task) -> Result<Option<Row>> {
+        let (domain, item) = (self.domain(task.number), task.to_string());
+        let domains = &self.store.0.domains;
+        let get = || async { domains.get(&domain, &item, &[], Reading::Strong).await };
+        match self.store.repeated(get).await {
+            Ok(attributes) => Ok(Some(Row::parse(attributes))),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts into a row, once, unless the cloud said that it did nothing.
+    pub(crate) async fn put(
+        &self,
+        task: Task,
+        attributes: Vec<AttributePut>,
+        condition: Option<&Expected>,
+    ) -> Result<()> {
+        let domain = self.domain(task.number);
+        let name = task.to_string();
+        self.put_item(&domain, ItemPut { name, attributes }, condition)
+            .await
+    }
+
+    async fn put_item(
+        &self,
+        domain: &str,
+        put: ItemPut,
+        condition: Option<&Expected>,
+    ) -> Result<()> {
+        let mut tries = 1;
+        loop {
+            match self.store.0.domains.put(domain, &put, condition).await {
+                Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) && tries < 8 => {
+                    self.store.pause(tries).await;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Notes in a row what may be noted twice.
+    pub(crate) async fn note(&self, task: Task, attributes: Vec<AttributePut>) -> Result<()> {
+        let note = || async { self.put(task, attributes.clone(), None).await };
+        self.store.repeated(note).await
+    }
+
+    /// The rows of a phase that there are; `None` when a domain is gone.
+    pub(crate) async fn all(&self, phase: Phase) -> Result<Option<BTreeMap<u32, Row>>> {
+        let mut rows = BTreeMap::new();
+        for shard in 0..self.shards {
+            match self.select(shard, phase).await {
+                Ok(found) => rows.extend(found),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    async fn select(&self, shard: u32, phase: Phase) -> Result<BTreeMap<u32, Row>> {
+        let (domain, letter) = (self.domain(shard), phase.letter());
+        let limit = if self.guards.has(Guard::EveryPage) {
+            2_500
+        } else {
+            1
+        };
+        let expression =
+            format!("select * from `{domain}` where itemName() like '{letter}-%' limit {limit}");
+        let reading = match self.guards.has(Guard::StrongCount) {
+            true => Reading::Strong,
+            false => Reading::Eventual,
+        };
+        let mut rows = BTreeMap::new();
+        let mut token: Option<String> = None;
+        loop {
+            let domains = &self.store.0.domains;
+            let select = || async { domains.select(&expression, token.as_deref(), reading).await };
+            let page = self.store.repeated(select).await?;
+            for Item { name, attributes } in page.items {
+                if let Some(task) = Task::parse(&name) {
+                    rows.insert(task.number, Row::parse(attributes));
+                }
+            }
+            token = page.next_token;
+            if token.is_none() || !self.guards.has(Guard::EveryPage) {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Raises the ticket; whether this worker did, and no other.
+    pub(crate) async fn raise_ticket(&self) -> Result<bool> {
+        let domain = self.domain(0);
+        let domains = &self.store.0.domains;
+        let get = || async { domains.get(&domain, "ticket", &[], Reading::Strong).await };
+        let found = self.store.repeated(get).await?;
+        let before = found.into_iter().find(|attribute| attribute.name == "n");
+        if !self.guards.has(Guard::TicketIsFree) && before.is_some() {
+            return Ok(false);
+        }
+        let number: Option<u64> = before.as_ref().and_then(|ticket| ticket.value.parse().ok());
+        let next = number.map_or(1_u64, |number| number + 1);
+        let condition = match before {
+            Some(attribute) => Expected::Value(attribute),
+            None => Expected::Absent("n".to_owned()),
+        };
+        let put = ItemPut {
+            name: "ticket".to_owned(),
+            attributes: vec![one("n", next.to_string())],
+        };
+        match self.put_item(&domain, put, Some(&condition)).await {
+            Ok(()) => Ok(true),
+            // Perhaps raised: the others wait, and so does this worker.
+            Err(error) if matches!(error.kind, ErrorKind::Precondition | ErrorKind::Ambiguous) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends tasks to workers. A message that is lost is sent again by a reconciler.
+    pub(crate) async fn send(&self, phase: Phase, orders: &[Order]) -> Result<()> {
+        let queue = self.queue(phase);
+        for orders in orders.chunks(fader_cloud::MESSAGES_MAX) {
+            let body = |order| serde_json::to_string(order).expect("an order is plain JSON");
+            let bodies: Vec<String> = orders.iter().map(body).collect();
+            let send = || async {
+                let sent = self.store.0.queues.send(&queue, &bodies).await?;
+                sent.into_iter().collect::<Result<Vec<_>>>()
+            };
+            self.store.repeated(send).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Sorts pairs by partition, key and value. Most comparisons end at the first eight bytes of a key,
+//! which stand beside it.
+
+use std::cmp::Ordering;
+
+/// A pair in a buffer: its key, then its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub(crate) partition: u32,
+    /// The first eight bytes of the key, as a number that sorts as they do.
+    prefix: u64,
+    at: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+}
+
+impl Line {
+    pub(crate) fn new(partition: u32, key: &[u8], at: u32, value_bytes: u32) -> Self {
+        Line {
+            partition,
+            prefix: prefix(key),
+            at,
+            key_bytes: key.len() as u32,
+            value_bytes,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let at = self.at as usize;
+        &bytes[at..at + self.key_bytes as usize]
+    }
+
+    pub(crate) fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let at = self.at as usize + self.key_bytes as usize;
+        &bytes[at..at + self.value_bytes as usize]
+    }
+
+    pub(crate) fn pair<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        (self.key(bytes), self.value(bytes))
+    }
+}
+
+/// The first eight bytes of a key, as a number that sorts as they do.
+#[inline]
+pub(crate) fn prefix(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// Sorts pairs by partition, key and value.
+pub(crate) fn sort(lines: &mut [Line], bytes: &[u8]) {
+    lines.sort_unstable_by(|one, other| {
+        let by_prefix = (one.partition, one.prefix).cmp(&(other.partition, other.prefix));
+        by_prefix.then_with(|| one.pair(bytes).cmp(&other.pair(bytes)))
+    });
+}
+
+/// The order of lines by partition and key, as their numbers. No two have the same key.
+pub(crate) fn order<'a>(lines: &mut [Line], key: impl Fn(&Line) -> &'a [u8]) -> Vec<u32> {
+    let mut order: Vec<(u32, u64, u32)> = lines
+        .iter()
+        .enumerate()
+        .map(|(number, line)| (line.partition, line.prefix, number as u32))
+        .collect();
+    order.sort_unstable_by(|one, other| {
+        let by_prefix = (one.0, one.1).cmp(&(other.0, other.1));
+        by_prefix.then_with(|| key(&lines[one.2 as usize]).cmp(key(&lines[other.2 as usize])))
+    });
+    order
+        .into_iter()
+        .map(|(_, _, number)| number)
+        .collect::<Vec<_>>()
+}
+
+/// Compares pairs whose prefixes are known.
+#[inline]
+pub(crate) fn compare(
+    (one_prefix, one_key, one_value): (u64, &[u8], &[u8]),
+    (other_prefix, other_key, other_value): (u64, &[u8], &[u8]),
+) -> Ordering {
+    one_prefix
+        .cmp(&other_prefix)
+        .then_with(|| one_key.cmp(other_key))
+        .then_with(|| one_value.cmp(other_value))
+}

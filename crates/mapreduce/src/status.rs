@@ -1,0 +1,199 @@
+//! How a job stands: read from its register, rows and manifests, and nothing is written.
+
+use std::collections::BTreeMap;
+
+use fader_cloud::Result;
+use serde::Serialize;
+
+use crate::guard::Guards;
+use crate::job::{Output, Register, State, Success, parse, prefix, success_key};
+use crate::plan::Plan;
+use crate::reduce::List;
+use crate::rows::{Phase, Row, Rows, Task};
+
+/// A job's state, for a reader.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The register.
+    pub register: Register,
+    /// What `_SUCCESS` says, once it is there.
+    pub success: Option<Success>,
+    /// The phases, in order.
+    pub phases: Vec<PhaseStatus>,
+    /// Why attempts of tasks failed, by task.
+    pub reasons: BTreeMap<String, String>,
+}
+
+/// How a phase stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhaseStatus {
+    /// Its name.
+    pub phase: &'static str,
+    /// Its tasks; `None` while that is not decided.
+    pub tasks: Option<u32>,
+    /// Tasks with a winner.
+    pub done: u32,
+    /// Tasks that began and have no winner.
+    pub running: u32,
+    /// Attempts that failed.
+    pub failed: u32,
+    /// Attempts that went silent.
+    pub lost: u32,
+    /// Backups that were asked for.
+    pub backups: u32,
+    /// Milliseconds of the winners: the median and the longest.
+    pub ms: Option<(u64, u64)>,
+}
+
+impl Output {
+    /// How the output's job stands, if it has one.
+    ///
+    /// # Errors
+    /// Of the cloud.
+    pub async fn status(&self) -> Result<Option<Status>> {
+        let Some(register) = self.register().await? else {
+            return Ok(None);
+        };
+        let success = match register.state {
+            State::Publishing => self.success().await?,
+            _ => None,
+        };
+        let rows = Rows::new(self.store.clone(), &register, Guards::default());
+        let mut phases = Vec::new();
+        let mut reasons = BTreeMap::new();
+        for phase in Phase::ALL {
+            let found = rows.all(phase).await?.unwrap_or_default();
+            for (number, row) in found.iter().filter(|(_, row)| !row.reason.is_empty()) {
+                let task = Task {
+                    phase,
+                    number: *number,
+                };
+                reasons.insert(task.to_string(), row.reason.clone());
+            }
+            let tasks = self.tasks(&register, phase, &success, &found).await?;
+            phases.push(phase_status(phase, tasks, &found));
+        }
+        if let Some(success) = &success {
+            complete(&mut phases, success);
+        }
+        Ok(Some(Status {
+            register,
+            success,
+            phases,
+            reasons,
+        }))
+    }
+
+    async fn tasks(
+        &self,
+        register: &Register,
+        phase: Phase,
+        success: &Option<Success>,
+        rows: &BTreeMap<u32, Row>,
+    ) -> Result<Option<u32>> {
+        let of_success = |success: &Success| {
+            let of_phase = |lap: &&crate::job::Lap| {
+                Task::parse(&lap.task).is_some_and(|task| task.phase == phase)
+            };
+            success.timeline.iter().filter(of_phase).count() as u32
+        };
+        if let Some(success) = success {
+            return Ok(Some(of_success(success)));
+        }
+        match phase {
+            Phase::Plan => Ok(Some(1)),
+            Phase::Reduce => Ok(Some(register.definition.reduces)),
+            Phase::Map => {
+                let _ = rows;
+                Ok(self
+                    .plan(register)
+                    .await?
+                    .map(|plan| plan.splits.len() as u32))
+            }
+        }
+    }
+
+    /// The winning plan, if it is there.
+    async fn plan(&self, register: &Register) -> Result<Option<Plan>> {
+        let rows = Rows::new(self.store.clone(), register, Guards::default());
+        let row = rows.read(Task::PLAN).await?;
+        let Some(winner) = row.and_then(|row| row.winner) else {
+            return Ok(None);
+        };
+        let key = format!("{}/{}/{winner}/plan", prefix(&register.job), Task::PLAN);
+        let key = object_store::path::Path::from(key);
+        let found = self.store.get(&key).await?;
+        found.map(|(bytes, _)| parse(&key, &bytes)).transpose()
+    }
+
+    /// Bytes of each partition after the map phase, if that is over and not yet cleaned.
+    ///
+    /// # Errors
+    /// Of the cloud.
+    pub async fn partitions(&self, register: &Register) -> Result<Option<Vec<u64>>> {
+        let key = format!("{}/list", prefix(&register.job));
+        let key = object_store::path::Path::from(key);
+        let Some((bytes, _)) = self.store.get(&key).await? else {
+            return Ok(None);
+        };
+        let list: List = parse(&key, &bytes)?;
+        let mut partitions = vec![0; register.definition.reduces as usize];
+        for object in list.maps.iter().flat_map(|winner| &winner.manifest.objects) {
+            for (sum, run) in partitions.iter_mut().zip(&object.runs) {
+                *sum += run.bytes;
+            }
+        }
+        Ok(Some(partitions))
+    }
+
+    /// Whether the output is complete.
+    ///
+    /// # Errors
+    /// Of the cloud.
+    pub async fn is_complete(&self) -> Result<bool> {
+        self.store.has(&success_key()).await
+    }
+}
+
+fn phase_status(phase: Phase, tasks: Option<u32>, rows: &BTreeMap<u32, Row>) -> PhaseStatus {
+    let count = |is: &dyn Fn(&Row) -> bool| rows.values().filter(|row| is(row)).count() as u32;
+    let mut laps: Vec<u64> = rows
+        .values()
+        .filter(|row| row.winner.is_some())
+        .map(|row| row.ms)
+        .collect();
+    laps.sort_unstable();
+    PhaseStatus {
+        phase: phase.name(),
+        tasks,
+        done: laps.len() as u32,
+        running: count(&|row| row.winner.is_none() && !row.started.is_empty()),
+        failed: rows.values().map(|row| row.failed.len() as u32).sum(),
+        lost: rows
+            .values()
+            .filter(|row| row.winner.is_none())
+            .map(|row| row.lost() as u32)
+            .sum(),
+        backups: count(&|row| row.has_backup),
+        ms: laps.last().map(|longest| (laps[laps.len() / 2], *longest)),
+    }
+}
+
+/// The rows are gone: `_SUCCESS` has the timeline.
+fn complete(phases: &mut [PhaseStatus], success: &Success) {
+    for phase in phases {
+        let of_phase = |lap: &&crate::job::Lap| {
+            Task::parse(&lap.task).is_some_and(|task| task.phase.name() == phase.phase)
+        };
+        let mut laps: Vec<u64> = success
+            .timeline
+            .iter()
+            .filter(of_phase)
+            .map(|lap| lap.ms)
+            .collect();
+        laps.sort_unstable();
+        phase.done = laps.len() as u32;
+        phase.running = 0;
+        phase.ms = laps.last().map(|longest| (laps[laps.len() / 2], *longest));
+    }
+}

@@ -1,0 +1,219 @@
+//! Objects of a job's output, each call repeated where that is safe.
+//!
+//! Every object but the register is written under a name whose bytes never differ: data and
+//! manifests carry an attempt's random id, the list and the parts are created and never changed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_cloud::{Cloud, Error, ErrorKind, Result, object_error_kind};
+use futures_util::stream::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta, PutMode, PutOptions, UpdateVersion};
+
+/// How often a call is tried.
+const TRIES: u32 = 8;
+/// The pause after the first try; it doubles.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What became of a change of the register.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It landed.
+    Landed,
+    /// Its condition did not hold, or it may have landed: read, and decide anew.
+    Unsure,
+}
+
+/// Objects, counted in one scope.
+#[derive(Clone, Debug)]
+pub(crate) struct Store(pub(crate) Cloud);
+
+impl Store {
+    /// An object with its version, if it is there.
+    pub(crate) async fn get(&self, key: &Path) -> Result<Option<(Bytes, UpdateVersion)>> {
+        match self.read(key, GetOptions::default()).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A part of an object.
+    ///
+    /// # Errors
+    /// `NotFound`, and as all reads.
+    pub(crate) async fn range(&self, key: &Path, offset: u64, bytes: u64) -> Result<Bytes> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(offset..offset + bytes)),
+            ..GetOptions::default()
+        };
+        Ok(self.read(key, options).await?.0)
+    }
+
+    async fn read(&self, key: &Path, options: GetOptions) -> Result<(Bytes, UpdateVersion)> {
+        let once = || async {
+            let found = self.0.objects.get_opts(key, options.clone()).await?;
+            let version = UpdateVersion {
+                e_tag: found.meta.e_tag.clone(),
+                version: found.meta.version.clone(),
+            };
+            Ok((found.bytes().await?, version))
+        };
+        let once = || async {
+            once()
+                .await
+                .map_err(|error| failed("GET", key, false, error))
+        };
+        self.repeated(once).await
+    }
+
+    /// Whether an object is there.
+    pub(crate) async fn has(&self, key: &Path) -> Result<bool> {
+        let options = || GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        let once = || async {
+            match self.0.objects.get_opts(key, options()).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(failed("HEAD", key, false, error)),
+            }
+        };
+        self.repeated(once).await
+    }
+
+    /// Writes an object under a name that is used once.
+    pub(crate) async fn put(&self, key: &Path, bytes: &Bytes) -> Result<()> {
+        let once = || async {
+            let put = self
+                .0
+                .objects
+                .put_opts(key, bytes.clone().into(), PutOptions::default());
+            let put = put.await.map_err(|error| failed("PUT", key, true, error));
+            put.map(|_| ())
+        };
+        self.repeated(once).await
+    }
+
+    /// Creates an object; the version that it has now, or `None` if it was there before, perhaps
+    /// by an earlier try.
+    pub(crate) async fn create(&self, key: &Path, bytes: &Bytes) -> Result<Option<UpdateVersion>> {
+        let once = || async {
+            let options = PutOptions::from(PutMode::Create);
+            let put = self.0.objects.put_opts(key, bytes.clone().into(), options);
+            match put.await.map_err(|error| failed("PUT", key, true, error)) {
+                Ok(put) => Ok(Some(put.into())),
+                Err(error) if error.kind == ErrorKind::Precondition => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.repeated(once).await
+    }
+
+    /// Writes an object on a condition, once.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub(crate) async fn change(&self, key: &Path, bytes: Bytes, mode: PutMode) -> Result<Change> {
+        let put = self
+            .0
+            .objects
+            .put_opts(key, bytes.into(), PutOptions::from(mode));
+        match put.await.map_err(|error| failed("PUT", key, true, error)) {
+            Ok(_) => Ok(Change::Landed),
+            Err(error) => match error.kind {
+                ErrorKind::Precondition | ErrorKind::Ambiguous | ErrorKind::NotFound => {
+                    Ok(Change::Unsure)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The objects below a prefix.
+    pub(crate) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let once = || async {
+            let listed = self.0.objects.list(Some(prefix)).try_collect().await;
+            listed.map_err(|error| failed("LIST", prefix, false, error))
+        };
+        self.repeated(once).await
+    }
+
+    /// The objects of a folder, those in folders within it left out.
+    pub(crate) async fn folder(&self) -> Result<Vec<ObjectMeta>> {
+        let once = || async {
+            let listed = self.0.objects.list_with_delimiter(None).await;
+            let failed = |error| failed("LIST", &Path::default(), false, error);
+            listed.map(|listed| listed.objects).map_err(failed)
+        };
+        self.repeated(once).await
+    }
+
+    /// Deletes objects; those that are not there are fine.
+    pub(crate) async fn delete(&self, keys: Vec<Path>) -> Result<()> {
+        let once = || async {
+            let keys: Vec<_> = keys.iter().cloned().map(Ok).collect();
+            let stream = futures_util::stream::iter(keys).boxed();
+            let mut deleted = self.0.objects.delete_stream(stream);
+            while let Some(one) = deleted.next().await {
+                match one {
+                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(failed("DELETE", &Path::default(), true, error)),
+                }
+            }
+            Ok(())
+        };
+        match keys.is_empty() {
+            true => Ok(()),
+            false => self.repeated(once).await,
+        }
+    }
+
+    /// Repeats a call that may happen twice, until it is answered.
+    pub(crate) async fn repeated<T, F>(&self, once: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let mut tries = 1;
+        loop {
+            match once().await {
+                Err(error) if is_passing(&error) && tries < TRIES => self.pause(tries).await,
+                answer => return answer,
+            }
+            tries += 1;
+        }
+    }
+
+    /// Waits before the next try.
+    pub(crate) async fn pause(&self, tries: u32) {
+        let time = PAUSE * 2_u32.pow(tries.saturating_sub(1).min(10));
+        // Half of it is drawn, so that workers do not ask in step.
+        let share = self.0.runtime.random() % 512;
+        let time = time.min(PAUSE_MAX) * (512 + share as u32) / 1024;
+        self.0.runtime.clock.sleep(time).await;
+    }
+}
+
+/// Whether the same call may succeed later.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::Unavailable { .. } | ErrorKind::Ambiguous
+    )
+}
+
+/// An error of objects in the contract's terms.
+pub(crate) fn failed(
+    method: &str,
+    key: &Path,
+    is_write: bool,
+    error: object_store::Error,
+) -> Error {
+    let kind = object_error_kind(&error, is_write);
+    let context = format!("{method} of object {:?}", key.as_ref());
+    Error::caused(kind, context, error)
+}

@@ -1,0 +1,353 @@
+//! Gathers the pairs of a map attempt in bounded memory: sums in a hash table, all else in a buffer
+//! that is sorted. What is full becomes a segment.
+
+use std::collections::BTreeMap;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::failure::{Failure, Outcome};
+use crate::shuffle::{Codec, Segment, SegmentWriter};
+use crate::sort::{self, Line};
+use crate::user::{Code, Combine, Combining, Emit, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// Slots of a new table.
+const SLOTS: usize = 1 << 12;
+/// Bytes that a key or pair takes besides its own, about.
+const ENTRY_BYTES: usize = 48;
+
+/// A key with its sum.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    hash: u64,
+    at: u32,
+    size: u32,
+    sum: u64,
+}
+
+/// Sums by key.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    /// Of each slot the upper half of the hash, and the entry's number plus one; 0 is empty.
+    slots: Vec<u64>,
+    entries: Vec<Sum>,
+    keys: Vec<u8>,
+}
+
+impl Sums {
+    pub(crate) fn new() -> Self {
+        Sums {
+            slots: vec![0; SLOTS],
+            entries: Vec::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// All keys, in the order in which they came.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let key = |entry: &Sum| {
+            let at = entry.at as usize;
+            &self.keys[at..at + entry.size as usize]
+        };
+        self.entries.iter().map(key)
+    }
+
+    /// Forgets all keys.
+    pub(crate) fn clear(&mut self) {
+        match self.slots.len() == SLOTS {
+            true => self.slots.fill(0),
+            false => self.slots = vec![0; SLOTS],
+        }
+        self.entries.clear();
+        self.keys.clear();
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], number: u64) {
+        let hash = xxh3_64(key);
+        let mask = self.slots.len() - 1;
+        let tag = hash >> 32;
+        let mut slot = hash as usize & mask;
+        loop {
+            let found = self.slots[slot];
+            if found == 0 {
+                break;
+            }
+            if found >> 32 == tag {
+                let entry = &mut self.entries[(found as u32 - 1) as usize];
+                let at = entry.at as usize;
+                if self.keys[at..at + entry.size as usize] == *key {
+                    entry.sum = entry.sum.saturating_add(number);
+                    return;
+                }
+            }
+            slot = (slot + 1) & mask;
+        }
+        let at = self.keys.len() as u32;
+        self.keys.extend_from_slice(key);
+        self.entries.push(Sum {
+            hash,
+            at,
+            size: key.len() as u32,
+            sum: number,
+        });
+        self.slots[slot] = tag << 32 | self.entries.len() as u64;
+        if self.slots.len() < self.entries.len() * 2 {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 2 - 1;
+        let mut slots = vec![0; mask + 1];
+        for (number, entry) in self.entries.iter().enumerate() {
+            let mut slot = entry.hash as usize & mask;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & mask;
+            }
+            slots[slot] = entry.hash >> 32 << 32 | (number as u64 + 1);
+        }
+        self.slots = slots;
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.len() + self.entries.len() * ENTRY_BYTES
+    }
+}
+
+/// Pairs as they come.
+#[derive(Debug, Default)]
+struct Pairs {
+    lines: Vec<Line>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Gathered {
+    Sums(Sums),
+    Pairs(Pairs),
+}
+
+/// What a map attempt made and did not yet write.
+pub(crate) struct Table {
+    code: std::sync::Arc<dyn Code>,
+    combiner: Option<Box<dyn Combine>>,
+    combining: Combining,
+    partitions: u32,
+    ranges: Vec<Vec<u8>>,
+    codec: Codec,
+    gathered: Gathered,
+    bytes_max: usize,
+    counters: BTreeMap<String, u64>,
+    /// The first refused pair.
+    refused: Option<String>,
+    emitted: u64,
+}
+
+impl Table {
+    pub(crate) fn new(
+        code: std::sync::Arc<dyn Code>,
+        (partitions, ranges): (u32, Vec<Vec<u8>>),
+        codec: Codec,
+        bytes_max: usize,
+    ) -> Self {
+        let combining = code.combining();
+        Table {
+            combiner: code.combiner(),
+            combining,
+            partitions,
+            ranges,
+            codec,
+            gathered: Table::empty(combining),
+            // Places in the buffers have 32 bits.
+            bytes_max: bytes_max.min(2 << 30),
+            counters: BTreeMap::new(),
+            refused: None,
+            emitted: 0,
+            code,
+        }
+    }
+
+    fn empty(combining: Combining) -> Gathered {
+        match combining {
+            Combining::Sum => Gathered::Sums(Sums::new()),
+            _ => Gathered::Pairs(Pairs::default()),
+        }
+    }
+
+    /// Whether it has as much as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        let bytes = match &self.gathered {
+            Gathered::Sums(sums) => sums.bytes(),
+            Gathered::Pairs(pairs) => pairs.bytes.len() + pairs.lines.len() * ENTRY_BYTES,
+        };
+        self.bytes_max <= bytes
+    }
+
+    /// The first pair that was over its bounds ends the attempt.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        match &self.refused {
+            None => Ok(()),
+            Some(text) => Err(Failure::task(text.clone())),
+        }
+    }
+
+    /// The counters, and the number of pairs.
+    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+        let mut counters = self.counters.clone();
+        counters.insert("map output records".to_owned(), self.emitted);
+        counters
+    }
+
+    /// A segment of all that was gathered, if there is something.
+    ///
+    /// # Errors
+    /// `Task`: the combiner refuses it.
+    pub(crate) fn spill(&mut self) -> Outcome<Option<Segment>> {
+        let gathered = std::mem::replace(&mut self.gathered, Table::empty(self.combining));
+        match gathered {
+            Gathered::Sums(sums) => Ok(self.spill_sums(&sums)),
+            Gathered::Pairs(pairs) => self.spill_pairs(pairs),
+        }
+    }
+
+    fn partition(&self, key: &[u8], hash: u64) -> u32 {
+        let partition = self
+            .code
+            .partition(key, hash, self.partitions, &self.ranges);
+        partition.min(self.partitions - 1)
+    }
+
+    fn spill_sums(&self, sums: &Sums) -> Option<Segment> {
+        if sums.entries.is_empty() {
+            return None;
+        }
+        let key = |entry: &Sum| {
+            let at = entry.at as usize;
+            &sums.keys[at..at + entry.size as usize]
+        };
+        let mut lines: Vec<Line> = sums
+            .entries
+            .iter()
+            .map(|entry| {
+                let partition = self.partition(key(entry), entry.hash);
+                Line::new(partition, key(entry), entry.at, 8)
+            })
+            .collect();
+        // A line's place is its key's: the sum is found by it.
+        let order: Vec<u32> = sort::order(&mut lines, |line| line.key(&sums.keys));
+        let mut writer = SegmentWriter::new(self.codec);
+        let mut order = order.into_iter().peekable();
+        for partition in 0..self.partitions {
+            writer.begin();
+            while let Some(number) = order.next_if(|at| lines[*at as usize].partition == partition)
+            {
+                let entry = &sums.entries[number as usize];
+                writer.push(key(entry), &entry.sum.to_be_bytes());
+            }
+            writer.end();
+        }
+        Some(writer.finish())
+    }
+
+    fn spill_pairs(&mut self, mut pairs: Pairs) -> Outcome<Option<Segment>> {
+        if pairs.lines.is_empty() {
+            return Ok(None);
+        }
+        let bytes = std::mem::take(&mut pairs.bytes);
+        let mut lines = pairs.lines;
+        sort::sort(&mut lines, &bytes);
+        if self.combining == Combining::Unique {
+            lines.dedup_by(|one, other| {
+                one.partition == other.partition && one.pair(&bytes) == other.pair(&bytes)
+            });
+        }
+        let mut writer = SegmentWriter::new(self.codec);
+        let mut rest = &lines[..];
+        for partition in 0..self.partitions {
+            let end = rest.partition_point(|line| line.partition <= partition);
+            let (own, others) = rest.split_at(end);
+            rest = others;
+            writer.begin();
+            match &mut self.combiner {
+                Some(combiner) => combine(combiner.as_mut(), own, &bytes, &mut writer)?,
+                None => {
+                    for line in own {
+                        writer.push(line.key(&bytes), line.value(&bytes));
+                    }
+                }
+            }
+            writer.end();
+        }
+        Ok(Some(writer.finish()))
+    }
+}
+
+/// Writes the combined values of each key.
+fn combine(
+    combiner: &mut dyn Combine,
+    lines: &[Line],
+    bytes: &[u8],
+    writer: &mut SegmentWriter,
+) -> Outcome<()> {
+    let mut combined = Vec::new();
+    for group in lines.chunk_by(|one, other| one.key(bytes) == other.key(bytes)) {
+        let values: Vec<&[u8]> = group.iter().map(|line| line.value(bytes)).collect();
+        combined.clear();
+        let key = group[0].key(bytes);
+        combiner.combine(key, &values, &mut combined)?;
+        combined.sort();
+        combined.iter().for_each(|value| writer.push(key, value));
+    }
+    Ok(())
+}
+
+impl Emit for Table {
+    fn emit(&mut self, key: &[u8], value: &[u8]) {
+        if KEY_BYTES_MAX < key.len() || VALUE_BYTES_MAX < value.len() {
+            let text = format!(
+                "a key of {} bytes with a value of {}: at most {KEY_BYTES_MAX} and \
+                 {VALUE_BYTES_MAX}",
+                key.len(),
+                value.len()
+            );
+            self.refused.get_or_insert(text);
+            return;
+        }
+        self.emitted += 1;
+        let partition = self.partition(key, xxh3_64(key));
+        match &mut self.gathered {
+            Gathered::Pairs(pairs) => {
+                let at = pairs.bytes.len() as u32;
+                pairs.bytes.extend_from_slice(key);
+                pairs.bytes.extend_from_slice(value);
+                pairs
+                    .lines
+                    .push(Line::new(partition, key, at, value.len() as u32));
+            }
+            Gathered::Sums(sums) => match value.try_into() {
+                Ok(number) => sums.add(key, u64::from_be_bytes(number)),
+                Err(_) => {
+                    let text = "a value that is no number of 8 bytes, of a program that sums";
+                    self.refused.get_or_insert_with(|| text.to_owned());
+                }
+            },
+        }
+    }
+
+    fn add(&mut self, key: &[u8], number: u64) {
+        match &mut self.gathered {
+            Gathered::Sums(sums) if key.len() <= KEY_BYTES_MAX => {
+                self.emitted += 1;
+                sums.add(key, number);
+            }
+            _ => self.emit(key, &number.to_be_bytes()),
+        }
+    }
+
+    fn count(&mut self, counter: &str, number: u64) {
+        match self.counters.get_mut(counter) {
+            Some(count) => *count += number,
+            None => drop(self.counters.insert(counter.to_owned(), number)),
+        }
+    }
+}

@@ -1,0 +1,640 @@
+//! A worker: receives tasks and runs attempts; when there are none, looks at the rows and does the
+//! next thing that brings the job on. All workers are alike, and any of them may end at any moment.
+//!
+//! ```text
+//!  receive ── a task ──▶ attempt
+//!     └─ none ──▶ rows: all have winners ──▶ next phase, or publishing
+//!                       else ──▶ tasks that stand still are sent again
+//! ```
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use fader_cloud::{Cloud, MESSAGES_MAX, Receive, Received};
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
+use object_store::path::Path;
+
+use crate::commit::{Attempt, Manifest, Verdict, key, manifest};
+use crate::compute::{Compute, Processor};
+use crate::failure::{Failure, Outcome, shortened};
+use crate::guard::{Guard, Guards};
+use crate::input::Inputs;
+use crate::job::{Definition, JobId, Output, Register, Standing, State, parse, prefix};
+use crate::lease::{Stop, renew};
+use crate::plan::Plan;
+use crate::publish::{publish, winners};
+use crate::reconcile::Watch;
+use crate::reduce::{List, Winner};
+use crate::rows::{Order, Phase, Row, Rows, Task, also, one};
+use crate::store::{Store, is_passing};
+use crate::user::{Code, Library};
+use crate::{map, planner, reduce};
+
+/// The first pause of a worker that found nothing to do; it doubles.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Manifests that are read at once.
+const READS: usize = 16;
+
+/// What a worker brings with it.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// Opens input.
+    pub inputs: Arc<dyn Inputs>,
+    /// Opens programs.
+    pub library: Arc<dyn Library>,
+    /// Computes.
+    pub compute: Arc<dyn Compute>,
+}
+
+/// How a worker works.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Attempts at once, at least 1.
+    pub slots: usize,
+    /// Memory for all of them together, in bytes.
+    pub memory_bytes: usize,
+    /// Which rules are missing, in builds for mutants.
+    pub guards: Guards,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            slots: 2,
+            memory_bytes: 1 << 30,
+            guards: Guards::default(),
+        }
+    }
+}
+
+/// A job as its worker sees it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) output: Output,
+    register: Register,
+    pub(crate) rows: Rows,
+    pub(crate) code: Arc<dyn Code>,
+    pub(crate) inputs: Arc<dyn Inputs>,
+    pub(crate) processor: Processor,
+    /// Bytes of memory of an attempt.
+    pub(crate) memory: usize,
+    guards: Guards,
+    known: Mutex<Known>,
+}
+
+/// What never changes once it is known.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    plan: Option<Arc<Plan>>,
+    list: Option<Arc<List>>,
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> &JobId {
+        &self.register.job
+    }
+
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.register.definition
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.output.store
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_millis(self.definition().lease_ms)
+    }
+
+    pub(crate) fn has(&self, guard: Guard) -> bool {
+        self.guards.has(guard)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    fn list_key(&self) -> Path {
+        Path::from(format!("{}/list", prefix(self.id())))
+    }
+
+    /// The winner of the plan, with its manifest.
+    pub(crate) async fn plan_winner(&self) -> Outcome<(String, Manifest)> {
+        let row = self.rows.read(Task::PLAN).await?.ok_or(Failure::Over)?;
+        let winner = row
+            .winner
+            .ok_or_else(|| Failure::task("there is no plan"))?;
+        let manifest = manifest(self, Task::PLAN, &winner).await?;
+        Ok((winner, manifest))
+    }
+
+    /// The winning plan.
+    async fn plan(&self) -> Outcome<Arc<Plan>> {
+        if let Some(plan) = self.known().plan.clone() {
+            return Ok(plan);
+        }
+        let mut winner = self.plan_winner().await?.0;
+        if !self.has(Guard::WinningPlan) {
+            let below = Path::from(format!("{}/{}", prefix(self.id()), Task::PLAN));
+            let listed = self.store().list(&below).await?;
+            let of = |path: &Path| path.as_ref().rsplit('/').nth(1).map(str::to_owned);
+            let random = self.store().0.runtime.random() as usize;
+            let any = listed.get(random % listed.len().max(1));
+            winner = any.and_then(|meta| of(&meta.location)).unwrap_or(winner);
+        }
+        let key = key(self, Task::PLAN, &winner, "plan");
+        let found = self.store().get(&key).await?;
+        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+        let plan: Arc<Plan> = Arc::new(parse(&key, &bytes)?);
+        self.known().plan = Some(plan.clone());
+        Ok(plan)
+    }
+
+    /// The list, and whether this call created it.
+    ///
+    /// # Errors
+    /// `Task`: it is not there.
+    pub(crate) async fn list(&self) -> Outcome<(bool, Arc<List>)> {
+        if let Some(list) = self.known().list.clone() {
+            return Ok((false, list));
+        }
+        let key = self.list_key();
+        let found = self.store().get(&key).await?;
+        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+        let list: Arc<List> = Arc::new(parse(&key, &bytes)?);
+        self.known().list = Some(list.clone());
+        Ok((false, list))
+    }
+
+    /// Creates the list of winners; the one that is there if another worker did.
+    async fn make_list(&self, winners: Vec<(String, u64)>) -> Outcome<(bool, Arc<List>)> {
+        let reads = winners.into_iter().zip(0..).map(|((attempt, _), number)| {
+            let phase = Phase::Map;
+            async move {
+                let manifest = manifest(self, Task { phase, number }, &attempt).await?;
+                Ok::<_, Failure>(Winner { attempt, manifest })
+            }
+        });
+        let reads: Vec<_> = reads.collect();
+        let maps = stream::iter(reads).buffered(READS).try_collect().await?;
+        let text = serde_json::to_vec(&List { maps }).expect("a list has keys of text");
+        let created = self.store().create(&self.list_key(), &text.into()).await?;
+        let (_, list) = self.list().await?;
+        Ok((created.is_some(), list))
+    }
+
+    /// The phase that the job is in, as far as this worker knows, with the number of its tasks.
+    fn phase(&self) -> (Phase, u32) {
+        let known = self.known();
+        match (&known.plan, &known.list) {
+            (None, _) => (Phase::Plan, 1),
+            (Some(plan), None) => (Phase::Map, plan.splits.len() as u32),
+            (Some(_), Some(_)) => (Phase::Reduce, self.definition().reduces),
+        }
+    }
+
+    /// Sends the tasks of a phase for the first time.
+    async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
+        let orders = (0..count).map(|number| Order {
+            task: Task { phase, number }.to_string(),
+            beat: String::new(),
+            backup: false,
+        });
+        Ok(self.rows.send(phase, &orders.collect::<Vec<_>>()).await?)
+    }
+}
+
+/// How an attempt ended, as far as its worker cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The job goes on.
+    Goes,
+    /// The job may be over.
+    Over,
+}
+
+/// A worker of one job.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    job: Arc<Job>,
+    slots: usize,
+}
+
+type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Option<Ended>> + Send>>>;
+
+impl Worker {
+    /// A worker of the job that a register names.
+    ///
+    /// # Errors
+    /// `Job`: there is no such program.
+    pub fn new(
+        cloud: Cloud,
+        register: Register,
+        tools: Tools,
+        settings: Settings,
+    ) -> Outcome<Self> {
+        let output = Output::new(cloud, settings.guards);
+        let code = tools.library.open(&register.definition.program)?;
+        let rows = Rows::new(output.store.clone(), &register, settings.guards);
+        let slots = settings.slots.max(1);
+        let job = Job {
+            output,
+            rows,
+            code,
+            inputs: tools.inputs,
+            processor: Processor(tools.compute),
+            memory: settings.memory_bytes / slots,
+            guards: settings.guards,
+            known: Mutex::default(),
+            register,
+        };
+        Ok(Worker {
+            job: Arc::new(job),
+            slots,
+        })
+    }
+
+    /// Works until the job is over, and removes what it left behind.
+    ///
+    /// # Errors
+    /// Of the cloud, when it did not answer for a long time, or answered what cannot be. The job
+    /// can be resumed.
+    pub async fn run(&self) -> fader_cloud::Result<Register> {
+        let job = &self.job;
+        if job.output.standing(job.id()).await? == Standing::Running {
+            job.rows.create().await?;
+        }
+        self.work().await?;
+        let register = job.output.register().await?;
+        let register = register.unwrap_or_else(|| job.register.clone());
+        if register.job != *job.id() || register.state != State::Publishing {
+            job.output.clean_job(job.id()).await?;
+            return Ok(register);
+        }
+        if job.store().has(&crate::job::success_key()).await? {
+            job.output.clean_job(job.id()).await?;
+        }
+        Ok(register)
+    }
+
+    async fn work(&self) -> fader_cloud::Result<()> {
+        let job = &self.job;
+        let mut running = Running::new();
+        let mut watch = Watch::default();
+        let mut pause = PAUSE;
+        loop {
+            match job.output.standing(job.id()).await? {
+                Standing::Over => return Ok(()),
+                Standing::Publishing => {
+                    if !job.has(Guard::RollForward) {
+                        return Ok(());
+                    }
+                    running.clear();
+                    self.publish().await?;
+                    continue;
+                }
+                Standing::Running => {}
+            }
+            let has_moved = match self.look(&mut watch).await {
+                Ok(has_moved) => has_moved,
+                Err(failure) => self.survive(failure).await?,
+            };
+            let has_begun = self.begin(&mut running).await?;
+            pause = if has_moved || has_begun {
+                PAUSE
+            } else {
+                (pause * 2).min(PAUSE_MAX)
+            };
+            let idle = job
+                .store()
+                .0
+                .runtime
+                .clock
+                .sleep(pause.min(job.lease() / 3));
+            if running.is_empty() {
+                if !has_moved {
+                    idle.await;
+                }
+                continue;
+            }
+            // All slots are busy: nothing else is to be done before one is free.
+            let is_busy = self.slots <= running.len();
+            let ended = match is_busy {
+                true => running.next().await,
+                false => match select(running.next(), idle).await {
+                    Either::Left((ended, _)) => ended,
+                    Either::Right(_) => None,
+                },
+            };
+            self.refill(&mut running, ended.flatten()).await?;
+        }
+    }
+
+    /// Goes on receiving while slots become free and tasks are there: no look at the rows between.
+    async fn refill(&self, running: &mut Running, ended: Option<Ended>) -> fader_cloud::Result<()> {
+        let mut ended = ended;
+        while ended == Some(Ended::Goes) && self.begin(running).await? {
+            ended = match self.slots <= running.len() {
+                true => running.next().await.flatten(),
+                false => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// Receives tasks for the slots that are free, and begins them. Whether there were some.
+    async fn begin(&self, running: &mut Running) -> fader_cloud::Result<bool> {
+        let free = self.slots.saturating_sub(running.len()).min(MESSAGES_MAX);
+        if free == 0 {
+            return Ok(false);
+        }
+        let job = &self.job;
+        let (phase, _) = job.phase();
+        let how = Receive {
+            max: free,
+            visibility: Some(job.rows.visibility()),
+            wait: Duration::ZERO,
+        };
+        let queue = job.rows.queue(phase);
+        let received = match job.store().0.queues.receive(&queue, &how).await {
+            Ok(received) => received,
+            Err(error) if is_passing(&error) => Vec::new(),
+            // The queue is gone: so is the job, says the register.
+            Err(error) if error.kind == fader_cloud::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let has_begun = !received.is_empty();
+        for message in received {
+            let (job, runtime) = (job.clone(), job.store().0.runtime.clone());
+            let task = async move { attempt(&job, phase, message).await };
+            running.push(Box::pin(runtime.spawn(task)));
+        }
+        Ok(has_begun)
+    }
+
+    /// Looks at the rows, and does what brings the job on. Whether something did.
+    async fn look(&self, watch: &mut Watch) -> Outcome<bool> {
+        let job = &self.job;
+        let (phase, count) = job.phase();
+        let rows = job.rows.all(phase).await?.ok_or(Failure::Over)?;
+        let mut found = winners(&rows, count);
+        if !job.has(Guard::AllTasks) && !rows.is_empty() {
+            found = found.or_else(|| of_rows(&rows));
+        }
+        if !job.has(Guard::EmptyIsNoEnd) && phase != Phase::Plan && self.is_empty(phase).await {
+            found = found.or_else(|| Some(of_winners(&rows)));
+        }
+        let Some(winners) = found else {
+            return self.reconcile(watch, &rows).await;
+        };
+        match phase {
+            Phase::Plan => drop(job.plan().await?),
+            Phase::Map => {
+                let (is_new, _) = job.make_list(winners).await?;
+                if is_new {
+                    job.send_all(Phase::Reduce, job.definition().reduces)
+                        .await?;
+                }
+            }
+            Phase::Reduce => {
+                if !job.has(Guard::DecideFirst) {
+                    publish(job).await?;
+                }
+                job.output.decide(job.id(), State::Publishing, "").await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Without [`Guard::EmptyIsNoEnd`]: whether a receive finds nothing.
+    async fn is_empty(&self, phase: Phase) -> bool {
+        let how = Receive {
+            max: 1,
+            visibility: Some(Duration::ZERO),
+            wait: Duration::ZERO,
+        };
+        let queue = self.job.rows.queue(phase);
+        let received = self.job.store().0.queues.receive(&queue, &how).await;
+        received.is_ok_and(|received| received.is_empty())
+    }
+
+    /// Sends tasks again that stand still, or asks for a backup.
+    async fn reconcile(
+        &self,
+        watch: &mut Watch,
+        rows: &std::collections::BTreeMap<u32, Row>,
+    ) -> Outcome<bool> {
+        let job = &self.job;
+        let lost_max = job.definition().lost_max as usize;
+        for (number, row) in rows {
+            if row.winner.is_none() && lost_max <= row.lost() {
+                let (phase, _) = job.phase();
+                let task = Task {
+                    phase,
+                    number: *number,
+                };
+                let text = format!("task {task}: {lost_max} attempts went silent");
+                return Err(Failure::Job(text));
+            }
+        }
+        if !job.has(Guard::Reconciler) {
+            return Ok(false);
+        }
+        let runtime = &job.store().0.runtime;
+        let lease = match job.has(Guard::WholeLease) {
+            true => job.lease(),
+            false => Duration::ZERO,
+        };
+        let phase = job.phase();
+        let wishes = watch.look(phase, rows, runtime.clock.monotonic(), lease);
+        if wishes.again.is_empty() && wishes.backup.is_none() {
+            return Ok(false);
+        }
+        let share = runtime.random() % 1024;
+        runtime
+            .clock
+            .sleep(job.lease() / 64 * share as u32 / 1024)
+            .await;
+        let is_first = job.rows.raise_ticket().await?;
+        watch.sent(runtime.clock.monotonic());
+        if !is_first {
+            return Ok(false);
+        }
+        job.rows.send(phase.0, &wishes.again).await?;
+        if let Some(task) = wishes.backup.filter(|_| wishes.again.is_empty()) {
+            job.rows.note(task, vec![one("backup", "1")]).await?;
+            let order = Order {
+                task: task.to_string(),
+                beat: String::new(),
+                backup: true,
+            };
+            job.rows.send(phase.0, &[order]).await?;
+        }
+        Ok(true)
+    }
+
+    async fn publish(&self) -> fader_cloud::Result<()> {
+        match publish(&self.job).await {
+            Ok(()) => Ok(()),
+            Err(Failure::Job(text)) => Err(fader_cloud::Error::new(
+                fader_cloud::ErrorKind::Precondition,
+                text,
+            )),
+            Err(failure) => self.survive(failure).await.map(|_| ()),
+        }
+    }
+
+    /// What a worker does when bringing the job on failed: it waits, and looks again.
+    async fn survive(&self, failure: Failure) -> fader_cloud::Result<bool> {
+        let job = &self.job;
+        match failure {
+            Failure::Job(reason) => {
+                let reason = shortened(&reason);
+                job.output.decide(job.id(), State::Failed, &reason).await?;
+            }
+            Failure::Cloud(_) | Failure::Over => {}
+            // Perhaps cleaned meanwhile: the register says.
+            Failure::Task(text) => {
+                if job.output.standing(job.id()).await? == Standing::Publishing {
+                    job.store().pause(4).await;
+                    if job.output.standing(job.id()).await? == Standing::Publishing {
+                        let kind = fader_cloud::ErrorKind::Malformed;
+                        return Err(fader_cloud::Error::new(kind, text));
+                    }
+                }
+            }
+        }
+        job.store().pause(1).await;
+        Ok(false)
+    }
+}
+
+/// Without [`Guard::AllTasks`]: the winners of the rows that are there, if all of them have one.
+fn of_rows(rows: &std::collections::BTreeMap<u32, Row>) -> Option<Vec<(String, u64)>> {
+    let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
+    rows.values().map(winner).collect()
+}
+
+/// Without [`Guard::EmptyIsNoEnd`]: the winners that there are.
+fn of_winners(rows: &std::collections::BTreeMap<u32, Row>) -> Vec<(String, u64)> {
+    let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
+    rows.values().filter_map(winner).collect()
+}
+
+/// Runs an attempt of the task that a message names, to its end.
+async fn attempt(job: &Job, phase: Phase, message: Received) -> Ended {
+    let order: Option<Order> = serde_json::from_str(&message.body).ok();
+    let task = order.as_ref().and_then(|order| Task::parse(&order.task));
+    let (Some(order), Some(task)) = (order, task.filter(|task| task.phase == phase)) else {
+        remove(job, phase, &message).await;
+        return Ended::Goes;
+    };
+    match begun(job, &order, task, &message).await {
+        Ok(()) => {
+            remove(job, phase, &message).await;
+            Ended::Goes
+        }
+        Err(Failure::Cloud(_)) => Ended::Goes,
+        Err(_) => Ended::Over,
+    }
+}
+
+async fn remove(job: &Job, phase: Phase, message: &Received) {
+    let queue = job.rows.queue(phase);
+    let receipts = [message.receipt.clone()];
+    // A message that stays is dropped by its next receiver.
+    drop(job.store().0.queues.remove(&queue, &receipts).await);
+}
+
+/// Starts an attempt unless the task has a winner, and ends it in one of its ways.
+async fn begun(job: &Job, order: &Order, task: Task, message: &Received) -> Outcome<()> {
+    let row = job.rows.read(task).await?.ok_or(Failure::Over)?;
+    if row.winner.is_some() {
+        return Ok(());
+    }
+    if job.output.standing(job.id()).await? != Standing::Running {
+        return Err(Failure::Over);
+    }
+    let attempt = Attempt::new(job, task);
+    if !attempt.start(order).await? {
+        return Ok(());
+    }
+    let work = Box::pin(work(&attempt));
+    let stopped = Box::pin(renew(&attempt, &message.receipt));
+    let outcome = match select(work, stopped).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right((Stop::Over, _)) => Err(Failure::Over),
+        Either::Right((Stop::Lost, _)) => {
+            attempt.delete().await;
+            Ok(())
+        }
+        Either::Right((Stop::Hidden, _)) => Ok(()),
+    };
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(Failure::Over) => {
+            if !job.has(Guard::DeleteOnlyAsLoser) {
+                attempt.delete().await;
+            }
+            Err(Failure::Over)
+        }
+        Err(failure) => fail(&attempt, failure).await,
+    }
+}
+
+/// Does the task, and commits it.
+async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
+    let job = attempt.job;
+    let manifest = match attempt.task.phase {
+        Phase::Plan => planner::plan(attempt).await?,
+        Phase::Map => map::map(attempt, &*job.plan().await?).await?,
+        Phase::Reduce => reduce::reduce(attempt, &*job.list().await?.1).await?,
+    };
+    let verdict = attempt.commit(manifest).await?;
+    if verdict == Verdict::Won && attempt.task.phase == Phase::Plan {
+        let count = job.plan().await?.splits.len() as u32;
+        job.send_all(Phase::Map, count).await?;
+    }
+    Ok(())
+}
+
+/// An attempt that has no result: noted, counted, and its task sent again.
+async fn fail(attempt: &Attempt<'_>, failure: Failure) -> Outcome<()> {
+    let (job, task) = (attempt.job, attempt.task);
+    if job.output.standing(job.id()).await? != Standing::Running {
+        return Err(Failure::Over);
+    }
+    let reason = shortened(&format!("task {task}: {failure}"));
+    let noted = match &failure {
+        Failure::Cloud(_) => vec![also("ended", attempt.id.clone())],
+        _ => vec![
+            also("failed", attempt.id.clone()),
+            one("reason", reason.clone()),
+        ],
+    };
+    job.rows.note(task, noted).await?;
+    if let Failure::Job(reason) = &failure {
+        job.output
+            .decide(job.id(), State::Failed, &shortened(reason))
+            .await?;
+        return Err(Failure::Over);
+    }
+    let row = job.rows.read(task).await?.ok_or(Failure::Over)?;
+    if job.definition().failed_max as usize <= row.failed.len() {
+        job.output.decide(job.id(), State::Failed, &reason).await?;
+        return Err(Failure::Over);
+    }
+    let order = Order {
+        task: task.to_string(),
+        beat: attempt.beat(),
+        backup: false,
+    };
+    job.rows.send(task.phase, &[order]).await?;
+    Ok(())
+}
