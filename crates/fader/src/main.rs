@@ -19,6 +19,7 @@ mod dev;
 mod endpoint;
 mod founding;
 mod keys;
+mod mapreduce;
 mod measure;
 mod output;
 mod placing;
@@ -70,6 +71,8 @@ enum Command {
     Cloud(Box<cloud::Options>),
     /// A database on a bucket, or in a folder, that many programs write at once, without a server.
     Db(Box<db::Options>),
+    /// MapReduce on a bucket, or in a folder, by workers that are all alike, without a master.
+    Mapreduce(Box<mapreduce::Options>),
     /// Instruments for any endpoint.
     #[command(subcommand)]
     Measure(measure::Options),
@@ -155,6 +158,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Cloud(options) => runtime.block_on(cloud::run(&options)),
         Command::Db(options) => runtime.block_on(db::run(*options)),
+        Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
         Command::Config(ConfigCommand::Show(options)) => {
             let config = options.config(matches)?;

@@ -1,4 +1,5 @@
-//! Input: where it is, and how its bytes are cut into records. Pure, but for the seam that opens it.
+//! Input: where it is, and how its bytes are cut into records. Pure, but for the seam that opens
+//! it.
 
 mod cutter;
 mod fields;

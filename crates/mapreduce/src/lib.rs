@@ -1,4 +1,5 @@
-//! MapReduce without a master: workers that are all alike, on a cloud's objects, queues and domains.
+//! MapReduce without a master: workers that are all alike, on a cloud's objects, queues and
+//! domains.
 //!
 //! ```text
 //!  register ── names the job, decides its end
@@ -16,11 +17,13 @@
 //! Deliberately absent: sockets, threads, real clocks ([`fader_cloud::Cloud`] and [`Compute`] have
 //! them); streams without an end.
 
+mod attempt;
 mod builtin;
 mod clean;
 mod commit;
 mod compute;
 mod failure;
+mod forecast;
 mod guard;
 mod input;
 mod job;
@@ -45,6 +48,7 @@ pub use builtin::BuiltIn;
 pub use clean::Cleaned;
 pub use compute::{Compute, Inline};
 pub use failure::{Failure, Outcome};
+pub use forecast::{Forecast, forecast, registers};
 pub use guard::{Guard, Guards};
 pub use input::{Format, Inputs, Pattern, RECORD_BYTES_MAX};
 pub use job::{

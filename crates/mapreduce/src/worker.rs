@@ -11,26 +11,25 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fader_cloud::{Cloud, MESSAGES_MAX, Receive, Received};
+use fader_cloud::{Cloud, MESSAGES_MAX, Receive};
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
 use object_store::path::Path;
 
-use crate::commit::{Attempt, Manifest, Verdict, key, manifest};
+use crate::attempt::{Ended, attempt};
+use crate::commit::{Manifest, key, manifest};
 use crate::compute::{Compute, Processor};
 use crate::failure::{Failure, Outcome, shortened};
 use crate::guard::{Guard, Guards};
 use crate::input::Inputs;
 use crate::job::{Definition, JobId, Output, Register, Standing, State, parse, prefix};
-use crate::lease::{Stop, renew};
 use crate::plan::Plan;
 use crate::publish::{publish, winners};
 use crate::reconcile::Watch;
 use crate::reduce::{List, Winner};
-use crate::rows::{Order, Phase, Row, Rows, Task, also, one};
+use crate::rows::{Order, Phase, Row, Rows, Task, one};
 use crate::store::{Store, is_passing};
 use crate::user::{Code, Library};
-use crate::{map, planner, reduce};
 
 /// The first pause of a worker that found nothing to do; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -135,7 +134,7 @@ impl Job {
     }
 
     /// The winning plan.
-    async fn plan(&self) -> Outcome<Arc<Plan>> {
+    pub(crate) async fn plan(&self) -> Outcome<Arc<Plan>> {
         if let Some(plan) = self.known().plan.clone() {
             return Ok(plan);
         }
@@ -200,7 +199,7 @@ impl Job {
     }
 
     /// Sends the tasks of a phase for the first time.
-    async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
+    pub(crate) async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
         let orders = (0..count).map(|number| Order {
             task: Task { phase, number }.to_string(),
             beat: String::new(),
@@ -208,15 +207,6 @@ impl Job {
         });
         Ok(self.rows.send(phase, &orders.collect::<Vec<_>>()).await?)
     }
-}
-
-/// How an attempt ended, as far as its worker cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// The job goes on.
-    Goes,
-    /// The job may be over.
-    Over,
 }
 
 /// A worker of one job.
@@ -258,6 +248,29 @@ impl Worker {
             job: Arc::new(job),
             slots,
         })
+    }
+
+    /// Makes the job known to workers: creates queues and domains, and sends the plan's task. More
+    /// than once does no harm.
+    ///
+    /// # Errors
+    /// Of the cloud. The job can be resumed.
+    pub async fn submit(&self) -> fader_cloud::Result<()> {
+        let job = &self.job;
+        if job.output.standing(job.id()).await? != Standing::Running {
+            return Ok(());
+        }
+        job.rows.create().await?;
+        let row = job.rows.read(Task::PLAN).await?;
+        if row.is_some_and(|row| row.beat.is_empty()) {
+            let order = Order {
+                task: Task::PLAN.to_string(),
+                beat: String::new(),
+                backup: false,
+            };
+            job.rows.send(Phase::Plan, &[order]).await?;
+        }
+        Ok(())
     }
 
     /// Works until the job is over, and removes what it left behind.
@@ -525,116 +538,4 @@ fn of_rows(rows: &std::collections::BTreeMap<u32, Row>) -> Option<Vec<(String, u
 fn of_winners(rows: &std::collections::BTreeMap<u32, Row>) -> Vec<(String, u64)> {
     let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
     rows.values().filter_map(winner).collect()
-}
-
-/// Runs an attempt of the task that a message names, to its end.
-async fn attempt(job: &Job, phase: Phase, message: Received) -> Ended {
-    let order: Option<Order> = serde_json::from_str(&message.body).ok();
-    let task = order.as_ref().and_then(|order| Task::parse(&order.task));
-    let (Some(order), Some(task)) = (order, task.filter(|task| task.phase == phase)) else {
-        remove(job, phase, &message).await;
-        return Ended::Goes;
-    };
-    match begun(job, &order, task, &message).await {
-        Ok(()) => {
-            remove(job, phase, &message).await;
-            Ended::Goes
-        }
-        Err(Failure::Cloud(_)) => Ended::Goes,
-        Err(_) => Ended::Over,
-    }
-}
-
-async fn remove(job: &Job, phase: Phase, message: &Received) {
-    let queue = job.rows.queue(phase);
-    let receipts = [message.receipt.clone()];
-    // A message that stays is dropped by its next receiver.
-    drop(job.store().0.queues.remove(&queue, &receipts).await);
-}
-
-/// Starts an attempt unless the task has a winner, and ends it in one of its ways.
-async fn begun(job: &Job, order: &Order, task: Task, message: &Received) -> Outcome<()> {
-    let row = job.rows.read(task).await?.ok_or(Failure::Over)?;
-    if row.winner.is_some() {
-        return Ok(());
-    }
-    if job.output.standing(job.id()).await? != Standing::Running {
-        return Err(Failure::Over);
-    }
-    let attempt = Attempt::new(job, task);
-    if !attempt.start(order).await? {
-        return Ok(());
-    }
-    let work = Box::pin(work(&attempt));
-    let stopped = Box::pin(renew(&attempt, &message.receipt));
-    let outcome = match select(work, stopped).await {
-        Either::Left((outcome, _)) => outcome,
-        Either::Right((Stop::Over, _)) => Err(Failure::Over),
-        Either::Right((Stop::Lost, _)) => {
-            attempt.delete().await;
-            Ok(())
-        }
-        Either::Right((Stop::Hidden, _)) => Ok(()),
-    };
-    match outcome {
-        Ok(()) => Ok(()),
-        Err(Failure::Over) => {
-            if !job.has(Guard::DeleteOnlyAsLoser) {
-                attempt.delete().await;
-            }
-            Err(Failure::Over)
-        }
-        Err(failure) => fail(&attempt, failure).await,
-    }
-}
-
-/// Does the task, and commits it.
-async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
-    let job = attempt.job;
-    let manifest = match attempt.task.phase {
-        Phase::Plan => planner::plan(attempt).await?,
-        Phase::Map => map::map(attempt, &*job.plan().await?).await?,
-        Phase::Reduce => reduce::reduce(attempt, &*job.list().await?.1).await?,
-    };
-    let verdict = attempt.commit(manifest).await?;
-    if verdict == Verdict::Won && attempt.task.phase == Phase::Plan {
-        let count = job.plan().await?.splits.len() as u32;
-        job.send_all(Phase::Map, count).await?;
-    }
-    Ok(())
-}
-
-/// An attempt that has no result: noted, counted, and its task sent again.
-async fn fail(attempt: &Attempt<'_>, failure: Failure) -> Outcome<()> {
-    let (job, task) = (attempt.job, attempt.task);
-    if job.output.standing(job.id()).await? != Standing::Running {
-        return Err(Failure::Over);
-    }
-    let reason = shortened(&format!("task {task}: {failure}"));
-    let noted = match &failure {
-        Failure::Cloud(_) => vec![also("ended", attempt.id.clone())],
-        _ => vec![
-            also("failed", attempt.id.clone()),
-            one("reason", reason.clone()),
-        ],
-    };
-    job.rows.note(task, noted).await?;
-    if let Failure::Job(reason) = &failure {
-        job.output
-            .decide(job.id(), State::Failed, &shortened(reason))
-            .await?;
-        return Err(Failure::Over);
-    }
-    let row = job.rows.read(task).await?.ok_or(Failure::Over)?;
-    if job.definition().failed_max as usize <= row.failed.len() {
-        job.output.decide(job.id(), State::Failed, &reason).await?;
-        return Err(Failure::Over);
-    }
-    let order = Order {
-        task: task.to_string(),
-        beat: attempt.beat(),
-        backup: false,
-    };
-    job.rows.send(task.phase, &[order]).await?;
-    Ok(())
 }

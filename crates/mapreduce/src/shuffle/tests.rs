@@ -59,13 +59,17 @@ fn the_bytes_of_a_segment_stay() {
         00 00 29 00 00 00 00 00 00 00 1a 00 00 00 00 00
         00 00 01 00 00 00 00 00 00 00 43 00 00 00 02 31
         e8 01 76 53 44 41 46
-    "#]].assert_eq(&hex(&written.bytes));
+    "#]]
+    .assert_eq(&hex(&written.bytes));
 }
 
 proptest! {
     #[test]
     fn what_was_written_is_read(
-        mut pairs in prop::collection::vec((prop::collection::vec(0u8..4, 0..9), "[a-c]{0,9}"), 0..300),
+        mut pairs in prop::collection::vec(
+            (prop::collection::vec(0u8..4, 0..9), "[a-c]{0,9}"),
+            0..300,
+        ),
         is_zstd in any::<bool>(),
     ) {
         pairs.sort();

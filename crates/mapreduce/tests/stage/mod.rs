@@ -96,7 +96,9 @@ pub(crate) async fn run(model: &Model, definition: &Definition, workers: usize) 
         let worker = worker(&cloud, &register);
         others.push(cloud.runtime.spawn(async move { worker.run().await }));
     }
-    let ended = worker(&first, &register).run().await;
+    let own = worker(&first, &register);
+    own.submit().await.expect("a cloud without faults");
+    let ended = own.run().await;
     for other in others {
         let other = other.await.expect("it lives");
         other.expect("a cloud without faults");

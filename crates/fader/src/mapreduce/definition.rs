@@ -1,0 +1,174 @@
+//! The flags that define a job.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use fader_mapreduce::{BuiltIn, Codec, Format, Library as _, Pattern, Program};
+
+/// A program with its job.
+#[derive(Args)]
+pub(super) struct Definition {
+    /// The program: one of those below.
+    program: String,
+    /// What the program is told.
+    arguments: Vec<String>,
+    #[command(flatten)]
+    details: Details,
+}
+
+/// All of a job but its program.
+#[derive(Args)]
+pub(super) struct Details {
+    /// A URL of input, with `*`, `?` and `**`; a folder stands for all in it. May be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(super) input: Vec<String>,
+    /// How input is cut into records.
+    #[arg(long, value_name = "FORMAT", default_value = "lines")]
+    format: FormatName,
+    /// The fields of JSON or columns of CSV that a record has, with commas between.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    fields: Vec<String>,
+    /// The number of reduce tasks, and of parts.
+    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
+    reduces: u32,
+    /// Bytes of input of a map task, about.
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    split: u64,
+    /// After this time without a sign of life an attempt's task is given to another.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::dev::time)]
+    lease: std::time::Duration,
+    /// The number of domains that the rows of tasks are spread over.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    shards: u32,
+    /// How intermediate data is compressed: lz4 or zstd.
+    #[arg(long, value_name = "CODEC", default_value = "lz4")]
+    codec: Codec,
+    /// So many bad records of JSON or CSV of each task are left out and counted.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    skip_bad: u64,
+}
+
+/// How input is cut into records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatName {
+    /// A record is a line.
+    Lines,
+    /// A record is a whole object.
+    Whole,
+    /// A record is a JSON object in a line.
+    Json,
+    /// A record is a row of a CSV file with a header.
+    Csv,
+}
+
+impl Definition {
+    /// The definition, checked as far as that needs no cloud.
+    pub(super) fn checked(&self, output: &str) -> Result<fader_mapreduce::Definition> {
+        let definition = self.details.of(&self.program, &self.arguments)?;
+        if definition.inputs.is_empty() {
+            bail!("where is the input? say --input URL");
+        }
+        for input in &definition.inputs {
+            if is_inside(output, &Pattern::parse(input)?) {
+                bail!("the output {output} is inside the input {input}: choose another");
+            }
+        }
+        Ok(definition)
+    }
+}
+
+impl Details {
+    /// The definition of a job of this program.
+    pub(super) fn of(
+        &self,
+        program: &str,
+        arguments: &[String],
+    ) -> Result<fader_mapreduce::Definition> {
+        let program = Program {
+            name: program.to_owned(),
+            arguments: arguments.to_vec(),
+        };
+        BuiltIn.open(&program)?;
+        let inputs: Result<Vec<String>> = self.input.iter().map(|input| url(input)).collect();
+        let format = match self.format {
+            FormatName::Lines => Format::Lines,
+            FormatName::Whole => Format::Whole,
+            FormatName::Json => Format::Json(self.fields.clone()),
+            FormatName::Csv => Format::Csv(self.fields.clone()),
+        };
+        if !self.fields.is_empty() && matches!(format, Format::Lines | Format::Whole) {
+            bail!("--fields needs --format json or csv");
+        }
+        let definition = fader_mapreduce::Definition {
+            format,
+            reduces: self.reduces,
+            shards: self.shards,
+            lease_ms: u64::try_from(self.lease.as_millis())?,
+            split_bytes: self.split,
+            codec: self.codec,
+            skip_bad: self.skip_bad,
+            ..fader_mapreduce::Definition::new(program, inputs?)
+        };
+        definition.check()?;
+        Ok(definition)
+    }
+}
+
+/// Whether parts of an output would be input.
+fn is_inside(output: &str, input: &Pattern) -> bool {
+    let bare = |url: &str| {
+        let url = url.split("?").next().unwrap_or_default();
+        url.trim_end_matches('/').to_owned()
+    };
+    let (output, base) = (bare(output), bare(&input.base));
+    let Some(below) = output.strip_prefix(&base) else {
+        return false;
+    };
+    let is_folder = below.is_empty() || below.starts_with('/');
+    let part = format!("{below}/part-00000");
+    is_folder && input.matches(part.trim_start_matches('/'))
+}
+
+/// A URL as it is, or the URL of a path of this machine.
+pub(super) fn url(text: &str) -> Result<String> {
+    if text.contains("://") {
+        return Ok(text.to_owned());
+    }
+    if text.is_empty() {
+        bail!("an empty path");
+    }
+    let path = Path::new(text);
+    let path = match path.is_absolute() {
+        true => path.to_owned(),
+        false => std::env::current_dir()
+            .context("the working folder")?
+            .join(path),
+    };
+    let path = path
+        .to_str()
+        .context("the working folder's path is not UTF-8")?;
+    Ok(format!("file://{path}"))
+}
+
+/// A number of bytes, such as 512MiB.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
+    let parsed = units.into_iter().find_map(|(unit, shift)| {
+        let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        number.checked_mul(1 << shift).filter(|bytes| 0 < *bytes)
+    });
+    parsed.ok_or_else(|| format!("{text:?} is no size: write 65536, 512MiB or 2GiB"))
+}
+
+/// A word for a shell.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+//! `fader mapreduce`: jobs on any cloud, by workers that are all alike.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use fader_client::{Access, Location};
+use fader_cloud::Cloud;
+use fader_mapreduce::{Output, Register, State, Worker};
+
+use crate::cloud::{Services, Where};
+use crate::output::{self, visible};
+use crate::sdb::progress::Progress;
+
+mod definition;
+mod machine;
+mod show;
+
+use definition::Definition;
+use machine::Machine;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader mapreduce run word-count --input 'file://DIR/**' --output file://OUT
+  fader mapreduce run grep 'TODO|FIXME' --input 'src/**/*.rs' --output file://OUT
+  fader mapreduce submit sort --input 's3://bucket/in/**' --output s3://bucket/out
+  fader mapreduce worker s3://bucket/out                  (on any machine, any number of them)
+  fader mapreduce status s3://bucket/out --watch
+  fader mapreduce explain word-count --input 'file://DIR/**'
+
+Programs:
+  word-count        word, TAB, how often
+  inverted-index    word, and each object with it
+  reverse-links     target of links in HTML, and each object that links to it
+  grep PATTERN      object, place in bytes, line
+  sort              lines in order, through all parts
+  join              lines `key TAB rest` of two inputs with a key in common
+  count-distinct    key, TAB, how many values of lines `key TAB value` differ
+  top N             the N lines `key TAB number` with the largest numbers
+
+Output is `part-00000`… and, when all is complete, `_SUCCESS`. Any worker may be killed at any moment:
+the others go on, and the same command resumes a job that has no worker. URLs and credentials:
+fader cloud --help. A path without a scheme is a folder or file of this machine.";
+
+/// How often a running job is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// The exit code after an interrupt (128 + SIGINT).
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// What is done with jobs.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a job to its end in this process, on all cores. Joins or resumes the output's job.
+    Run(Run),
+    /// Begins a job and leaves its work to workers.
+    Submit(Submit),
+    /// Works for the output's job until it is over.
+    Worker(Work),
+    /// Shows how the output's job stands.
+    Status(Status),
+    /// Lists the jobs of all outputs below a URL.
+    List(Where),
+    /// Ends a running job without output.
+    Cancel(Where),
+    /// Removes what jobs that are over left behind.
+    Clean(Where),
+    /// Before a job: its splits, requests and price. After it: timeline, skew, requests and price.
+    Explain(Explain),
+    /// Shows why attempts failed.
+    Logs(Where),
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    definition: Definition,
+    #[command(flatten)]
+    output: OutputUrl,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+#[derive(Args)]
+struct Submit {
+    #[command(flatten)]
+    definition: Definition,
+    #[command(flatten)]
+    output: OutputUrl,
+}
+
+#[derive(Args)]
+struct Work {
+    #[command(flatten)]
+    at: Where,
+    /// Works only for the job with this id.
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+#[derive(Args)]
+struct Status {
+    #[command(flatten)]
+    at: Where,
+    /// Looks again every 2 s, until the job is over.
+    #[arg(long)]
+    watch: bool,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Explain {
+    /// The URL of an output with a job; or a program, with `--input`.
+    #[arg(value_name = "URL|PROGRAM")]
+    what: String,
+    #[command(flatten)]
+    definition: definition::Details,
+    #[command(flatten)]
+    services: Services,
+    /// The price book: `fader cloud prices` lists them.
+    #[arg(long, value_name = "BOOK", default_value = "aws-2026")]
+    prices: String,
+}
+
+/// Where the output is.
+#[derive(Args)]
+struct OutputUrl {
+    /// The URL of the output: a folder, or a prefix of a bucket.
+    #[arg(long, value_name = "URL")]
+    output: String,
+    #[command(flatten)]
+    services: Services,
+}
+
+/// Carries out one `fader mapreduce` command.
+pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
+    let work = async {
+        match &options.command {
+            Command::Run(options) => run_job(options).await,
+            Command::Submit(options) => submit(options).await,
+            Command::Worker(options) => work(options).await,
+            Command::Status(options) => status(options).await,
+            Command::List(at) => list(at).await,
+            Command::Cancel(at) => cancel(at).await,
+            Command::Clean(at) => clean(at).await,
+            Command::Explain(options) => explain(options).await,
+            Command::Logs(at) => logs(at).await,
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => {
+            eprintln!("interrupted; {}", resumption(&options.command));
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+    }
+}
+
+/// What goes on after an interrupt.
+fn resumption(command: &Command) -> String {
+    match command {
+        Command::Run(_) => {
+            let words: Vec<String> = std::env::args()
+                .map(|word| definition::quoted(&word))
+                .collect();
+            format!("nothing is lost. To resume: {}", words.join(" "))
+        }
+        Command::Worker(_) => {
+            "the job goes on with other workers; its task is taken over after a lease".to_owned()
+        }
+        _ => "a job that runs goes on".to_owned(),
+    }
+}
+
+async fn cloud(url: &str, services: &Services, access: Access) -> Result<Cloud> {
+    let url = definition::url(url)?;
+    if let (Location::Folder(path), Access::Write) = (Location::parse(&url)?, access) {
+        let context = || format!("cannot make {}", path.display());
+        std::fs::create_dir_all(&path).with_context(context)?;
+    }
+    Ok(fader_client::open(&url, &services.options(access)).await?)
+}
+
+fn output_of(cloud: &Cloud) -> Output {
+    Output::new(cloud.clone(), fader_mapreduce::Guards::default())
+}
+
+async fn registered(at: &Where, access: Access) -> Result<(Cloud, Register)> {
+    let url = definition::url(&at.url)?;
+    let cloud = fader_client::open(&url, &at.services.options(access)).await?;
+    let register = output_of(&cloud).register().await?;
+    let nothing = || format!("no job was ever started for {}", visible(&at.url));
+    Ok((cloud, register.with_context(nothing)?))
+}
+
+/// Begins, joins or resumes the output's job.
+async fn begin(definition: &Definition, at: &OutputUrl) -> Result<(Cloud, Register)> {
+    let output = definition::url(&at.output)?;
+    let definition = definition.checked(&output)?;
+    let cloud = cloud(&at.output, &at.services, Access::Write).await?;
+    let output = output_of(&cloud);
+    // What earlier jobs left: late writes of dead workers may have come since.
+    output.clean().await?;
+    let begun = output.begin(&definition).await;
+    let register = begun.with_context(|| visible(&at.output))?;
+    Ok((cloud, register))
+}
+
+async fn run_job(options: &Run) -> Result<ExitCode> {
+    let (cloud, register) = begin(&options.definition, &options.output).await?;
+    let worker = options.machine.worker(&cloud, &register)?;
+    worker.submit().await?;
+    drive(&cloud, worker, &register).await
+}
+
+async fn submit(options: &Submit) -> Result<ExitCode> {
+    let (cloud, register) = begin(&options.definition, &options.output).await?;
+    Machine::default()
+        .worker(&cloud, &register)?
+        .submit()
+        .await?;
+    output::print(&format!("{}\n", register.job))?;
+    let url = definition::quoted(&options.output.output);
+    eprintln!(
+        "to work for it: fader mapreduce worker {url} --job {}",
+        register.job
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn work(options: &Work) -> Result<ExitCode> {
+    let (cloud, register) = registered(&options.at, Access::Write).await?;
+    if let Some(job) = &options.job
+        && *job != register.job.to_string()
+    {
+        bail!("the output's job is {}", register.job);
+    }
+    let worker = options.machine.worker(&cloud, &register)?;
+    drive(&cloud, worker, &register).await
+}
+
+/// Works to the job's end, with progress on standard error.
+async fn drive(cloud: &Cloud, worker: Worker, register: &Register) -> Result<ExitCode> {
+    let output = output_of(cloud);
+    let mut progress = Progress::new(None);
+    let look = async {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A look that fails is left out: the next one may do.
+            if let Ok(Some(status)) = output.status().await {
+                progress.show(show::done(&status), show::line(&status));
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = worker.run() => ended,
+        () = look => unreachable!("it looks until it is dropped"),
+    };
+    progress.finish();
+    let ended = ended.context("the job can be resumed")?;
+    if ended.job != register.job {
+        bail!("the job was replaced by {}", ended.job);
+    }
+    match ended.state {
+        State::Publishing => {
+            if let Some(success) = output.success().await? {
+                eprintln!("{}", show::summary(&success));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        State::Cancelled => bail!("the job was cancelled"),
+        State::Failed => bail!("the job failed: {}", visible(&ended.reason)),
+        State::Running => bail!("the job still runs: run the command again"),
+    }
+}
+
+async fn status(options: &Status) -> Result<ExitCode> {
+    let (cloud, _) = registered(&options.at, Access::Read).await?;
+    let output = output_of(&cloud);
+    loop {
+        let status = output.status().await?.context("the register is gone")?;
+        let text = match options.json {
+            true => format!("{}\n", serde_json::to_string(&status)?),
+            false => show::status(&status),
+        };
+        output::print(&text)?;
+        let is_over = status.success.is_some() || status.register.state.is_end();
+        if !options.watch || is_over {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn list(at: &Where) -> Result<ExitCode> {
+    let url = definition::url(&at.url)?;
+    let cloud = fader_client::open(&url, &at.services.options(Access::Read)).await?;
+    let mut table = output::table(["output", "job", "state", "program"]);
+    for (folder, register) in fader_mapreduce::registers(&cloud).await? {
+        table.add_row([
+            visible(&folder),
+            register.job.to_string(),
+            show::state(register.state).to_owned(),
+            visible(&register.definition.program.name),
+        ]);
+    }
+    output::print(&format!("{}\n", table.trim_fmt()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn cancel(at: &Where) -> Result<ExitCode> {
+    let (cloud, register) = registered(at, Access::Write).await?;
+    let output = output_of(&cloud);
+    let said = output.decide(&register.job, State::Cancelled, "").await?;
+    match said.state {
+        State::Cancelled => {
+            output.clean().await?;
+            output::print(&format!("{} is cancelled\n", said.job))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        State::Publishing => bail!("it is too late: the job succeeded"),
+        State::Failed | State::Running => bail!("the job is {}", show::state(said.state)),
+    }
+}
+
+async fn clean(at: &Where) -> Result<ExitCode> {
+    let (cloud, _) = registered(at, Access::Write).await?;
+    let cleaned = output_of(&cloud).clean().await?;
+    let text = format!(
+        "{} objects, {} queues and domains removed\n",
+        cleaned.objects, cleaned.services
+    );
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn explain(options: &Explain) -> Result<ExitCode> {
+    let book = show::book(&options.prices)?;
+    if options.definition.input.is_empty() {
+        let url = definition::url(&options.what)?;
+        let cloud = fader_client::open(&url, &options.services.options(Access::Read)).await?;
+        let output = output_of(&cloud);
+        let status = output
+            .status()
+            .await?
+            .context("no job was ever started there")?;
+        let partitions = output.partitions(&status.register).await?;
+        output::print(&show::after(&status, partitions.as_deref(), &book))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let definition = options.definition.of(&options.what, &[])?;
+    let inputs = machine::Folders::default();
+    let forecast = fader_mapreduce::forecast(&definition, &inputs).await?;
+    output::print(&show::before(&definition, &forecast, &book))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn logs(at: &Where) -> Result<ExitCode> {
+    let (cloud, register) = registered(at, Access::Read).await?;
+    let status = output_of(&cloud)
+        .status()
+        .await?
+        .context("the register is gone")?;
+    let mut text = String::new();
+    if !register.reason.is_empty() {
+        text.push_str(&format!("{}\n", visible(&register.reason)));
+    }
+    for reason in status.reasons.values() {
+        text.push_str(&format!("{}\n", visible(reason)));
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
