@@ -35,6 +35,7 @@ use crate::connection::{Phase, Progress};
 use crate::consistency::{self, Asked};
 use crate::limit::Limiter;
 use crate::metrics::{Counted, Metrics};
+use crate::origin;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::signature::{Signed, Verifier, missing_keys};
@@ -128,6 +129,9 @@ impl Door {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
         let answered = caught(async {
+            if let Err(refusal) = origin::check_http(&parts) {
+                return self.turn_away(&refusal);
+            }
             let bytes_max = self.bytes_max(&parts);
             let _room = self.room_for(&incoming, bytes_max).await;
             let body = match body::read(incoming, bytes_max).await {
@@ -139,10 +143,15 @@ impl Door {
             match (&parts.method, parts.uri.path()) {
                 (&Method::GET | &Method::HEAD, "/healthz") => self.health(),
                 (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page(),
-                _ => match self.sqs(&parts, &body, arrival).await {
-                    Some(response) => response,
-                    None => self.simpledb(&parts, &body, arrival.port).await,
-                },
+                _ => {
+                    if let Err(refusal) = self.check_page(&parts, &body) {
+                        return self.turn_away(&refusal);
+                    }
+                    match self.sqs(&parts, &body, arrival).await {
+                        Some(response) => response,
+                        None => self.simpledb(&parts, &body, arrival.port).await,
+                    }
+                }
             }
         });
         let response = answered.await.unwrap_or_else(|| {
@@ -152,6 +161,25 @@ impl Door {
             error_response(&internal_error(), &request_id())
         });
         progress.enter(Phase::Rest);
+        response
+    }
+
+    /// Why a request is not served that nobody signed, and a foreign web page may have made.
+    fn check_page(&self, parts: &Parts, body: &[u8]) -> Result<(), Error> {
+        match self.settings.anonymous.is_some() && !origin::is_signed(parts, body) {
+            true => origin::check_page(&parts.headers, &self.settings.hosts),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a request of no service, and ends its connection.
+    fn turn_away(&self, refusal: &Error) -> Response<Full<Bytes>> {
+        self.metrics
+            .count(None, Some(refusal.code), std::time::Duration::ZERO);
+        let mut response = error_response(refusal, &request_id());
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
         response
     }
 
@@ -327,17 +355,10 @@ impl Door {
     }
 
     fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {
-        let refusal = match error {
+        self.turn_away(&match error {
             BodyError::TooLarge => too_large(bytes_max),
             BodyError::Broken => invalid_http("the body is cut short or badly framed"),
-        };
-        self.metrics
-            .count(None, Some(refusal.code), std::time::Duration::ZERO);
-        let mut response = error_response(&refusal, &request_id());
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-        response
+        })
     }
 
     fn health(&self) -> Response<Full<Bytes>> {

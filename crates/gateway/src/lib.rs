@@ -18,6 +18,7 @@ mod control;
 mod door;
 mod limit;
 mod metrics;
+mod origin;
 mod parameters;
 mod percent;
 mod refusal;

@@ -43,6 +43,8 @@ pub struct Settings {
     pub clock_skew: Duration,
     /// Whose requests the unsigned ones are; `None` refuses them. Signed ones are verified always.
     pub anonymous: Option<AccountId>,
+    /// Names of this server: unsigned requests that a browser sent to another name are refused.
+    pub hosts: Vec<String>,
     /// A capacity on purpose, beyond which requests are refused; `None` refuses nothing.
     pub limit: Option<Limit>,
     /// How long running requests may take after the stop signal.
@@ -66,6 +68,7 @@ impl Default for Settings {
             parameters_max: 20_000,
             clock_skew: Duration::from_secs(15 * 60),
             anonymous: None,
+            hosts: Vec::new(),
             limit: None,
             shutdown_grace: Duration::from_secs(10),
         }

@@ -95,6 +95,11 @@ pub(crate) struct Values {
     )]
     anonymous: Option<bool>,
 
+    /// Names by which browsers may reach an anonymous server, beside addresses and localhost, with
+    /// commas between them. Pages of other sites are refused. [default: none]
+    #[arg(long, env = "FADER_HOST", value_name = "NAME,…")]
+    host: Option<String>,
+
     /// Memory for cached data, in MiB. [default: 64]
     #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
     cache_mb: Option<u64>,
@@ -158,7 +163,7 @@ pub(crate) struct Values {
     cluster_key: Option<PathBuf>,
 
     /// The greatest version of the cluster that this member speaks: with one that is older than it
-    /// could, the cluster's does not rise, and members can go back to that. [default: 3]
+    /// could, the cluster's does not rise, and members can go back to that. [default: 4]
     #[arg(long, env = "FADER_SPEAKS", value_name = "VERSION")]
     speaks: Option<u32>,
 
@@ -190,8 +195,14 @@ struct RootValues {
     secret_key: Option<Secret>,
 }
 
+/// The error names no value: it may be a secret that lacks its quotation marks.
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
-    Ok(Some(Secret::new(String::deserialize(deserializer)?)))
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Ok(Some(Secret::new(text))),
+        _ => Err(serde::de::Error::custom(
+            "secret-key is a text: it needs quotation marks",
+        )),
+    }
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
@@ -235,6 +246,7 @@ pub(crate) struct Config {
     pub(crate) tls_certificate: Setting<Option<PathBuf>>,
     pub(crate) tls_key: Setting<Option<PathBuf>>,
     pub(crate) anonymous: Setting<bool>,
+    pub(crate) host: Setting<Option<String>>,
     pub(crate) cache_mb: Setting<u64>,
     pub(crate) connections_max: Setting<usize>,
     pub(crate) limit: Setting<Option<Limit>>,
@@ -321,6 +333,7 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
         ),
         tls_key: optional("tls_key", given.tls_key, filed.tls_key),
         anonymous: choice.pick("anonymous", given.anonymous, filed.anonymous, false),
+        host: choice.pick("host", given.host.map(Some), filed.host.map(Some), None),
         cache_mb: choice.pick("cache_mb", given.cache_mb, filed.cache_mb, 64),
         connections_max: choice.pick(
             "connections_max",
@@ -378,8 +391,25 @@ fn parse(text: &str) -> Result<Values> {
     })
 }
 
+/// Characters of a secret that is not guessed.
+const SECRET_SIZE_MIN: usize = 8;
+
 /// The bootstrap key: both halves from the environment, or both from the file.
 fn root(filed: RootValues, path: Option<&Path>) -> Result<Setting<Option<(String, Secret)>>> {
+    let root = given_root(filed, path)?;
+    if let Some((_, secret)) = &root.value
+        && secret.reveal().chars().count() < SECRET_SIZE_MIN
+    {
+        bail!(
+            "the secret key of the configuration ({}) has fewer than {SECRET_SIZE_MIN} characters: \
+             it would be guessed",
+            root.origin
+        );
+    }
+    Ok(root)
+}
+
+fn given_root(filed: RootValues, path: Option<&Path>) -> Result<Setting<Option<(String, Secret)>>> {
     let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let given = (variable(ACCESS_KEY_VARIABLE), variable(SECRET_KEY_VARIABLE));
     match (given, (filed.access_key, filed.secret_key)) {
@@ -484,6 +514,7 @@ impl Config {
             self.anonymous.value.to_string(),
             &self.anonymous.origin,
         );
+        row("host", shown(self.host.value.as_ref()), &self.host.origin);
         row(
             "cache-mb",
             self.cache_mb.value.to_string(),

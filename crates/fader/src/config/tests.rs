@@ -90,6 +90,11 @@ fn what_is_wrong_in_the_file_is_named_without_quoting_it() {
         error.contains("line 2") && !error.contains("hidden"),
         "{error}"
     );
+    let error = refusal(Some("[root]\nsecret-key = 123456789\n"), &[]);
+    assert!(
+        error.contains("quotation marks") && !error.contains("1234"),
+        "{error}"
+    );
     assert!(parse("").is_ok());
 }
 
@@ -100,6 +105,16 @@ fn contradictions_are_refused() {
         (None, &["--anonymous", "--listen", "0.0.0.0:1"], "loopback"),
         (None, &["--cache-mb", "0"], "cache-mb"),
         (Some("[root]\naccess-key = \"A\"\n"), &[], "needs both"),
+        (
+            Some("[root]\naccess-key = \"A\"\nsecret-key = \"\"\n"),
+            &[],
+            "fewer than 8",
+        ),
+        (
+            Some("[root]\naccess-key = \"A\"\nsecret-key = \"1234567\"\n"),
+            &[],
+            "fewer than 8",
+        ),
         (Some("[limits]\nitem-pairs = 10\n"), &[], "only be raised"),
         (
             Some("[limits]\nitem-paris = 1000\n"),
@@ -130,7 +145,7 @@ fn listening_to_the_world_without_tls_warns() {
 
 #[test]
 fn a_file_with_a_secret_that_all_can_read_warns() {
-    let file = "[root]\naccess-key = \"A\"\nsecret-key = \"s\"\n";
+    let file = "[root]\naccess-key = \"A\"\nsecret-key = \"12345678\"\n";
     let warnings = config(Some(file), &[]).unwrap().warnings;
     assert!(warnings[0].contains("chmod 600"), "{warnings:?}");
 }
@@ -148,8 +163,8 @@ fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
     let chosen = chosen.membership.member().unwrap().unwrap();
     assert_eq!((chosen.speaks.0, chosen.fill_rate), (2, 8 << 20));
     for (flags, why) in [
-        (["--speaks", "4"], "speaks versions 2 to 3"),
-        (["--speaks", "1"], "speaks versions 2 to 3"),
+        (["--speaks", "5"], "speaks versions 2 to 4"),
+        (["--speaks", "1"], "speaks versions 2 to 4"),
         (["--fill-mb", "0"], "fill-mb is 1 to"),
     ] {
         assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");

@@ -377,6 +377,14 @@ fn gateway_settings(config: &Config) -> fader_gateway::Settings {
             .anonymous
             .value
             .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
+        hosts: config
+            .host
+            .value
+            .iter()
+            .flat_map(|hosts| hosts.split(','))
+            .map(|host| host.trim().to_owned())
+            .filter(|host| !host.is_empty())
+            .collect(),
         limit: config.limit.value,
         body_bytes_max: default
             .body_bytes_max
