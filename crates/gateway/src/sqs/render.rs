@@ -180,11 +180,13 @@ fn fields(action: Action, place: &Place<'_>, reply: Reply) -> Option<Vec<Field>>
             )],
         },
         Reply::Sent(entries) => match action {
-            Action::SendMessageBatch => batch("SendMessageBatchResultEntry", entries, sent),
+            Action::SendMessageBatch => {
+                batch("SendMessageBatchResultEntry", entries, |it| sent(&it))
+            }
             _ => entries
                 .into_iter()
                 .filter_map(|it| it.outcome.ok())
-                .flat_map(sent)
+                .flat_map(|it| sent(&it))
                 .collect(),
         },
         Reply::Changed(entries) => match action {
@@ -263,7 +265,7 @@ fn batch<T>(
     ]
 }
 
-fn sent(sent: Sent) -> Vec<Field> {
+fn sent(sent: &Sent) -> Vec<Field> {
     let mut fields = vec![
         text("MessageId", show_uuid(sent.id)),
         text("MD5OfMessageBody", md5(sent.md5_of_body)),

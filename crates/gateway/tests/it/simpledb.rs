@@ -116,7 +116,7 @@ async fn forms_that_make_no_sense_are_refused_by_name() {
         of("", (400, "MissingParameter")),
         of("Action=ListDomains", (400, "MissingParameter")),
         of(
-            "Action=ListDomains&Version=2012-11-05",
+            "Action=ListDomains&Version=2013-01-01",
             (400, "NoSuchVersion"),
         ),
         of("Version=2009-04-15", (400, "MissingAction")),
@@ -159,11 +159,6 @@ async fn http_that_makes_no_sense_is_refused_by_name() {
             (400, "InvalidHttpRequest"),
         ),
         changed(form, "APPLICATION/X-WWW-FORM-URLENCODED", (200, "")),
-        changed(
-            form,
-            "x\r\nX-Amz-Target: AmazonSQS.SendMessage",
-            (400, "InvalidHttpRequest"),
-        ),
     ])
     .await;
 }

@@ -21,7 +21,10 @@ pub(crate) fn account() -> AccountId {
 
 pub(crate) fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
     let settings = Settings {
-        limits: request::Limits { simpledb: limits },
+        limits: request::Limits {
+            simpledb: limits,
+            ..request::Limits::default()
+        },
         ..Settings::new(folder.path().to_owned())
     };
     Node::open(settings).unwrap().0

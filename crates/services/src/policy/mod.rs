@@ -251,11 +251,11 @@ fn statement(it: &Map<String, Json>) -> Result<Statement, Malformed> {
         None => return malformed("a statement has a Principal or a NotPrincipal"),
     };
     let actions = choice(it, "Action", "NotAction")?;
-    let actions = texts_of(actions)?;
+    let actions = texts_of(actions.as_ref())?;
     let Some(actions) = actions else {
         return malformed("a statement has an Action or a NotAction");
     };
-    let resources = texts_of(choice(it, "Resource", "NotResource")?)?;
+    let resources = texts_of(choice(it, "Resource", "NotResource")?.as_ref())?;
     let conditions = match it.get("Condition") {
         None => Vec::new(),
         Some(Json::Object(conditions)) => condition::parse(conditions)?,
@@ -283,7 +283,7 @@ fn choice<'a>(
     }
 }
 
-fn texts_of(choice: Option<Choice<&Json>>) -> Result<Option<Choice<Vec<String>>>, Malformed> {
+fn texts_of(choice: Option<&Choice<&Json>>) -> Result<Option<Choice<Vec<String>>>, Malformed> {
     Ok(match choice {
         None => None,
         Some(Choice::Of(of)) => Some(Choice::Of(texts(of)?)),

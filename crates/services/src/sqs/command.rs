@@ -93,7 +93,7 @@ pub enum Command {
     /// Fader's own: shows messages and receives none.
     PeekMessages(PeekMessages),
     /// Of a node alone: the messages of a receive that is committed.
-    ShowReceived(Received),
+    ShowReceived(Box<Received>),
 }
 
 wire_choice!(Command, "a command to SQS", {

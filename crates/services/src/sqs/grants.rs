@@ -155,7 +155,7 @@ pub(crate) fn add(
         "Action": one_or_all(actions),
         "Resource": arn,
     }));
-    put(&mut queue, policy)?;
+    put(&mut queue, &policy)?;
     Ok((Reply::Done, queue.finish()))
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn remove(
         let reason = "can't find label on existing policy.";
         return Err(Error::value(&command.label, "Label", reason));
     }
-    put(&mut queue, policy)?;
+    put(&mut queue, &policy)?;
     Ok((Reply::Done, queue.finish()))
 }
 
@@ -251,7 +251,7 @@ fn statements(policy: &mut Json) -> Result<&mut Vec<Json>, Error> {
         .ok_or_else(|| Error::attribute("Policy"))
 }
 
-fn put(queue: &mut Queue<'_>, policy: Json) -> Result<(), Error> {
+fn put(queue: &mut Queue<'_>, policy: &Json) -> Result<(), Error> {
     let is_empty = policy["Statement"].as_array().is_some_and(Vec::is_empty);
     let text = if is_empty {
         String::new()

@@ -152,7 +152,7 @@ fn attempt(
     };
     let (step, mut changes) = dead.finish(&queue)?;
     changes.extend(queue.finish());
-    let reply = Reply::Received(Received { step, ..received });
+    let reply = Reply::Received(Box::new(Received { step, ..received }));
     Ok(Picked::Decided(reply, changes))
 }
 
@@ -178,8 +178,8 @@ fn pick<'a>(
         deadlines: Vec::new(),
     };
     match queue.settings.is_fifo() {
-        true => pick.from_groups(queue, dead)?,
-        false => pick.from_all(queue, dead)?,
+        true => pick.pick_groups(queue, dead)?,
+        false => pick.pick_all(queue, dead)?,
     }
     if pick.is_full && pick.held.is_empty() && !queue.settings.is_fifo() {
         let message = format!(
@@ -214,7 +214,7 @@ impl Pick {
     }
 
     /// From a standard queue: what can be received since longest comes first.
-    fn from_all<'a>(
+    fn pick_all<'a>(
         &mut self,
         queue: &mut Queue<'a>,
         dead: &mut DeadLetters<'a>,
@@ -334,7 +334,7 @@ impl Pick {
     }
 
     /// From a FIFO queue: group by group, each in its order.
-    fn from_groups<'a>(
+    fn pick_groups<'a>(
         &mut self,
         queue: &mut Queue<'a>,
         dead: &mut DeadLetters<'a>,
@@ -356,7 +356,7 @@ impl Pick {
                     break;
                 }
                 let name = String::from_utf8_lossy(name).into_owned();
-                let group = self.from_group(queue, dead, &name)?;
+                let group = self.pick_group(queue, dead, &name)?;
                 changed.push((name, group));
             }
             queue.take(Index::Ready, &front, changed.len());
@@ -368,7 +368,7 @@ impl Pick {
     }
 
     /// Takes messages of one group: the group as it is then, not yet placed.
-    fn from_group<'a>(
+    fn pick_group<'a>(
         &mut self,
         queue: &mut Queue<'a>,
         dead: &mut DeadLetters<'a>,

@@ -26,7 +26,7 @@ pub enum Reply {
     /// Of deletions and changes of visibility: each by its entry.
     Changed(Vec<ChangedEntry>),
     /// Of a receive as it was decided: the rows to read when its entry is committed.
-    Received(Received),
+    Received(Box<Received>),
     /// Of a receive: the messages.
     Messages(Vec<Message>),
     /// A move task began.
@@ -87,6 +87,16 @@ impl<T: Wire> Wire for Entry<T> {
             true => Err(Error::read(reader)?),
         };
         Ok(Entry { id, outcome })
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        T::put(self, out);
+    }
+
+    fn read(reader: &mut fader_chain::Reader) -> Result<Self, fader_chain::DecodeError> {
+        T::read(reader).map(Box::new)
     }
 }
 

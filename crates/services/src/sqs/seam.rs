@@ -184,10 +184,10 @@ impl Service for Sqs {
     /// A receive does not wait for what came of its dead letters: it has none of them.
     fn finished(reply: Reply, _taken: &Taken) -> Outcome<Self> {
         Ok(match reply {
-            Reply::Received(received) => Reply::Received(crate::sqs::Received {
+            Reply::Received(received) => Reply::Received(Box::new(crate::sqs::Received {
                 step: None,
-                ..received
-            }),
+                ..*received
+            })),
             reply => reply,
         })
     }

@@ -97,7 +97,7 @@ fn send_one(
         sequence: None,
     };
     match queue.settings.is_fifo() {
-        true => send_once(queue, &body, delay_s, sent),
+        true => send_once(queue, &body, delay_s, &sent),
         false => {
             put(queue, &body, delay_s)?;
             Ok(sent)
@@ -111,7 +111,7 @@ fn put(queue: &mut Queue<'_>, body: &Body, delay_s: u64) -> Result<u64, ViewErro
 }
 
 /// Puts a message into a FIFO queue unless its deduplication id came a short time ago.
-fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: Sent) -> Result<Sent, Error> {
+fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: &Sent) -> Result<Sent, Error> {
     let is_group_scope = queue
         .settings
         .fifo
@@ -151,7 +151,7 @@ fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: Sent) -> Re
     queue.put(key, first.encode());
     Ok(Sent {
         sequence: Some(number),
-        ..sent
+        ..sent.clone()
     })
 }
 

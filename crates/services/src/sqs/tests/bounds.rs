@@ -140,15 +140,51 @@ fn a_receive_reads_few_rows_after_deletions_in_any_order() {
     }
 }
 
+/// Puts the rows of `count` messages in flight, whose deadlines are a millisecond apart.
+fn hold(chain: &mut Chain, count: u64) {
+    let collection = chain.place(Q).unwrap().collection;
+    let keys = Keys { collection, era: 0 };
+    for number in 1..=count {
+        let until = Spot {
+            at: START + 500_000 + number / 2,
+            number,
+        };
+        let before = Spot { at: START, number };
+        let place = Place::InFlight {
+            until,
+            since_ms: START,
+            before,
+        };
+        let state = State {
+            place,
+            receives: 1,
+            first_receive_ms: START,
+            kept_from_ms: START,
+            group: String::new(),
+        };
+        chain
+            .rows
+            .put(keys.index(Index::Scheduled, until), Some(Bytes::new()));
+        chain.rows.put(keys.state(number), Some(state.encode()));
+    }
+    let counters = Counters {
+        last: count,
+        in_flight: count,
+        scheduled_low: Some(Spot {
+            at: START + 500_000,
+            number: 1,
+        }),
+        clock_ms: START,
+        ..Counters::default()
+    };
+    let key = layout::counters_key(collection);
+    chain.rows.put(key, Some(counters.encode()));
+}
+
 #[test]
 fn a_receive_reads_few_rows_with_120_000_in_flight() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
-    fill(&mut chain, 120_000, false);
-    for _ in 0..11_999 {
-        let request = chain.request(Command::ReceiveMessage(receive(Q, 10)));
-        let decision = chain.decide(&request).unwrap();
-        chain.apply(&decision.changes);
-    }
+    hold(&mut chain, 119_990);
     send_many(&mut chain, Q, 10, None);
     check(&mut chain, Q, 10);
     let request = chain.request(Command::ReceiveMessage(receive(Q, 10)));

@@ -74,6 +74,7 @@ fn entries() -> impl Strategy<Value = Vec<SendEntry>> {
     prop::collection::vec(message, 0..3)
 }
 
+#[allow(clippy::too_many_lines, reason = "one strategy for each command")]
 fn commands() -> impl Strategy<Value = Command> {
     let number = || prop::option::of(prop_oneof![-2..20_i64, any::<i64>()]);
     let text = || prop::option::of(texts_of());

@@ -198,6 +198,7 @@ pub(super) fn compare(is_fifo: bool, script: &[Act], guards: Guards) -> Result<(
     Ok(())
 }
 
+#[allow(clippy::too_many_lines, reason = "one act after the other")]
 fn step(
     chain: &mut Chain,
     name: &str,
