@@ -3,12 +3,15 @@
 //! These enums are closed, with a variant for each service. Their carriers ask them, and
 //! look into none; what a service means is said by its [`Service`].
 
+mod rows;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{
-    ChainId, Change, DecodeError, ElementOp, Guards, Register, Settled, Stamp, Version,
-};
+use fader_chain::{DecodeError, Register, Version};
+
+pub(crate) use rows::{founded, settle_step, take_step};
+pub use rows::{settle, upkeep};
 
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
@@ -17,8 +20,8 @@ use crate::level::{Bound, Demand, Level, Preference};
 use crate::service::{Acceptance, Class, Context, Meaning, Service, Sight, Target, Trouble, Wait};
 use crate::simpledb::{self, SimpleDb};
 use crate::sqs::{self, Sqs};
-use crate::steps::{self, Action, Step, Steps, Taken};
-use crate::{CollectionId, Decision, Kind, Mode, Reason, Table, View, ViewError};
+use crate::steps::{self, Step, Steps, Taken};
+use crate::{CollectionId, Decision, Kind, Mode, Reason, View};
 
 /// A request of any service.
 #[derive(Clone, Debug)]
@@ -566,86 +569,6 @@ pub fn keep(outcome: &Outcome) -> Option<Bytes> {
         #[cfg(feature = "counter")]
         Err(Refusal::Counter(refusal)) => Counter::keep(Err(refusal)),
     }
-}
-
-/// Settles an eventual operation on `newest`, the state of the head's log: by the service whose
-/// table its register is in.
-///
-/// # Errors
-/// [`ViewError`] when the store cannot be read, or the key is no register's.
-pub fn settle(
-    newest: &dyn View,
-    limits: &Limits,
-    key: &Bytes,
-    ops: Vec<ElementOp>,
-    stamp: Stamp,
-) -> Result<Settled, ViewError> {
-    match key.get(size_of::<CollectionId>()) {
-        Some(table) if *table == Table::Items as u8 => {
-            SimpleDb::settle(newest, &limits.simpledb, key, ops, stamp)
-        }
-        Some(table) if *table == Table::Arrivals as u8 => {
-            Sqs::settle(newest, &limits.sqs, key, ops, stamp)
-        }
-        _ => Err(ViewError("an operation on what is no register".to_owned())),
-    }
-}
-
-/// What changes when the services of a chain do some of the work that is due at `now_ms`, `batch`
-/// rows at most; nothing when there is none. Asked again they go on.
-///
-/// # Errors
-/// [`ViewError`] when the store cannot be read.
-pub fn upkeep(
-    view: &dyn View,
-    (limits, guards): (&Limits, &Guards),
-    at: (ChainId, u64),
-    batch: usize,
-) -> Result<Vec<Change>, ViewError> {
-    sqs::upkeep(view, (&limits.sqs, guards), at, batch)
-}
-
-/// The row that says that a collection is there, as it begins.
-pub(crate) fn founded(kind: Kind, collection: CollectionId) -> Change {
-    match kind {
-        Kind::Domain => simpledb::Counters::default().put(collection),
-        Kind::Counter => catalog::put_number(simpledb::metadata_key(collection), 0),
-        Kind::Queue | Kind::Bucket => Change::Put {
-            key: simpledb::metadata_key(collection),
-            value: Bytes::new(),
-        },
-    }
-}
-
-/// What a step of a service does on the chain that takes it: what came of it, and what changes.
-pub(crate) fn take_step(
-    view: &dyn View,
-    action: &Action,
-) -> Result<(Bytes, Vec<Change>), ViewError> {
-    match action {
-        #[cfg(feature = "counter")]
-        Action::Counter(transfer) => transfer.take(view),
-        Action::Queue(step) => step.take(view),
-        Action::Found(..) | Action::Raze(..) => Err(not_of_a_service()),
-    }
-}
-
-/// What its origin makes of that.
-pub(crate) fn settle_step(
-    view: &dyn View,
-    (action, outcome): (&Action, &[u8]),
-) -> Result<Vec<Change>, ViewError> {
-    match (action, outcome) {
-        #[cfg(feature = "counter")]
-        (Action::Counter(transfer), outcome) => transfer.settle(view, outcome),
-        (Action::Queue(step), outcome) => step.settle(view, outcome),
-        (Action::Found(..) | Action::Raze(..), _) => Err(not_of_a_service()),
-    }
-}
-
-/// Collections come and go by rules of their own (`steps`).
-fn not_of_a_service() -> ViewError {
-    ViewError("a step of no service".to_owned())
 }
 
 fn any<S: Service>(outcome: Result<S::Reply, S::Refusal>) -> Outcome {

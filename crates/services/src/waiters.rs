@@ -16,8 +16,8 @@
 //! - Q3 a waiter that left is nowhere: neither in its queue, nor among deadlines, nor in what is
 //!   counted.
 //! - Q4 a waiter is given out at most once until its fate is told.
-//! - Q5 when something is due that those who are alike wait for, the first of them is decided again,
-//!   as where an entry touched the collection.
+//! - Q5 when something is due that those who are alike wait for, the first of them is decided
+//!   again, as where an entry touched the collection.
 //!
 //! Deliberately absent: clocks and threads. A member says when entries touched a collection and
 //! what time it is. While nothing changes and no deadline passes, a waiter costs nothing.

@@ -1,8 +1,8 @@
 //! SQS's two protocols to and from the commands of `services::sqs`.
 //!
 //! ```text
-//! JSON 1.0   POST /, X-Amz-Target: AmazonSQS.Action, a JSON object      ─▶ Node ─▶ parse ─▶ Command
-//! Query      POST or GET, / or the queue's path, Action=…               ─▶ Node ─▶
+//! JSON 1.0   POST /, X-Amz-Target: AmazonSQS.Action, a JSON object   ─▶ Node ─▶ parse ─▶ Command
+//! Query      POST or GET, / or the queue's path, Action=…            ─▶ Node ─▶
 //! Reply ─▶ fields ─▶ JSON, or XML without space between elements
 //! ```
 

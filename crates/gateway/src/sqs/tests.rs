@@ -31,7 +31,8 @@ fn both_protocols_come_to_the_same_command() {
         (
             Action::CreateQueue,
             r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5"},"tags":{"k":"v"}}"#,
-            "QueueName=q&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5&Tag.1.Key=k&Tag.1.Value=v",
+            "QueueName=q&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5&Tag.1.Key=k\
+             &Tag.1.Value=v",
         ),
         (
             Action::SendMessage,
@@ -63,7 +64,8 @@ fn both_protocols_come_to_the_same_command() {
         ),
         (
             Action::ChangeMessageVisibilityBatch,
-            r#"{"QueueUrl":"URL","Entries":[{"Id":"a","ReceiptHandle":"h","VisibilityTimeout":0}]}"#,
+            r#"{"QueueUrl":"URL",
+                "Entries":[{"Id":"a","ReceiptHandle":"h","VisibilityTimeout":0}]}"#,
             "QueueUrl=URL&ChangeMessageVisibilityBatchRequestEntry.1.Id=a\
              &ChangeMessageVisibilityBatchRequestEntry.1.ReceiptHandle=h\
              &ChangeMessageVisibilityBatchRequestEntry.1.VisibilityTimeout=0",
@@ -290,38 +292,14 @@ fn replies() -> Vec<(Action, Reply)> {
 fn replies_are_shown_in_json() {
     let all = replies().into_iter();
     let lines = all.map(|(action, it)| shown(Protocol::Json, action, it) + "\n");
-    expect_test::expect![[r#"
-
-        {"QueueUrl":"http://localhost:8080/000000000001/jobs"}
-        {"NextToken":"t","QueueUrls":["http://localhost:8080/000000000001/a","http://localhost:8080/000000000001/b"]}
-        {"Attributes":{"DelaySeconds":"0"}}
-        {"Tags":{"k":"v"}}
-        {"MD5OfMessageBody":"00000000000000000000000000000001","MessageId":"00112233-4455-4677-8899-aabbccddeeff","SequenceNumber":"00000000000000000007"}
-        {"Failed":[{"Code":"InvalidMessageContents","Id":"b","Message":"bad <text>","SenderFault":true}],"Successful":[{"Id":"a","MD5OfMessageBody":"00000000000000000000000000000001","MessageId":"00112233-4455-4677-8899-aabbccddeeff","SequenceNumber":"00000000000000000007"}]}
-        {}
-        {"Messages":[{"Attributes":{"SenderId":"K"},"Body":"a & b\r","MD5OfBody":"00000000000000000000000000000002","MD5OfMessageAttributes":"00000000000000000000000000000003","MessageAttributes":{"b":{"BinaryValue":"AP8=","DataType":"Binary"},"t":{"DataType":"String","StringValue":"x"}},"MessageId":"00000000-0000-0000-0000-000000000001","ReceiptHandle":"h"}]}
-        {"Results":[{"ApproximateNumberOfMessagesMoved":1,"ApproximateNumberOfMessagesToMove":2,"MaxNumberOfMessagesPerSecond":5,"SourceArn":"arn","StartedTimestamp":3,"Status":"COMPLETED"}]}
-        {"ApproximateNumberOfMessagesMoved":9}
-    "#]].assert_eq(&lines.collect::<String>());
+    expect_test::expect_file!["snapshots/replies.json"].assert_eq(&lines.collect::<String>());
 }
 
 #[test]
 fn replies_are_shown_in_xml_without_space_between_elements() {
     let all = replies().into_iter();
     let lines = all.map(|(action, it)| shown(Protocol::Query, action, it) + "\n");
-    expect_test::expect![[r#"
-        <?xml version="1.0"?><DeleteQueueResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></DeleteQueueResponse>
-        <?xml version="1.0"?><CreateQueueResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><CreateQueueResult><QueueUrl>http://localhost:8080/000000000001/jobs</QueueUrl></CreateQueueResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></CreateQueueResponse>
-        <?xml version="1.0"?><ListQueuesResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ListQueuesResult><QueueUrl>http://localhost:8080/000000000001/a</QueueUrl><QueueUrl>http://localhost:8080/000000000001/b</QueueUrl><NextToken>t</NextToken></ListQueuesResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></ListQueuesResponse>
-        <?xml version="1.0"?><GetQueueAttributesResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><GetQueueAttributesResult><Attribute><Name>DelaySeconds</Name><Value>0</Value></Attribute></GetQueueAttributesResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></GetQueueAttributesResponse>
-        <?xml version="1.0"?><ListQueueTagsResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ListQueueTagsResult><Tag><Key>k</Key><Value>v</Value></Tag></ListQueueTagsResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></ListQueueTagsResponse>
-        <?xml version="1.0"?><SendMessageResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><SendMessageResult><MessageId>00112233-4455-4677-8899-aabbccddeeff</MessageId><MD5OfMessageBody>00000000000000000000000000000001</MD5OfMessageBody><SequenceNumber>00000000000000000007</SequenceNumber></SendMessageResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></SendMessageResponse>
-        <?xml version="1.0"?><SendMessageBatchResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><SendMessageBatchResult><SendMessageBatchResultEntry><Id>a</Id><MessageId>00112233-4455-4677-8899-aabbccddeeff</MessageId><MD5OfMessageBody>00000000000000000000000000000001</MD5OfMessageBody><SequenceNumber>00000000000000000007</SequenceNumber></SendMessageBatchResultEntry><BatchResultErrorEntry><Id>b</Id><SenderFault>true</SenderFault><Code>InvalidMessageContents</Code><Message>bad &lt;text&gt;</Message></BatchResultErrorEntry></SendMessageBatchResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></SendMessageBatchResponse>
-        <?xml version="1.0"?><ReceiveMessageResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ReceiveMessageResult></ReceiveMessageResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></ReceiveMessageResponse>
-        <?xml version="1.0"?><ReceiveMessageResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ReceiveMessageResult><Message><MessageId>00000000-0000-0000-0000-000000000001</MessageId><ReceiptHandle>h</ReceiptHandle><MD5OfBody>00000000000000000000000000000002</MD5OfBody><Body>a &amp; b&#xD;</Body><Attribute><Name>SenderId</Name><Value>K</Value></Attribute><MD5OfMessageAttributes>00000000000000000000000000000003</MD5OfMessageAttributes><MessageAttribute><Name>t</Name><Value><StringValue>x</StringValue><DataType>String</DataType></Value></MessageAttribute><MessageAttribute><Name>b</Name><Value><BinaryValue>AP8=</BinaryValue><DataType>Binary</DataType></Value></MessageAttribute></Message></ReceiveMessageResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></ReceiveMessageResponse>
-        <?xml version="1.0"?><ListMessageMoveTasksResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ListMessageMoveTasksResult><ListMessageMoveTasksResultEntry><Status>COMPLETED</Status><SourceArn>arn</SourceArn><MaxNumberOfMessagesPerSecond>5</MaxNumberOfMessagesPerSecond><ApproximateNumberOfMessagesMoved>1</ApproximateNumberOfMessagesMoved><ApproximateNumberOfMessagesToMove>2</ApproximateNumberOfMessagesToMove><StartedTimestamp>3</StartedTimestamp></ListMessageMoveTasksResultEntry></ListMessageMoveTasksResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></ListMessageMoveTasksResponse>
-        <?xml version="1.0"?><CancelMessageMoveTaskResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><CancelMessageMoveTaskResult><ApproximateNumberOfMessagesMoved>9</ApproximateNumberOfMessagesMoved></CancelMessageMoveTaskResult><ResponseMetadata><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ResponseMetadata></CancelMessageMoveTaskResponse>
-    "#]].assert_eq(&lines.collect::<String>());
+    expect_test::expect_file!["snapshots/replies.xml"].assert_eq(&lines.collect::<String>());
 }
 
 #[test]
@@ -337,12 +315,7 @@ fn refusals_are_shown_in_both() {
             lines.push('\n');
         }
     }
-    expect_test::expect![[r#"
-        {"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}
-        {"__type":"com.amazon.coral.service#InternalFailure","message":"a \u0001 & b"}
-        <?xml version="1.0"?><ErrorResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><Error><Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code><Message>The specified queue does not exist.</Message><Detail/></Error><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ErrorResponse>
-        <?xml version="1.0"?><ErrorResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><Error><Type>Receiver</Type><Code>InternalError</Code><Message>a � &amp; b</Message><Detail/></Error><RequestId>00000000-0000-4000-8000-000000000000</RequestId></ErrorResponse>
-    "#]].assert_eq(&lines);
+    expect_test::expect_file!["snapshots/refusals.txt"].assert_eq(&lines);
 }
 
 proptest! {

@@ -143,8 +143,8 @@ pub(crate) fn domain_names(
     names(view, (Kind::Domain, account), ("", after), count)
 }
 
-/// Up to `count` names of collections of this kind of `account` that begin with `beginning` and come
-/// after `after`, in byte order.
+/// Up to `count` names of collections of this kind of `account` that begin with `beginning` and
+/// come after `after`, in byte order.
 pub(crate) fn names(
     view: &dyn View,
     (kind, account): (Kind, &AccountId),

@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - PO-1 a request is denied if any statement denies it; else allowed if one allows it.
-//! - PO-2 what cannot be understood is refused when a policy is parsed: no statement is passed over.
+//! - PO-2 what cannot be understood is refused when a policy is parsed: none is passed over.
 //! - PO-3 a principal that is no account of ours (a service, a federation) is nobody.
 //!
 //! Deliberately absent: variables, `ForAllValues` and `ForAnyValue` (every key has one value), and
@@ -41,7 +41,9 @@ pub enum Principal {
     /// An access key of an account: account and key.
     Key((String, String)),
 }
-crate::sqs::wire_choice!(Principal, "a principal", { 0 => Anonymous, 1 => Account(it), 2 => Key(it) });
+crate::sqs::wire_choice!(Principal, "a principal", {
+    0 => Anonymous, 1 => Account(it), 2 => Key(it),
+});
 
 impl Principal {
     /// Its account.

@@ -6,8 +6,8 @@
 //!              └▶ Wait: a long poll
 //! ```
 //!
-//! The invariants QL, QU, QG and QM are where they are kept: `layout`, `queue`, `groups`, `receive`,
-//! `send`, `change`, `dead`, `moving`, `queues`, `grants`.
+//! The invariants QL, QU, QG and QM are where they are kept: `layout`, `queue`, `groups`,
+//! `receive`, `send`, `change`, `dead`, `moving`, `queues`, `grants`.
 //!
 //! Deliberately absent: wire formats and queue URLs (gateway), time and randomness (they come in
 //! with the request), encryption (its attributes are kept), fairness between groups of a standard

@@ -224,8 +224,8 @@ fn forget_tasks(queue: &mut Queue<'_>) -> Result<(), ViewError> {
     Ok(())
 }
 
-/// Goes on with the task of a queue: what changes beside the queue itself. The work of the next time
-/// is noted.
+/// Goes on with the task of a queue: what changes beside the queue itself. The work of the next
+/// time is noted.
 pub(crate) fn go_on<'a>(queue: &mut Queue<'a>) -> Result<Vec<Change>, ViewError> {
     let started_ms = queue.counters.task_ms;
     let Some(mut task) = find(queue, started_ms)? else {

@@ -1,7 +1,7 @@
 //! Queues as a whole: they are created, listed, described, tagged, purged and deleted.
 //!
-//! A queue is *made* in two parts: its collection (`catalog`), and its settings, which its own chain
-//! writes. Between the two it is there for CreateQueue and DeleteQueue only.
+//! A queue is *made* in two parts: its collection (`catalog`), and its settings, which its own
+//! chain writes. Between the two it is there for CreateQueue and DeleteQueue only.
 //!
 //! Invariants:
 //! - QU-7 what was sent before a purge is not received after it.

@@ -2,7 +2,7 @@
 //! those that it moves to a dead-letter queue.
 //!
 //! ```text
-//! decide  picks messages, hides them until their deadline       ──▶ Reply::Received (rows by number)
+//! decide  picks messages, hides them until their deadline     ──▶ Reply::Received (rows by number)
 //! commit  the reply's rows are read on a committed view (show.rs) ──▶ Reply::Messages
 //! ```
 //!

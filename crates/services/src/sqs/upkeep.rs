@@ -1,4 +1,4 @@
-//! The work that queues have to do later: what is over goes, in bounded steps, and move tasks go on.
+//! The work that queues have to do later: what is over goes, in bounded steps; move tasks go on.
 //!
 //! Nothing ticks: a row in the system collection says when which queue has something to do. It is
 //! done by the head of the chain, as garbage of deleted collections is.

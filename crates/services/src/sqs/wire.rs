@@ -20,7 +20,9 @@ macro_rules! wire_fields {
 
 /// Gives a choice the bytes of its number and of the one thing that follows from it.
 macro_rules! wire_choice {
-    ($type:ident, $what:literal, { $($number:literal => $variant:ident $(($inner:ident))?),* $(,)? }) => {
+    ($type:ident, $what:literal, {
+        $($number:literal => $variant:ident $(($inner:ident))?),* $(,)?
+    }) => {
         impl $crate::forward::wire::Wire for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {

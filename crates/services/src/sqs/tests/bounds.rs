@@ -185,7 +185,7 @@ fn hold(chain: &mut Chain, count: u64) {
 fn a_receive_reads_few_rows_with_120_000_in_flight() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
     hold(&mut chain, 119_990);
-    send_many(&mut chain, Q, 10, None);
+    send_many(&mut chain, Q, 20, None);
     check(&mut chain, Q, 10);
     let request = chain.request(Command::ReceiveMessage(receive(Q, 10)));
     let refused = chain.decide(&request).unwrap().outcome.unwrap_err();

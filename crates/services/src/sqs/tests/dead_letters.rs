@@ -153,7 +153,8 @@ fn a_policy_names_a_queue_that_is_there_of_the_same_type_and_allows_it() {
         r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000001:failed"}"#,
         &policy("failed", 0),
         &policy("failed", 1001),
-        r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000002:failed","maxReceiveCount":3}"#,
+        r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000002:failed",
+            "maxReceiveCount":3}"#,
     ] {
         assert!(
             chain.create("bad", &[("RedrivePolicy", bad)]).is_err(),
