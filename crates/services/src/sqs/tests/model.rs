@@ -52,6 +52,7 @@ pub(super) fn acts() -> impl Strategy<Value = Act> {
 /// A message of the model.
 #[derive(Clone, Debug)]
 struct Message {
+    is_fifo: bool,
     number: u64,
     group: u8,
     sent_ms: u64,
@@ -104,6 +105,7 @@ impl Model {
         let body = format!("{}", self.last);
         let delay_s = if self.is_fifo { 0 } else { delay_s };
         self.messages.push(Message {
+            is_fifo: self.is_fifo,
             number: self.last,
             group,
             sent_ms: self.now_ms,
@@ -122,50 +124,69 @@ impl Model {
         self.messages.iter().filter(is_alive)
     }
 
-    /// Messages that can be received, those of a group in its order.
-    fn receivable(&self) -> Vec<&Message> {
+    /// Messages that can be received, those of a group in its order. `is_swept`: a message in flight
+    /// whose retention is over blocks its group no more.
+    fn receivable(&self, is_swept: bool) -> Vec<&Message> {
         let mut order: Vec<&Message> = self.alive().collect();
         if !self.is_fifo {
             order.retain(|it| it.visible_ms <= self.now_ms);
             order.sort_by_key(|it| (it.visible_ms, it.number));
             return order;
         }
+        let is_alive = |it: &Message| self.now_ms < it.sent_ms + RETENTION_S * 1000;
+        let is_held = |it: &&Message| it.is_held && self.now_ms < it.visible_ms;
         let is_blocked = |group| {
-            let mut held = self
-                .alive()
-                .filter(|it| it.is_held && self.now_ms < it.visible_ms);
-            held.any(|it| it.group == group)
+            let mut held = self.messages.iter().filter(is_held);
+            held.any(|it| it.group == group && (is_alive(it) || !is_swept))
         };
         order.retain(|it| !is_blocked(it.group));
         order
     }
 
-    /// Whether these are what a receive of `count` may give: of a standard queue the first in
-    /// order, of a FIFO queue the first of each group, whichever groups these are.
+    /// Whether these are what a receive of `count` may give. A message that is over may be swept,
+    /// or not yet.
     fn may_receive(&self, numbers: &[u64], count: usize) -> bool {
-        let mut receivable = self.receivable();
-        if numbers.len() != receivable.len().min(count) {
-            return false;
-        }
-        for number in numbers {
-            let Some(at) = receivable.iter().position(|it| it.number == *number) else {
-                return false;
-            };
-            let group = receivable[at].group;
-            let first = receivable
-                .iter()
-                .position(|it| !self.is_fifo || it.group == group);
-            if first != Some(at) {
-                return false;
-            }
-            receivable.remove(at);
-        }
-        true
+        let is_one_of = |is_swept| are_first(&self.receivable(is_swept), numbers, count);
+        [true, false].into_iter().any(is_one_of) || self.is_between(numbers, count)
+    }
+
+    /// Some of the messages that are over were swept: no more than with all of them, no fewer than
+    /// with none.
+    fn is_between(&self, numbers: &[u64], count: usize) -> bool {
+        let all = self.receivable(true);
+        let least = self.receivable(false).len().min(count);
+        self.is_fifo
+            && least <= numbers.len()
+            && are_first(&all, numbers, numbers.len())
+            && numbers.len() < all.len().min(count)
     }
 
     fn find(&mut self, handle: &str) -> Option<&mut Message> {
         self.messages.iter_mut().find(|it| it.handle == handle)
     }
+}
+
+/// Whether these are the first in order or, of messages with groups, the first of each group,
+/// whichever groups these are.
+fn are_first(receivable: &[&Message], numbers: &[u64], count: usize) -> bool {
+    let mut receivable = receivable.to_vec();
+    if numbers.len() != receivable.len().min(count) {
+        return false;
+    }
+    for number in numbers {
+        let Some(at) = receivable.iter().position(|it| it.number == *number) else {
+            return false;
+        };
+        let (group, is_fifo) = (receivable[at].group, receivable[at].is_fifo);
+        let first = receivable
+            .iter()
+            .position(|it| !is_fifo || it.group == group);
+        if first != Some(at) {
+            return false;
+        }
+        receivable.remove(at);
+    }
+    true
 }
 
 /// Runs a script on both; says where they differ.
@@ -245,7 +266,8 @@ fn step(
             });
             let numbers: Vec<u64> = shown.iter().map(|it| it.body.parse().unwrap()).collect();
             if !model.may_receive(&numbers, usize::try_from(*count).unwrap()) {
-                let expected: Vec<u64> = model.receivable().iter().map(|it| it.number).collect();
+                let expected: Vec<u64> =
+                    model.receivable(true).iter().map(|it| it.number).collect();
                 return Err(format!("received {numbers:?} of {expected:?}"));
             }
             let until_ms = model.now_ms + visibility_s * 1000;
@@ -293,7 +315,10 @@ fn step(
                     message.visible_ms = now_ms + seconds * 1000;
                     message.is_held = 0 < *seconds;
                 }
-                Some(message) if now_ms < message.visible_ms => {
+                Some(message)
+                    if now_ms < message.visible_ms
+                        && now_ms < message.sent_ms + RETENTION_S * 1000 =>
+                {
                     return Err("it is in flight and was refused".to_owned());
                 }
                 // What is over, and not yet swept, may still be changed.
