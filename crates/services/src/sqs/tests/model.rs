@@ -124,8 +124,8 @@ impl Model {
         self.messages.iter().filter(is_alive)
     }
 
-    /// Messages that can be received, those of a group in its order. `is_swept`: a message in flight
-    /// whose retention is over blocks its group no more.
+    /// Messages that can be received, those of a group in its order. `is_swept`: a message in
+    /// flight whose retention is over blocks its group no more.
     fn receivable(&self, is_swept: bool) -> Vec<&Message> {
         let mut order: Vec<&Message> = self.alive().collect();
         if !self.is_fifo {
