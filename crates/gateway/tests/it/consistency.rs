@@ -84,7 +84,7 @@ async fn levels_are_taken_as_header_and_as_parameter() {
             let reply = server.exchange(request.as_bytes()).await;
             assert_eq!(outcome(&reply), (200, ""), "{request}\n{reply}");
         }
-        let query = format!("GET /?{parameter} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let query = format!("GET /?{parameter} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let reply = server.exchange(query.as_bytes()).await;
         assert_eq!(outcome(&reply), (200, ""), "{query}\n{reply}");
     }

@@ -50,7 +50,7 @@ async fn what_is_beyond_the_rate_is_refused_and_takes_no_effect() {
     );
     // What is no request to the service is not limited: the administrator still sees.
     let page = server
-        .exchange(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        .exchange(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
     for line in [
         "fader_limit_requests_total{class=\"puts\",outcome=\"admitted\"} 2\n",
@@ -101,7 +101,7 @@ async fn answers_and_refusals_are_as_far_away_as_is_said() {
 async fn without_a_limit_there_is_nothing_of_it() {
     let server = Server::start(anonymous()).await;
     let page = server
-        .exchange(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        .exchange(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
     assert!(page.contains("fader_requests"), "{page}");
     assert!(!page.contains("fader_limit"), "{page}");

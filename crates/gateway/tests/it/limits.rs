@@ -30,7 +30,7 @@ async fn bodies_beyond_simpledb_and_beyond_reading_are_refused() {
     let form = |bytes: usize| format!("{LIST}&X={}", "x".repeat(bytes - LIST.len() - 3));
     let chunked = |form: &str| {
         format!(
-            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{form}\r\n\
+            "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{form}\r\n\
              0\r\n\r\n",
             form.len()
         )
@@ -48,7 +48,7 @@ async fn bodies_beyond_simpledb_and_beyond_reading_are_refused() {
         }
     }
     // Far too much is not even read; the connection ends with it.
-    let huge = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999999999\r\n\r\n";
+    let huge = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999999\r\n\r\n";
     let reply = server.exchange(huge.as_bytes()).await;
     assert_eq!(outcome(&reply), (400, "InvalidHttpRequest"), "{reply}");
     assert!(reply.contains("connection: close\r\n"), "{reply}");
@@ -95,7 +95,7 @@ async fn uris_headers_and_parameters_are_bounded() {
     let server = Server::start(settings).await;
     let get = |filler: usize| {
         format!(
-            "GET /?{LIST}&X={} HTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET /?{LIST}&X={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
             "x".repeat(filler)
         )
     };
@@ -110,11 +110,17 @@ async fn uris_headers_and_parameters_are_bounded() {
         ),
         (get(5000), (431, "")),
         (
-            format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(5000)),
+            format!(
+                "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
+                "x".repeat(5000)
+            ),
             (431, ""),
         ),
         (
-            format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(100)),
+            format!(
+                "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+                "X: y\r\n".repeat(100)
+            ),
             (431, ""),
         ),
     ] {
@@ -132,9 +138,9 @@ async fn clients_that_stop_half_way_are_cut() {
         "",
         "P",
         "POST / HTTP/1.1\r\nHost: loc",
-        "POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n",
-        "POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nAction=Li",
-        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nAction",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nAction=Li",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nAction",
     ] {
         let mut connection = server.connect().await;
         connection.write_all(part.as_bytes()).await.unwrap();
@@ -152,7 +158,10 @@ async fn clients_that_stop_half_way_are_cut() {
 #[tokio::test]
 async fn clients_that_trickle_are_cut() {
     let server = Server::start(impatient()).await;
-    for start in ["", "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n"] {
+    for start in [
+        "",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
+    ] {
         let mut connection = server.connect().await;
         connection.write_all(start.as_bytes()).await.unwrap();
         // Each byte comes well within the limit; all of them together never would.
@@ -178,7 +187,7 @@ async fn clients_that_do_not_read_are_cut() {
     let mut connection = server.connect().await;
     // Each reply repeats the unknown action; nobody reads them, until the server gives up.
     let request = format!(
-        "GET /?Version=2009-04-15&Action={} HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /?Version=2009-04-15&Action={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "x".repeat(50_000)
     );
     while connection.write_all(request.as_bytes()).await.is_ok() {}
@@ -269,7 +278,7 @@ async fn stopping_ends_resting_and_unfinished_connections() {
     read_reply(&mut resting).await;
     let mut unfinished = server.connect().await;
     unfinished
-        .write_all(b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        .write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
         .await
         .unwrap();
     let mut running = server.connect().await;
@@ -308,10 +317,11 @@ proptest! {
         garbage in prop_oneof![
             any::<Vec<u8>>(),
             any::<Vec<u8>>().prop_map(|body| {
-                let head = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
+                let start = "POST / HTTP/1.1\r\nHost: localhost\r\n";
+                let head = format!("{start}Content-Length: {}\r\n\r\n", body.len());
                 [head.into_bytes(), body].concat()
             }),
-            "GET /\\?[!-~]{0,60} HTTP/1.1\r\nHost: h\r\n\r\n".prop_map(String::into_bytes),
+            "GET /\\?[!-~]{0,60} HTTP/1.1\r\nHost: localhost\r\n\r\n".prop_map(String::into_bytes),
             "POST / HTTP/1.1\r\n[A-Za-z-]{1,20}: [ -~]{0,60}\r\n\r\n".prop_map(String::into_bytes),
             "(Action|Version|Item\\.1\\.Attribute|Expected|[A-Z]{1,3}|=|&|%[0-9A-F]{2}){0,30}"
                 .prop_map(|form| post(&format!("{LIST}&{form}")).into_bytes()),

@@ -81,11 +81,12 @@ async fn query_of_2007_is_served_in_its_version_only() {
 async fn parameters_may_stand_in_the_query_and_the_form() {
     let server = Server::start(anonymous()).await;
     for request in [
-        "GET /?Action=ListDomains&Version=2009-04-15 HTTP/1.1\r\nHost: h\r\n\r\n",
-        "GET http://h/?Action=ListDomains&Version=2009-04-15 HTTP/1.1\r\nHost: h\r\n\r\n",
-        "POST /?Action=ListDomains HTTP/1.1\r\nHost: h\r\nContent-Length: 18\r\n\r\n\
+        "GET /?Action=ListDomains&Version=2009-04-15 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET http://localhost/?Action=ListDomains&Version=2009-04-15 HTTP/1.1\r\n\
+         Host: localhost\r\n\r\n",
+        "POST /?Action=ListDomains HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18\r\n\r\n\
          Version=2009-04-15",
-        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
          12\r\nAction=ListDomains\r\n13\r\n&Version=2009-04-15\r\n0\r\n\r\n",
     ] {
         let reply = server.exchange(request.as_bytes()).await;
@@ -220,7 +221,7 @@ async fn health_and_metrics_need_no_signature() {
     })
     .await;
     let reply = server
-        .exchange(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        .exchange(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
     assert!(
         reply.starts_with("HTTP/1.1 200") && reply.ends_with("{\"status\":\"ok\"}"),
@@ -228,7 +229,7 @@ async fn health_and_metrics_need_no_signature() {
     );
     server.post("Action=ListDomains&Version=2009-04-15").await;
     let reply = server
-        .exchange(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        .exchange(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
     for line in [
         "fader_requests_total{action=\"ListDomains\",code=\"AuthMissingFailure\"} 1\n",
