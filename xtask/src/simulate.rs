@@ -61,12 +61,14 @@ pub(crate) fn ci() -> Result<bool> {
     are_good &= start("fader-simulate", &clouds)?;
     let databases = ["database", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &databases)?;
+    let jobs = ["mapreduce", "--seeds", "300"].map(OsString::from);
+    are_good &= start("fader-simulate", &jobs)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 7] = [
+const MUTANTS: [(&str, &str, bool); 8] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -79,6 +81,8 @@ const MUTANTS: [(&str, &str, bool); 7] = [
     ("fader-history", "check::tests::named", true),
     // Runs of a database's clients without one of its rules.
     ("fader-simulator", "database::tests::every_mutant", true),
+    // Runs of jobs without one of the protocol's rules.
+    ("fader-simulator", "mapreduce::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
 ];

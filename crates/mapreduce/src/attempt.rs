@@ -1,4 +1,4 @@
-//! The way of an attempt from its message to its end: started, worked, won, lost, failed or stopped.
+//! The way of an attempt from its message to its end: won, lost, failed or stopped.
 
 use fader_cloud::Received;
 use futures_util::future::{Either, select};
@@ -87,8 +87,14 @@ async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
     let job = attempt.job;
     let manifest = match attempt.task.phase {
         Phase::Plan => planner::plan(attempt).await?,
-        Phase::Map => map::map(attempt, &*job.plan().await?).await?,
-        Phase::Reduce => reduce::reduce(attempt, &*job.list().await?.1).await?,
+        Phase::Map => {
+            let plan = job.plan().await?;
+            map::map(attempt, &plan).await?
+        }
+        Phase::Reduce => {
+            let (_, list) = job.list().await?;
+            reduce::reduce(attempt, &list).await?
+        }
     };
     let verdict = attempt.commit(manifest).await?;
     if verdict == Verdict::Won && attempt.task.phase == Phase::Plan {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::{Guard, Guards};
 use crate::input::Format;
-use crate::shuffle::Codec;
+use crate::shuffle::{Codec, crc32c};
 use crate::store::{Change, Store};
 use crate::user::Program;
 
@@ -68,6 +68,8 @@ pub struct Definition {
     pub failed_max: u32,
     /// So many attempts of a task that went silent end the job.
     pub lost_max: u32,
+    /// Whether a task that takes long gets a second attempt beside the first.
+    pub backups: bool,
     /// How blocks of the shuffle are compressed.
     pub codec: Codec,
     /// So many records that the input's format or the program refuses are left out and counted.
@@ -92,6 +94,7 @@ impl Definition {
             split_bytes: 64 << 20,
             failed_max: 4,
             lost_max: 16,
+            backups: true,
             codec: Codec::Lz4,
             skip_bad: 0,
         }
@@ -204,6 +207,21 @@ pub struct PublishedFile {
     pub crc32c: u32,
 }
 
+impl PublishedFile {
+    /// Whether these are its bytes.
+    pub fn is_of(&self, body: &[u8]) -> bool {
+        self.bytes == body.len() as u64 && self.crc32c == crc32c(body)
+    }
+}
+
+/// Reads `_SUCCESS`.
+///
+/// # Errors
+/// `Malformed`: it is no job's of ours.
+pub fn read_success(bytes: &[u8]) -> Result<Success> {
+    parse(&success_key(), bytes)
+}
+
 /// The winner of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lap {
@@ -281,7 +299,7 @@ impl Output {
             let found = self.versioned().await?;
             let (mut register, mode) = match found {
                 Some((register, version)) => match self.joined(register, definition).await? {
-                    Joined::Old(register) => return Ok(register),
+                    Joined::Old(register) => return Ok(*register),
                     Joined::After(former) => {
                         let mode = PutMode::Update(version);
                         (self.next(definition, former), mode)
@@ -325,7 +343,7 @@ impl Output {
                 "another job runs on this output: wait for it, or cancel it",
             ));
         }
-        Ok(Joined::Old(register))
+        Ok(Joined::Old(Box::new(register)))
     }
 
     fn next(&self, definition: &Definition, former: Vec<JobId>) -> Register {
@@ -391,7 +409,7 @@ impl Output {
 /// What a `run` finds.
 enum Joined {
     /// A job to join, or to finish.
-    Old(Register),
+    Old(Box<Register>),
     /// Jobs that ended without an output.
     After(Vec<JobId>),
 }

@@ -53,7 +53,7 @@ pub use guard::{Guard, Guards};
 pub use input::{Format, Inputs, Pattern, RECORD_BYTES_MAX};
 pub use job::{
     Definition, JobId, Lap, Output, PublishedFile, REDUCES_MAX, Register, SHARDS_MAX, State,
-    Success,
+    Success, read_success,
 };
 pub use rows::{Phase, Row, Task};
 pub use shuffle::{Codec, Run};

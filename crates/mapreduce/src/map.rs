@@ -2,6 +2,7 @@
 //!
 //! The bytes of the next round are read while those of the last are mapped.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -58,10 +59,10 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
     let job = attempt.job;
     let mut stores = BTreeMap::new();
     for piece in &pieces {
-        if !stores.contains_key(&piece.input) {
+        if let Entry::Vacant(store) = stores.entry(piece.input) {
             let base = plan.bases.get(piece.input);
             let base = base.ok_or_else(|| Failure::task("the plan has no such input"))?;
-            stores.insert(piece.input, job.inputs.open(base).await?);
+            store.insert(job.inputs.open(base).await?);
         }
     }
     let name = |piece: &Piece| match &plan.bases[..] {

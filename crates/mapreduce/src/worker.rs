@@ -465,7 +465,8 @@ impl Worker {
             false => Duration::ZERO,
         };
         let phase = job.phase();
-        let wishes = watch.look(phase, rows, runtime.clock.monotonic(), lease);
+        let mut wishes = watch.look(phase, rows, runtime.clock.monotonic(), lease);
+        wishes.backup = wishes.backup.filter(|_| job.definition().backups);
         if wishes.again.is_empty() && wishes.backup.is_none() {
             return Ok(false);
         }

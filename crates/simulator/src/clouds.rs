@@ -1,5 +1,5 @@
-//! `fader-simulate cloud|database`: runs many simulated clouds, or databases, or one of them for a
-//! reader.
+//! `fader-simulate cloud|database|mapreduce`: runs many simulated clouds, databases or jobs, or one
+//! of them for a reader.
 
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use fader_simulator::cloud::{self, Backend, Failure};
-use fader_simulator::database;
+use fader_simulator::{database, mapreduce};
 
 /// One seed in so many is run twice: the same seed gives the same run.
 const REPEATED: u64 = 10;
@@ -96,6 +96,23 @@ pub(crate) const DATABASE: World = World {
         let run = database::run(&plan, is_traced);
         Found {
             backend: plan.backend(),
+            failure: run.failure,
+            claims: run.claims,
+            steps: run.steps,
+            calls: run.calls,
+            digest: run.digest,
+            trace: run.trace,
+        }
+    },
+};
+
+/// Jobs on one output.
+pub(crate) const MAPREDUCE: World = World {
+    name: "mapreduce",
+    run: |seed, is_traced| {
+        let run = mapreduce::run(&mapreduce::Plan::new(seed), is_traced);
+        Found {
+            backend: Backend::Models,
             failure: run.failure,
             claims: run.claims,
             steps: run.steps,

@@ -1,5 +1,6 @@
 //! A deterministic world for chains, the history of a run in it, and a check for every guarantee of
-//! docs/protocol; the same for clouds (`cloud`) and for clients of a database (`database`).
+//! docs/protocol; the same for clouds (`cloud`), clients of a database (`database`) and jobs
+//! (`mapreduce`).
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
@@ -7,6 +8,7 @@ pub mod check;
 pub mod cloud;
 pub mod database;
 mod history;
+pub mod mapreduce;
 pub mod membership;
 pub mod model;
 mod service;

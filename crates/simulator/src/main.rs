@@ -85,6 +85,8 @@ enum Other {
     Cloud(clouds::Options),
     /// Clients of a database on such clouds.
     Database(clouds::Options),
+    /// Jobs of map and reduce tasks on such clouds.
+    Mapreduce(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -156,6 +158,7 @@ fn main() -> ExitCode {
         let is_good = match other {
             Other::Cloud(options) => clouds::simulate(clouds::CLOUD, options),
             Other::Database(options) => clouds::simulate(clouds::DATABASE, options),
+            Other::Mapreduce(options) => clouds::simulate(clouds::MAPREDUCE, options),
         };
         return match is_good {
             true => ExitCode::SUCCESS,

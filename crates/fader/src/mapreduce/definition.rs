@@ -41,6 +41,9 @@ pub(super) struct Details {
     /// The number of domains that the rows of tasks are spread over.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     shards: u32,
+    /// Never starts a second attempt beside one that takes long.
+    #[arg(long)]
+    no_backups: bool,
     /// How intermediate data is compressed: lz4 or zstd.
     #[arg(long, value_name = "CODEC", default_value = "lz4")]
     codec: Codec,
@@ -106,6 +109,7 @@ impl Details {
             shards: self.shards,
             lease_ms: u64::try_from(self.lease.as_millis())?,
             split_bytes: self.split,
+            backups: !self.no_backups,
             codec: self.codec,
             skip_bad: self.skip_bad,
             ..fader_mapreduce::Definition::new(program, inputs?)

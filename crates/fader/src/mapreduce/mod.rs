@@ -39,9 +39,9 @@ Programs:
   count-distinct    key, TAB, how many values of lines `key TAB value` differ
   top N             the N lines `key TAB number` with the largest numbers
 
-Output is `part-00000`… and, when all is complete, `_SUCCESS`. Any worker may be killed at any moment:
-the others go on, and the same command resumes a job that has no worker. URLs and credentials:
-fader cloud --help. A path without a scheme is a folder or file of this machine.";
+Output is `part-00000`… and, when all is complete, `_SUCCESS`. Any worker may be killed at any
+moment: the others go on, and the same command resumes a job that has no worker. URLs and
+credentials: fader cloud --help. A path without a scheme is a folder or file of this machine.";
 
 /// How often a running job is looked at.
 const LOOK: Duration = Duration::from_secs(2);

@@ -115,7 +115,7 @@ fn dollars<'a>(requests: impl Iterator<Item = (&'a str, u64)>, book: &PriceBook)
         kind.map_or(0, |kind| book.request(kind).pico)
     };
     let pico: u128 = requests
-        .map(|(name, number)| u128::from(price(name)) * u128::from(number))
+        .map(|(name, number)| price(name) * u128::from(number))
         .sum();
     format!(
         "${:.6}, by prices of {}, {}",
