@@ -1,5 +1,5 @@
-//! Jobs whose workers die, whose queues lose and repeat, whose records are large or bad. Each of the
-//! faults of the first Cloud MapReduce has a test here, or in the simulator.
+//! Jobs whose workers die, whose queues lose and repeat, whose records are large or bad. Each of
+//! the faults of the first Cloud MapReduce has a test here, or in the simulator.
 
 mod stage;
 

@@ -30,8 +30,8 @@ async fn bodies_beyond_simpledb_and_beyond_reading_are_refused() {
     let form = |bytes: usize| format!("{LIST}&X={}", "x".repeat(bytes - LIST.len() - 3));
     let chunked = |form: &str| {
         format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{form}\r\n\
-             0\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {:x}\r\n{form}\r\n0\r\n\r\n",
             form.len()
         )
     };
