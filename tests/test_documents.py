@@ -16,7 +16,7 @@ def test_the_readmes_tour(tmp_path, monkeypatch):
     """The Python of the README, then its `fader sdb` lines, in order, on a new server."""
     text = (ROOT / "README.md").read_text()
     blocks = BLOCK.findall(text)
-    [python] = [code for language, code in blocks if language == "python"]
+    python = "".join(code for language, code in blocks if language == "python")
     shell = "".join(code for language, code in blocks if language == "sh")
     lines = [line for line in shell.splitlines() if line.startswith("fader sdb")]
     assert len(lines) >= 4
@@ -24,8 +24,10 @@ def test_the_readmes_tour(tmp_path, monkeypatch):
         signing = servers.signing(server.url)
         for name, value in servers.environment(tmp_path, **signing).items():
             monkeypatch.setenv(name, value)
-        exec(compile(python, "README.md", "exec"), {})
+        names = {}
+        exec(compile(python, "README.md", "exec"), names)
         assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
+        assert names["message"]["Body"] == "one"
         monkeypatch.chdir(tmp_path)
         for line in lines:
             run_line(line, tmp_path, signing)

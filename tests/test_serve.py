@@ -123,7 +123,7 @@ def test_another_secret_for_the_same_key_is_refused(tmp_path):
         home=tmp_path,
         check=False,
         FADER_ROOT_ACCESS_KEY=servers.ACCESS_KEY,
-        FADER_ROOT_SECRET_KEY="another",
+        FADER_ROOT_SECRET_KEY="another-secret-key",
     )
     assert run.returncode == 1
     assert "another secret" in run.stderr

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::ChainId;
+use fader_chain::{ChainId, Version};
 use fader_services::catalog::{self, Name, Placed, State};
 use fader_services::level::{Demand, Receipt};
 use fader_services::request::Refusal as Refused;
@@ -102,11 +102,9 @@ impl Router {
     /// Refuses what older processes of the cluster do not know, and looks up the other collection
     /// that a request names, where that may be on another chain.
     async fn prepare(&self, call: &mut Call) -> Result<(), Refused> {
-        let is_known = match &self.chains.home {
-            Some(_) => call.request.since() <= self.chains.system().version(),
-            None => true,
-        };
-        if !is_known {
+        let since = call.request.since();
+        let is_known = || since <= self.chains.system().version();
+        if Version::OLDEST < since && self.chains.home.is_some() && !is_known() {
             let refusal = Refusal::new(Kind::Never, Reason::ClusterOld);
             return Err(refusal.of_service(call.request.service()));
         }
