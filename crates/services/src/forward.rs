@@ -71,9 +71,12 @@ pub struct DomainMode {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all of them are requests: a box would be one more allocation of each"
+#[cfg_attr(
+    feature = "counter",
+    expect(
+        clippy::large_enum_variant,
+        reason = "nearly all of them are requests: a box would be one more allocation of each"
+    )
 )]
 pub enum Told {
     /// Nothing was done here; another node may do it. Why, in words.
@@ -274,7 +277,6 @@ fn put_refusal(
         request::Refusal::Step(refusal) => {
             wire::put_choice(out, 4, &[&names::Refusal::from(refusal.clone())]);
         }
-        #[cfg(feature = "counter")]
         _ => wire::put_choice(out, 9, &[refusal, receipt]),
     }
 }

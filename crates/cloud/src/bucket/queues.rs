@@ -225,7 +225,7 @@ impl Catalog {
                 Ok(if is_in_time { messages } else { Vec::new() })
             }
             Claimed::Nothing => {
-                known.receiver.forget();
+                known.receiver.lost(handle);
                 Ok(Vec::new())
             }
             Claimed::GivenUp => {

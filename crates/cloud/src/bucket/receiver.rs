@@ -32,6 +32,8 @@ use crate::queues::QueueSettings;
 const LIST_KEPT: Duration = Duration::from_secs(1);
 /// Lists in a row without a segment of another process, after which a process receives alone.
 const ALONE_LISTS: u32 = 2;
+/// Segments are scarce where fewer than so many are free for each that another process holds.
+const SCARCE: usize = 2;
 /// Leftovers that one page deletes, at most.
 const LEFTOVERS_MAX: usize = 64;
 /// A process deletes a leftover at one of so many lists that show it: most often another process
@@ -112,6 +114,8 @@ struct Inner {
     last: Option<SegmentName>,
     /// Lists in a row that showed segments, and none that another process holds.
     alone: u32,
+    /// Whether another process was faster at a segment of the list.
+    has_lost: bool,
     /// Segments of the list that were looked at in vain.
     vain: usize,
     /// Lists of all kinds.
@@ -374,10 +378,30 @@ impl Receiver {
         0 < left
     }
 
-    /// Drops what was listed: another process was faster, so more of it is out of date. No receive
-    /// says that there is nothing before the next list.
+    /// Drops what was listed. No receive says that there is nothing before the next list.
     pub(super) fn forget(&self) {
         self.inner().forget();
+    }
+
+    /// Another process was faster at this segment: more of what was listed is out of date, and is
+    /// dropped. Where segments are scarce a first loss says little: there the next one is tried
+    /// while a new list is made.
+    pub(super) fn lost(self: &Arc<Self>, handle: &SegmentHandle) {
+        let mut inner = self.inner();
+        let mut pool = Vec::from(std::mem::take(&mut inner.pool));
+        pool.retain(|one| one.name != handle.name());
+        let held = pool.iter().filter(|one| one.is_held).count();
+        let is_scarce = pool.len() - held < SCARCE * held;
+        sort(&mut pool, None, self.seed);
+        let is_known = pool.first().is_some_and(|one| one.is_known);
+        if std::mem::replace(&mut inner.has_lost, true) || !is_scarce || !is_known {
+            inner.forget();
+            return;
+        }
+        inner.pool = pool.into();
+        (inner.last, inner.alone, inner.ended) = (None, 0, 0);
+        drop(inner);
+        self.refresh();
     }
 
     /// Lists beside the caller if there are segments to try and other processes may receive, so
@@ -459,7 +483,7 @@ impl Receiver {
             true => inner.alone.saturating_add(1),
             false => 0,
         };
-        inner.vain = 0;
+        (inner.vain, inner.has_lost) = (0, false);
         inner.pool = pool.into();
         inner.rest = rest;
         inner.pool_of = number;

@@ -162,11 +162,11 @@ impl Work {
 
     /// All its parts are settled.
     pub(in crate::member) fn settled(
-        mut self: Box<Self>,
+        mut self,
         settled: &[(EntryId, Outcome)],
         followed: Option<Box<Followed>>,
     ) {
-        let told = match &mut *self {
+        let told = match &mut self {
             Work::Write {
                 stage: Stage::Held(told, _),
                 ..
