@@ -160,6 +160,29 @@ def test_a_service_that_is_none_is_found_out(tmp_path):
     assert "not as expected" in said
 
 
+def test_the_reader_of_verdicts_may_go(tmp_path):
+    """As `| head -1` does: the suite ends with its own code, and no complaint about the pipe."""
+    script = f"{servers.BINARY} measure conformance queues mem://; echo code $? >&2"
+    environment = servers.environment(tmp_path)
+    ends = subprocess.run(
+        ["sh", "-c", f"({script}) | head -1"], env=environment, capture_output=True, text=True
+    )
+    assert ends.stdout.count("kept    ") == 1, ends.stdout
+    assert ends.stderr == "code 0\n", ends.stderr
+
+
+def test_wrong_keys_of_services_are_named(server, tmp_path):
+    folder = tmp_path / "cloud"
+    folder.mkdir()
+    for flag, url, code in [
+        ("--queues", f"sqs://?endpoint={server.url}", "InvalidSignatureException"),
+        ("--domains", f"simpledb://?endpoint={server.url}", "SignatureDoesNotMatch"),
+    ]:
+        words = ["cloud", "list", f"file://{folder}", flag, url]
+        said = run(tmp_path, *words, code=1, AWS_SECRET_ACCESS_KEY="wrong-secret-key")
+        assert f"{flag[2:]}: " in said and code in said and "wrong-secret" not in said, said
+
+
 def test_what_is_wrong_with_a_url_is_said_without_its_secret(tmp_path):
     for url, part in [
         ("s3://me:hunter2@bucket", "AWS_ACCESS_KEY_ID"),

@@ -5,6 +5,8 @@
 //!
 //! Deliberately absent: decisions about data (`services`), sockets and disks (`gateway`, `node`).
 
+#![warn(clippy::print_stdout)]
+
 use std::process::ExitCode;
 
 use anyhow::Result;

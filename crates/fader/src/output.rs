@@ -14,6 +14,13 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Prints a line of a command that has more to do than to print: a file to write, or a verdict for
+/// its exit code. It goes on when the reader of its output went away.
+pub(crate) fn tell(text: &str) {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let _ = print(&format!("{text}{end}"));
+}
+
 /// Whether the reader of our output went away, as `| head` does: the end, and no failure.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {

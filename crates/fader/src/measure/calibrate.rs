@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use fader_measure::calibrate::{self, Share, Times};
 
+use crate::output;
+
 const EXAMPLES: &str = "\
 Examples:
   fader measure calibrate --seeds 20     a look, in a minute
@@ -55,42 +57,42 @@ impl Report {
         let value = share.value();
         let is_kept = (promise.from..=promise.to).contains(&value);
         self.is_good &= is_kept;
-        println!(
+        output::tell(&format!(
             "{name:<50}{:>7.1} %  of {:>7}  promised {:.0} to {:.0} %{}",
             100.0 * value,
             share.all,
             100.0 * promise.from,
             100.0 * promise.to,
             if is_kept { "" } else { "   NOT KEPT" }
-        );
+        ));
     }
 }
 
 pub(super) fn run(options: &Options) -> ExitCode {
     let seeds = 0..options.seeds;
     let mut report = Report { is_good: true };
-    println!("95 % bands of staleness curves hold the truth, in bins where it is 0.02 to 0.98");
+    output::tell("95 % bands of staleness curves hold the truth, in bins where it is 0.02 to 0.98");
     for (name, law) in calibrate::laws() {
         for readers in [1, 4] {
             let found = calibrate::bands(law, readers, seeds.clone());
             let reader = if readers == 1 { "reader" } else { "readers" };
             let line = format!("  {name}, {readers} {reader}");
             report.line(&line, found.clustered, &COVERED);
-            println!(
+            output::tell(&format!(
                 "{:<50}{:>7.1} %",
                 "    as if reads were independent",
                 100.0 * found.naive.value()
-            );
+            ));
         }
     }
-    println!("95 % intervals of response times hold the truth");
+    output::tell("95 % intervals of response times hold the truth");
     for law in Times::all() {
         let [mean, p50, p99] = law.coverage(seeds.clone());
         report.line(&format!("  {}: mean", law.name), mean, &COVERED);
         report.line(&format!("  {}: p50", law.name), p50, &COVERED);
         report.line(&format!("  {}: p99", law.name), p99, &TAIL_COVERED);
     }
-    println!("Violations of session guarantees are counted exactly");
+    output::tell("Violations of session guarantees are counted exactly");
     let mut exact = Share::default();
     for seed in seeds {
         let (injected, counted) = calibrate::injected(seed);
@@ -98,7 +100,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
         exact.counted += u64::from(Some(injected) == counted);
     }
     report.line("  logs", exact, &Promise { from: 1.0, to: 1.0 });
-    println!("Comparisons of two runs");
+    output::tell("Comparisons of two runs");
     let pairs = 5 * options.seeds;
     report.line(
         "  equal ones called worse",

@@ -16,6 +16,8 @@ use fader_history::{Rules, Unfit, Violation, timeline};
 use fader_measure::formats::{self, Format, Found};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// Which logs, and which promises.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -123,7 +125,7 @@ fn judge(options: &Options) -> Result<u8> {
         let judged = one(*check, &found, options);
         bar.finish_and_clear();
         let (of_check, text) = judged?;
-        println!("{text}");
+        output::tell(&text);
         // A violation is worth more than a missing verdict.
         code = match (code, of_check) {
             (1, _) | (_, 1) => 1,
@@ -269,7 +271,7 @@ fn stale(staleness: &Staleness) -> String {
 pub(super) fn convert(options: &Convert) -> ExitCode {
     match converted(options) {
         Ok(count) => {
-            println!("{count} operations in {}", options.to.display());
+            output::tell(&format!("{count} operations in {}", options.to.display()));
             ExitCode::SUCCESS
         }
         Err(error) => {

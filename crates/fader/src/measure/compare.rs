@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use fader_measure::statistics::warm_up;
 use fader_measure::{Compared, FILL_FIRST, Measure, compare, formats, responses};
 
+use crate::output;
+
 const EXAMPLES: &str = "\
 Examples:
   fader measure compare base.jsonl run.jsonl
@@ -74,7 +76,7 @@ fn compared(options: &Options) -> Result<bool> {
         let found: Compared = found.context("a run has fewer than 40 operations that were done")?;
         is_worse |= found.is_worse;
         let percent = |share: f64| 100.0 * (share + options.worse_by);
-        println!(
+        output::tell(&format!(
             "{name}: {:.3} ms, base {:.3} ms: {:+.1} % ({:+.1} to {:+.1}){}",
             found.new / 1e6,
             found.base / 1e6,
@@ -82,7 +84,7 @@ fn compared(options: &Options) -> Result<bool> {
             percent(found.excess.low),
             percent(found.excess.high),
             if found.is_worse { "   WORSE" } else { "" }
-        );
+        ));
     }
     Ok(is_worse)
 }

@@ -9,6 +9,7 @@ use fader_cloud::Clock;
 use fader_cloud::conformance::{self, Subject, Verdict};
 
 use crate::cloud::Where;
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +61,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let prefix = format!("fader-{}", clock.wall().as_millis());
     let mut verdicts = Vec::new();
     let mut tell = |verdict: Verdict| {
-        println!("{}", line(&verdict));
+        output::tell(&line(&verdict));
         verdicts.push(verdict);
     };
     match options.service {
@@ -100,7 +101,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         Ok(count) => {
             let requests = client.meter.usage().requests();
             let excused = excused.len();
-            println!("{count} promises, {excused} excused; {requests} requests");
+            output::tell(&format!(
+                "{count} promises, {excused} excused; {requests} requests"
+            ));
             Ok(ExitCode::SUCCESS)
         }
         Err(complaints) => {

@@ -18,6 +18,7 @@ use fader_measure::{Act, EVENTUAL, Intent, Load, Party, Plan, STRONG, Until, Wor
 
 use super::staleness::write_log;
 use super::target::{self, MODEL, Run, Seam};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,27 +116,27 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     if let Some(path) = &options.log {
         write_log(&log, path)?;
     }
-    println!("Target: {}\n", options.target);
-    println!(
+    output::tell(&format!("Target: {}\n", options.target));
+    output::tell(&format!(
         "{:<20}{:>8}{:>10}{:>22}{:>10}{:>10}{:>12}",
         "ms", "n", "mean", "95 %", "median", "max", "the paper"
-    );
+    ));
     for ((name, act, _, paper), number) in KINDS.into_iter().zip(0_u32..) {
         let times = times(&log, number, act == Act::Modify);
         let found = Quartiles::of(&times).with_context(|| format!("no {name} was done"))?;
         let interval = statistics::mean(&times);
         let interval =
             interval.map_or_else(String::new, |it| format!("{:.1} to {:.1}", it.low, it.high));
-        println!(
+        output::tell(&format!(
             "{name:<20}{:>8}{:>10.1}{interval:>22}{:>10.1}{:>10.1}{paper:>12.0}",
             found.count, found.mean, found.median, found.max
-        );
+        ));
     }
     let failed = log.operations.iter().filter(|one| one.done().is_none());
-    println!(
+    output::tell(&format!(
         "\n{} operations were refused or not answered",
         failed.count()
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -23,6 +23,7 @@ use fader_measure::model::Behaviour;
 use fader_measure::{Arrivals, EVENTUAL, Load, Party, Plan, Rate, STRONG, Starts, Until};
 
 use super::target::{self, MODEL, Run, Seam};
+use crate::output;
 
 /// Between two writes; the reader begins that much later.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -88,7 +89,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     }
     eprintln!();
     let found = figures::Found::new(&measured)?;
-    print!("{}", figures::text(&found, &options.target));
+    output::tell(&figures::text(&found, &options.target));
     if let Some(folder) = &options.out {
         let context = || format!("cannot write to {}", folder.display());
         figures::write(&found, folder).with_context(context)?;

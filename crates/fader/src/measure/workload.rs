@@ -21,6 +21,7 @@ use fader_measure::{
 
 use super::staleness::write_log;
 use super::target::{self, MODEL, Phase, Run, Seam};
+use crate::output;
 
 /// Clients that write the records before the run.
 const FILL_CLIENTS: u32 = 16;
@@ -296,7 +297,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         write_log(&log, path)?;
     }
     let log = loaded(log)?;
-    print!("{}", text(&log, options.time));
+    output::tell(&text(&log, options.time));
     if let Some(path) = &options.hlog {
         let file = File::create(path).with_context(|| path.display().to_string())?;
         write_hlog(&log, BufWriter::new(file))?;

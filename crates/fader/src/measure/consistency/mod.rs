@@ -24,6 +24,7 @@ use fader_history::object::Operation;
 use serde::Serialize;
 
 use crate::dev::WiringName;
+use crate::output;
 use cluster::Cluster;
 use load::{Failures, Kind, Mix};
 
@@ -162,7 +163,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         availability,
         tally,
     };
-    print!("{}", figures::text(&measured));
+    output::tell(&figures::text(&measured));
     if let Some(folder) = &options.out {
         figures::write(&measured, folder)
             .with_context(|| format!("cannot write to {}", folder.display()))?;
