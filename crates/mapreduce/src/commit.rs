@@ -24,6 +24,7 @@ use crate::job::{parse, prefix};
 use crate::rows::{Order, Task, also, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
+use crate::user::Context;
 use crate::worker::Job;
 
 /// What an attempt wrote, and what it used.
@@ -115,6 +116,16 @@ impl<'a> Attempt<'a> {
             job,
             task,
             id,
+        }
+    }
+
+    /// What the user's code is told of it.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            job: self.job.id(),
+            task: self.task,
+            attempt: &self.id,
+            reduces: self.job.definition().reduces,
         }
     }
 

@@ -59,7 +59,7 @@ pub use rows::{Phase, Row, Task};
 pub use shuffle::{Codec, Run};
 pub use status::{PhaseStatus, Status};
 pub use user::{
-    Batch, Code, Combine, Combining, Emit, KEY_BYTES_MAX, Library, Map, Part, Program, Records,
-    Reduce, VALUE_BYTES_MAX,
+    Batch, Code, Combine, Combining, Context, Emit, KEY_BYTES_MAX, Library, Map, Part, Program,
+    Records, Reduce, VALUE_BYTES_MAX,
 };
 pub use worker::{Settings, Tools, Worker};

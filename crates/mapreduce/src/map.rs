@@ -83,7 +83,7 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
         job.memory / 3,
     );
     let feeder = Feeder {
-        mapper: job.code.mapper()?,
+        mapper: job.code.mapper(&attempt.context())?,
         table,
         fields: Fields::new(&definition.format, definition.skip_bad),
         split: split.clone(),

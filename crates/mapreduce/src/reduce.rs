@@ -60,7 +60,7 @@ pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manife
         sources = rest;
         sources.push(merged);
     }
-    let reduction = Reduction::new(job.code.reducer()?, job.code.combining());
+    let reduction = Reduction::new(job.code.reducer(&attempt.context())?, job.code.combining());
     let sink = Sink::Reduction(Box::new(reduction));
     let sink = drive(attempt, &sources, sink, &mut out).await?;
     let Sink::Reduction(reduction) = sink else {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
+use crate::job::JobId;
+use crate::rows::Task;
 
 /// Bytes of a key, at most.
 pub const KEY_BYTES_MAX: usize = 1 << 20;
@@ -210,13 +212,26 @@ pub enum Combining {
     Program,
 }
 
+/// The attempt that code runs for.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Its job.
+    pub job: &'a JobId,
+    /// Its task: the number of a reduce task is that of its partition.
+    pub task: Task,
+    /// Its own id.
+    pub attempt: &'a str,
+    /// The number of the job's reduce tasks.
+    pub reduces: u32,
+}
+
 /// A program that was opened.
 pub trait Code: Debug + Send + Sync + 'static {
     /// The mapper of an attempt.
     ///
     /// # Errors
     /// `Task`: it does not start.
-    fn mapper(&self) -> Outcome<Box<dyn Map>>;
+    fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>>;
 
     /// How its values are folded.
     fn combining(&self) -> Combining;
@@ -230,7 +245,7 @@ pub trait Code: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `Task`: it does not start.
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>>;
+    fn reducer(&self, of: &Context<'_>) -> Outcome<Box<dyn Reduce>>;
 
     /// The partition of a key. `hash` is its XXH3-64, `ranges` the keys with which the partitions
     /// after the first begin, of programs that want them.

@@ -66,19 +66,24 @@ enum FormatName {
 }
 
 impl Definition {
-    /// The definition, checked as far as that needs no cloud.
-    pub(super) fn checked(&self, output: &str) -> Result<fader_mapreduce::Definition> {
-        let definition = self.details.of(&self.program, &self.arguments)?;
-        if definition.inputs.is_empty() {
-            bail!("where is the input? say --input URL");
-        }
-        for input in &definition.inputs {
-            if is_inside(output, &Pattern::parse(input)?) {
-                bail!("the output {output} is inside the input {input}: choose another");
-            }
-        }
-        Ok(definition)
+    /// The definition of the job.
+    pub(super) fn of(&self) -> Result<fader_mapreduce::Definition> {
+        self.details.of(&self.program, &self.arguments)
     }
+}
+
+/// Checks a definition, as far as that needs no cloud.
+pub(super) fn check(definition: &fader_mapreduce::Definition, output: &str) -> Result<()> {
+    definition.check()?;
+    if definition.inputs.is_empty() {
+        bail!("where is the input? say --input URL");
+    }
+    for input in &definition.inputs {
+        if is_inside(output, &Pattern::parse(input)?) {
+            bail!("the output {output} is inside the input {input}: choose another");
+        }
+    }
+    Ok(())
 }
 
 impl Details {

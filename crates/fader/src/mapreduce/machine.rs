@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use clap::Args;
 use fader_client::Access;
 use fader_cloud::Cloud;
-use fader_mapreduce::{BuiltIn, Compute, Inputs, Register, Settings, Tools, Worker};
+use fader_mapreduce::{Compute, Inputs, Register, Settings, Tools, Worker};
+use fader_streaming::Library;
 use object_store::ObjectStore;
 
 use super::definition::bytes;
@@ -37,8 +38,14 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A worker for the job of a register.
-    pub(super) fn worker(&self, cloud: &Cloud, register: &Register) -> Result<Worker> {
+    /// A worker for the job of a register. `runs_executables`: whether those that come with the job
+    /// may run here.
+    pub(super) fn worker(
+        &self,
+        cloud: &Cloud,
+        register: &Register,
+        runs_executables: bool,
+    ) -> Result<Worker> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let settings = Settings {
             slots: self.slots.unwrap_or(cores),
@@ -47,7 +54,7 @@ impl Machine {
         };
         let tools = Tools {
             inputs: Arc::new(Folders::default()),
-            library: Arc::new(BuiltIn),
+            library: Arc::new(Library { runs_executables }),
             compute: Arc::new(Threads),
         };
         Ok(Worker::new(

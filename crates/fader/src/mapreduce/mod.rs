@@ -16,9 +16,11 @@ use crate::sdb::progress::Progress;
 mod definition;
 mod machine;
 mod show;
+mod streaming;
 
 use definition::Definition;
 use machine::Machine;
+use streaming::Streaming;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,6 +30,7 @@ Examples:
   fader mapreduce worker s3://bucket/out                  (on any machine, any number of them)
   fader mapreduce status s3://bucket/out --watch
   fader mapreduce explain word-count --input 'file://DIR/**'
+  fader mapreduce streaming -files m.py,r.py -input DIR -output OUT -mapper m.py -reducer r.py
 
 Programs:
   word-count        word, TAB, how often
@@ -62,6 +65,8 @@ enum Command {
     Run(Run),
     /// Begins a job and leaves its work to workers.
     Submit(Submit),
+    /// Runs a job of your own executables, with the arguments of Hadoop Streaming.
+    Streaming(Streaming),
     /// Works for the output's job until it is over.
     Worker(Work),
     /// Shows how the output's job stands.
@@ -100,7 +105,7 @@ struct Submit {
 struct Work {
     #[command(flatten)]
     at: Where,
-    /// Works only for the job with this id.
+    /// Works only for the job with this id, and runs the executables that come with it.
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
     #[command(flatten)]
@@ -149,6 +154,7 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
         match &options.command {
             Command::Run(options) => run_job(options).await,
             Command::Submit(options) => submit(options).await,
+            Command::Streaming(options) => streaming::run(options).await,
             Command::Worker(options) => work(options).await,
             Command::Status(options) => status(options).await,
             Command::List(at) => list(at).await,
@@ -170,7 +176,7 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
 /// What goes on after an interrupt.
 fn resumption(command: &Command) -> String {
     match command {
-        Command::Run(_) => {
+        Command::Run(_) | Command::Streaming(_) => {
             let words: Vec<String> = std::env::args()
                 .map(|word| definition::quoted(&word))
                 .collect();
@@ -205,37 +211,49 @@ async fn registered(at: &Where, access: Access) -> Result<(Cloud, Register)> {
 }
 
 /// Begins, joins or resumes the output's job.
-async fn begin(definition: &Definition, at: &OutputUrl) -> Result<(Cloud, Register)> {
-    let output = definition::url(&at.output)?;
-    let definition = definition.checked(&output)?;
-    let cloud = cloud(&at.output, &at.services, Access::Write).await?;
-    let output = output_of(&cloud);
+async fn begin(
+    definition: &fader_mapreduce::Definition,
+    output: &str,
+    services: &Services,
+) -> Result<(Cloud, Register)> {
+    definition::check(definition, &definition::url(output)?)?;
+    let cloud = cloud(output, services, Access::Write).await?;
+    let place = output_of(&cloud);
     // What earlier jobs left: late writes of dead workers may have come since.
-    output.clean().await?;
-    let begun = output.begin(&definition).await;
-    let register = begun.with_context(|| visible(&at.output))?;
+    place.clean().await?;
+    let begun = place.begin(definition).await;
+    let register = begun.with_context(|| visible(output))?;
     Ok((cloud, register))
 }
 
 async fn run_job(options: &Run) -> Result<ExitCode> {
-    let (cloud, register) = begin(&options.definition, &options.output).await?;
-    let worker = options.machine.worker(&cloud, &register)?;
+    let definition = options.definition.of()?;
+    let output = &options.output;
+    let (cloud, register) = begin(&definition, &output.output, &output.services).await?;
+    finish(&options.machine, &cloud, &register).await
+}
+
+/// Makes a job known, and works for it to its end.
+async fn finish(machine: &Machine, cloud: &Cloud, register: &Register) -> Result<ExitCode> {
+    let worker = machine.worker(cloud, register, true)?;
     worker.submit().await?;
-    drive(&cloud, worker, &register).await
+    drive(cloud, worker, register).await
 }
 
 async fn submit(options: &Submit) -> Result<ExitCode> {
-    let (cloud, register) = begin(&options.definition, &options.output).await?;
-    Machine::default()
-        .worker(&cloud, &register)?
-        .submit()
-        .await?;
+    let definition = options.definition.of()?;
+    let output = &options.output;
+    let (cloud, register) = begin(&definition, &output.output, &output.services).await?;
+    leave(&cloud, &register, &output.output).await
+}
+
+/// Makes a job known, and leaves its work to others.
+async fn leave(cloud: &Cloud, register: &Register, output: &str) -> Result<ExitCode> {
+    let worker = Machine::default().worker(cloud, register, true)?;
+    worker.submit().await?;
     output::print(&format!("{}\n", register.job))?;
-    let url = definition::quoted(&options.output.output);
-    eprintln!(
-        "to work for it: fader mapreduce worker {url} --job {}",
-        register.job
-    );
+    let (url, job) = (definition::quoted(output), &register.job);
+    eprintln!("to work for it: fader mapreduce worker {url} --job {job}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -246,7 +264,9 @@ async fn work(options: &Work) -> Result<ExitCode> {
     {
         bail!("the output's job is {}", register.job);
     }
-    let worker = options.machine.worker(&cloud, &register)?;
+    let worker = options
+        .machine
+        .worker(&cloud, &register, options.job.is_some())?;
     drive(&cloud, worker, &register).await
 }
 

@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 
 use super::{decimal, split_line, words};
 use crate::failure::{Failure, Outcome};
-use crate::user::{Batch, Code, Combining, Emit, Map, Part, Reduce};
+use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
 /// How often each word occurs.
 #[derive(Debug)]
 pub(super) struct WordCount;
 
 impl Code for WordCount {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(WordMapper))
     }
 
@@ -20,7 +20,7 @@ impl Code for WordCount {
         Combining::Sum
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(Total))
     }
 }
@@ -62,7 +62,7 @@ impl Reduce for Total {
 pub(super) struct CountDistinct;
 
 impl Code for CountDistinct {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(PairMapper))
     }
 
@@ -70,7 +70,7 @@ impl Code for CountDistinct {
         Combining::Unique
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(Distinct(0)))
     }
 }
@@ -115,7 +115,7 @@ pub(super) struct Top {
 }
 
 impl Code for Top {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(TopMapper(Largest::new(self.count))))
     }
 
@@ -123,7 +123,7 @@ impl Code for Top {
         Combining::None
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(TopReducer(Largest::new(self.count))))
     }
 

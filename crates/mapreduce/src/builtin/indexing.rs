@@ -3,14 +3,14 @@
 use super::words;
 use crate::failure::Outcome;
 use crate::table::Sums;
-use crate::user::{Batch, Code, Combining, Emit, Map, Part, Reduce};
+use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
 /// The objects in which each word is.
 #[derive(Debug)]
 pub(super) struct InvertedIndex;
 
 impl Code for InvertedIndex {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(WordsOfObject(Sums::new())))
     }
 
@@ -18,7 +18,7 @@ impl Code for InvertedIndex {
         Combining::Unique
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(ListOfValues))
     }
 }
@@ -67,7 +67,7 @@ impl Reduce for ListOfValues {
 pub(super) struct ReverseLinks;
 
 impl Code for ReverseLinks {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(LinksOfObject))
     }
 
@@ -75,7 +75,7 @@ impl Code for ReverseLinks {
         Combining::Unique
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(ListOfValues))
     }
 }

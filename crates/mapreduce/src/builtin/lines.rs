@@ -2,7 +2,7 @@
 
 use super::{decimal, split_line};
 use crate::failure::{Failure, Outcome};
-use crate::user::{Batch, Code, Combining, Emit, Map, Part, Reduce};
+use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
 /// Bytes of the first input's lines of one key that `join` holds at once.
 const JOIN_BYTES: usize = 256 << 20;
@@ -14,7 +14,7 @@ pub(super) struct Grep {
 }
 
 impl Code for Grep {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(Matching(self.regex.clone())))
     }
 
@@ -22,7 +22,7 @@ impl Code for Grep {
         Combining::None
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(Found))
     }
 }
@@ -75,7 +75,7 @@ impl Reduce for Found {
 pub(super) struct Sort;
 
 impl Code for Sort {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(LineMapper))
     }
 
@@ -83,7 +83,7 @@ impl Code for Sort {
         Combining::None
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(LineReducer))
     }
 
@@ -128,7 +128,7 @@ impl Reduce for LineReducer {
 pub(super) struct Join;
 
 impl Code for Join {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(SideMapper))
     }
 
@@ -136,7 +136,7 @@ impl Code for Join {
         Combining::None
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
+    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
         Ok(Box::new(Joined::default()))
     }
 }

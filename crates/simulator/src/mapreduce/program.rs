@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fader_cloud::Runtime;
 use fader_mapreduce::{
-    Batch, BuiltIn, Code, Combining, Emit, Library, Map, Outcome, Program, Reduce,
+    Batch, BuiltIn, Code, Combining, Context, Emit, Library, Map, Outcome, Program, Reduce,
 };
 
 /// The program whose mapper adds a random suffix to all words of an attempt.
@@ -52,13 +52,13 @@ impl Counting {
 }
 
 impl Code for Counting {
-    fn mapper(&self) -> Outcome<Box<dyn Map>> {
+    fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>> {
         self.programs.mappers.fetch_add(1, Ordering::Relaxed);
         let suffix = self.programs.runtime.random() % SUFFIXES;
         *self.random() = suffix;
         match self.is_random {
             true => Ok(Box::new(Suffixed(suffix))),
-            false => self.code.mapper(),
+            false => self.code.mapper(of),
         }
     }
 
@@ -66,8 +66,8 @@ impl Code for Counting {
         self.code.combining()
     }
 
-    fn reducer(&self) -> Outcome<Box<dyn Reduce>> {
-        self.code.reducer()
+    fn reducer(&self, of: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
+        self.code.reducer(of)
     }
 }
 
