@@ -5,13 +5,13 @@
 //!        stdin        stdout                  stdin          stdout
 //! ```
 //!
-//! [`parse`] reads Hadoop's arguments. [`Library`] opens what came of them as the code of a job. The
-//! meaning is Hadoop 3.4's: `hadoop-mapreduce-client-core` (partitions, comparators) and
+//! [`parse`] reads Hadoop's arguments. [`Library`] opens what came of them as the code of a job.
+//! The meaning is Hadoop 3.4's: `hadoop-mapreduce-client-core` (partitions, comparators) and
 //! `hadoop-streaming` (lines, separators, environment).
 //!
-//! `arguments`, `settings`, `keys` and `lines` are pure: words to a program, keys to their order and
-//! partition, lines to pairs. `process`, `folder` and `code` are the shell: a child process for each
-//! object of a map attempt and for each reduce attempt, in a folder of its own.
+//! `arguments`, `settings`, `keys` and `lines` are pure: words to a program, keys to their order
+//! and partition, lines to pairs. `process`, `folder` and `code` are the shell: a child process for
+//! each object of a map attempt and for each reduce attempt, in a folder of its own.
 
 mod arguments;
 mod code;
