@@ -9,11 +9,16 @@
 //! The phase is a word that the stream and the service set; one timer per connection looks at it,
 //! so that a request costs no timer. A connection that is late is closed without a word: its peer
 //! is not listening, or not speaking HTTP.
+//!
+//! A client may end its direction of the stream as soon as it has sent a request, and read the
+//! reply. On the wire, a client that has gone looks the same. So the end of the stream ends no
+//! request, but a request that waits for something may ask for it ([`Progress::given_up`]) and
+//! answer early. While one asks, the connection reads ahead, [`AHEAD_BYTES_MAX`] at most.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,14 +29,18 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Settings;
 
 /// Most headers of one request.
 const HEADERS_MAX: usize = 64;
+/// Bytes of later requests that are read while one waits. With more, the end of the stream behind
+/// them is not seen.
+const AHEAD_BYTES_MAX: usize = 4096;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +60,11 @@ pub(crate) struct Progress {
     start: Instant,
     /// Milliseconds from `start` to the phase's begin, times 4, plus the phase.
     word: AtomicU64,
+    /// Whether a request wants to know that the client sends no more.
+    is_asked: AtomicBool,
+    /// Whether the client sends no more, or the server stops.
+    is_given_up: AtomicBool,
+    gave_up: Notify,
 }
 
 impl Progress {
@@ -59,7 +73,29 @@ impl Progress {
         Progress {
             start: Instant::now(),
             word: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            gave_up: Notify::new(),
         }
+    }
+
+    /// Resolves when a request had better not wait any more: its client sends no more, or the
+    /// server stops.
+    pub(crate) async fn given_up(&self) {
+        let _asking = Asking::new(&self.is_asked);
+        while !self.is_given_up.load(Ordering::Relaxed) {
+            self.gave_up.notified().await;
+        }
+    }
+
+    fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+        self.gave_up.notify_one();
+    }
+
+    /// Whether the end of the stream is to be looked for.
+    fn is_looking(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed) && !self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Begins `phase` now.
@@ -92,6 +128,22 @@ impl Progress {
     }
 }
 
+/// True for as long as it lives.
+struct Asking<'a>(&'a AtomicBool);
+
+impl<'a> Asking<'a> {
+    fn new(is_asked: &'a AtomicBool) -> Self {
+        is_asked.store(true, Ordering::Relaxed);
+        Asking(is_asked)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Serves one connection until it ends, is late, or `stop` turns true and its request is answered.
 pub(crate) async fn serve<T, S>(
     stream: T,
@@ -103,7 +155,11 @@ pub(crate) async fn serve<T, S>(
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
 {
-    let io = TokioIo::new(Watched { stream, progress });
+    let stream = Mutex::new(Ahead::new(stream));
+    let io = TokioIo::new(Watched {
+        stream: &stream,
+        progress,
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .half_close(true)
@@ -127,10 +183,15 @@ pub(crate) async fn serve<T, S>(
                 tracing::debug!(phase = ?progress.phase().0, "a connection took too long");
                 return Poll::Ready(());
             }
+            if progress.is_looking() && stream.lock().poll_end(context).is_ready() {
+                progress.give_up();
+                continue;
+            }
             if is_stopping || stopped.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
             is_stopping = true;
+            progress.give_up();
             connection.as_mut().graceful_shutdown();
         }
     })
@@ -168,20 +229,78 @@ fn poll_late(
     }
 }
 
+/// A stream with what was read of it before it was asked for.
+struct Ahead<T> {
+    stream: T,
+    /// Read and not taken yet.
+    bytes: Vec<u8>,
+    /// Whether there is no more to read.
+    is_ended: bool,
+}
+
+impl<T> Ahead<T> {
+    fn new(stream: T) -> Self {
+        Ahead {
+            stream,
+            bytes: Vec::new(),
+            is_ended: false,
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Ahead<T> {
+    /// Ready at the end of the stream, as far as it can be seen.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while !self.is_ended {
+            let mut room = [0; 512];
+            let left = AHEAD_BYTES_MAX.saturating_sub(self.bytes.len());
+            if left == 0 {
+                return Poll::Pending;
+            }
+            let mut buffer = ReadBuf::new(&mut room[..left.min(512)]);
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
+            match std::task::ready!(read) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    self.bytes.extend_from_slice(buffer.filled());
+                }
+                Ok(()) | Err(_) => self.is_ended = true,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if !self.bytes.is_empty() {
+            let count = self.bytes.len().min(buffer.remaining());
+            buffer.put_slice(&self.bytes[..count]);
+            self.bytes.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_ended {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
 /// A stream that tells when a request begins, and that a reply moves.
 struct Watched<'a, T> {
-    stream: T,
+    stream: &'a Mutex<Ahead<T>>,
     progress: &'a Progress,
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Watched<'_, T> {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let filled = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let result = self.stream.lock().poll_read(context, buffer);
         if buffer.filled().len() > filled && self.progress.phase().0 == Phase::Rest {
             self.progress.enter(Phase::Head);
         }
@@ -200,38 +319,32 @@ impl<T: AsyncWrite + Unpin> Watched<'_, T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<'_, T> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let result = Pin::new(&mut self.stream.lock().stream).poll_write(context, bytes);
         self.written(result)
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        let result = Pin::new(&mut self.stream.lock().stream).poll_write_vectored(context, slices);
         self.written(result)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.lock().stream.is_write_vectored()
     }
 
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream.lock().stream).poll_flush(context)
     }
 
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream.lock().stream).poll_shutdown(context)
     }
 }

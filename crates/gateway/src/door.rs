@@ -147,7 +147,7 @@ impl Door {
                     if let Err(refusal) = self.check_page(&parts, &body) {
                         return self.turn_away(&refusal);
                     }
-                    match self.sqs(&parts, &body, arrival).await {
+                    match self.sqs(&parts, &body, (arrival, progress)).await {
                         Some(response) => response,
                         None => self.simpledb(&parts, &body, arrival.port).await,
                     }

@@ -36,6 +36,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     /// Connections refused because there were too many.
     pub(crate) connections_refused: Counter,
+    /// Receives withdrawn because their clients sent no more.
+    pub(crate) receives_given_up: Counter,
 }
 
 struct ActionMetrics {
@@ -126,6 +128,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             connections_refused: Counter::default(),
+            receives_given_up: Counter::default(),
         };
         metrics.register(latencies, node);
         metrics
@@ -149,6 +152,11 @@ impl Metrics {
             "connections_refused",
             "Connections refused because there were too many",
             self.connections_refused.clone(),
+        );
+        registry.register(
+            "sqs_receives_given_up",
+            "Receives that ended early because their clients had gone, or the server stopped",
+            self.receives_given_up.clone(),
         );
         registry.register_collector(Box::new(NodeCollector::new(node)));
     }

@@ -1,6 +1,6 @@
 //! From an HTTP request to SQS to its reply.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Call, OpenKey};
@@ -17,6 +17,7 @@ use hyper::{Method, Response, StatusCode};
 use sha2::{Digest, Sha256};
 
 use super::{Arrival, Door, REASON, request_id};
+use crate::connection::Progress;
 use crate::consistency;
 use crate::parameters::Parameters;
 use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered};
@@ -27,6 +28,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const VERSION: &[u8] = b"2012-11-05";
 const SCOPE: &[u8] = b"%2Fsqs%2F";
 
+/// For how long a receive is decided, whether or not its client sends more: one that has not waited
+/// for so long may be about to answer a client that has ended its direction of the stream.
+const DECIDED_WITHIN: Duration = Duration::from_millis(500);
+
 /// A reply that is to be shown: of which action, about whose queues, and what is told beside.
 struct Answered {
     action: Action,
@@ -35,13 +40,21 @@ struct Answered {
     receipt: Option<Receipt>,
 }
 
+/// A request that is read, authenticated and understood.
+struct Prepared {
+    action: Action,
+    call: Call,
+    /// Whether it asks for anything of consistency: then it is told what came of that.
+    is_asked: bool,
+}
+
 impl Door {
     /// Answers a request if it is one to SQS.
     pub(super) async fn sqs(
         &self,
         parts: &Parts,
         body: &Bytes,
-        arrival: Arrival,
+        (arrival, progress): (Arrival, &Progress),
     ) -> Option<Response<Full<Bytes>>> {
         match sqs::is_asked(&parts.headers) {
             Some(true) => {}
@@ -59,7 +72,11 @@ impl Door {
             Err(refusal) => (Protocol::Query, Err(of_gateway(refusal))),
             Ok(parameters) => {
                 let (protocol, region) = sqs::protocol_of(&parts.headers, &parameters)?;
-                let outcome = self.ask(parts, body, arrival, &parameters, region).await;
+                let prepared = self.prepare_sqs(parts, body, arrival, &parameters, region);
+                let outcome = match prepared {
+                    Ok(prepared) => self.ask(prepared, progress).await,
+                    Err(error) => Err(error),
+                };
                 (protocol, outcome)
             }
         };
@@ -78,15 +95,49 @@ impl Door {
         Some(respond(protocol, outcome, (parts, arrival), &id))
     }
 
-    /// Carries a request out.
-    async fn ask(
+    /// Carries a request out. A receive that waits is withdrawn when its client sends no more: it
+    /// takes no message then, and a client that still reads is told of none.
+    async fn ask(&self, prepared: Prepared, progress: &Progress) -> Result<Answered, Error> {
+        let Prepared {
+            action,
+            call,
+            is_asked,
+        } = prepared;
+        let account = call.account.clone();
+        let called = self.node.call(call);
+        let (outcome, told) = match action {
+            Action::ReceiveMessage => tokio::select! {
+                biased;
+                answered = called => answered,
+                () = given_up(progress) => {
+                    self.metrics.receives_given_up.inc();
+                    return Ok(Answered {
+                        action,
+                        account,
+                        reply: Reply::Messages(Vec::new()),
+                        receipt: None,
+                    });
+                }
+            },
+            _ => called.await,
+        };
+        Ok(Answered {
+            action,
+            account,
+            reply: own::<Sqs>(outcome)?,
+            receipt: is_asked.then_some(told),
+        })
+    }
+
+    /// Everything that comes before the service.
+    fn prepare_sqs(
         &self,
         parts: &Parts,
         body: &Bytes,
         arrival: Arrival,
         parameters: &Parameters<'_>,
         region: String,
-    ) -> Result<Answered, Error> {
+    ) -> Result<Prepared, Error> {
         check(parts, body, self.settings.sqs_bytes_max)?;
         let json = match parts.headers.contains_key("x-amz-target") {
             true => Some(object(body)?),
@@ -137,13 +188,10 @@ impl Door {
             seed: rand::random(),
             command: parsed.command,
         };
-        let call = Call::new(&account, request, demand);
-        let (outcome, told) = self.node.call(call).await;
-        Ok(Answered {
+        Ok(Prepared {
             action,
-            account,
-            reply: own::<Sqs>(outcome)?,
-            receipt: is_asked.then_some(told),
+            call: Call::new(&account, request, demand),
+            is_asked,
         })
     }
 
@@ -163,6 +211,12 @@ impl Door {
             ..Caller::of(principal)
         }
     }
+}
+
+/// Resolves when a receive had better not wait any more.
+async fn given_up(progress: &Progress) {
+    tokio::time::sleep(DECIDED_WITHIN).await;
+    progress.given_up().await;
 }
 
 /// Whether a form without a scope in its headers may be one of SQS.
