@@ -1,5 +1,8 @@
 //! A request as a node carries it: the request of a service, and what goes with any.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::catalog::AccountId;
 use crate::level::Demand;
 use crate::request::Request;
@@ -17,6 +20,9 @@ pub struct Call {
     /// Where the other collection is that it names, if it names one
     /// ([`Service::towards`](crate::service::Service::towards)), and chains are several.
     pub towards: Option<Place>,
+    /// Where it is noted that it was decided to wait, for those who look. A decision in another
+    /// process is not noted.
+    pub waits: Option<Arc<AtomicBool>>,
 }
 
 impl Call {
@@ -27,11 +33,19 @@ impl Call {
             request: request.into(),
             demand,
             towards: None,
+            waits: None,
         }
     }
 
     /// What a node asks for itself.
     pub fn of_node(request: impl Into<Request>) -> Self {
         Call::new(&AccountId(String::new()), request, Demand::default())
+    }
+
+    /// Notes that it was decided to wait.
+    pub fn note_waits(&self) {
+        if let Some(waits) = &self.waits {
+            waits.store(true, Ordering::Relaxed);
+        }
     }
 }

@@ -137,6 +137,7 @@ impl Asked {
                         request: Wire::read(reader)?,
                         demand: Wire::read(reader)?,
                         towards: Wire::read(reader)?,
+                        waits: None,
                     };
                     // What is older has bytes of its own.
                     let is_new = Version::FOURTH <= call.request.since();
@@ -157,6 +158,7 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
         request,
         demand,
         towards,
+        waits: _,
     } = call;
     match request {
         Request::SimpleDb(it) => {

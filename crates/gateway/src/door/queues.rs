@@ -1,5 +1,7 @@
 //! From an HTTP request to SQS to its reply.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -28,9 +30,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const VERSION: &[u8] = b"2012-11-05";
 const SCOPE: &[u8] = b"%2Fsqs%2F";
 
-/// For how long a receive is decided, whether or not its client sends more: one that has not waited
-/// for so long may be about to answer a client that has ended its direction of the stream.
+/// A receive that another process decides, and whose client sends no more, is withdrawn when it
+/// took so long: until then it may be about to be answered, to a client that still reads.
 const DECIDED_WITHIN: Duration = Duration::from_millis(500);
+/// How often it is looked whether a receive waits whose client sends no more.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A reply that is to be shown: of which action, about whose queues, and what is told beside.
 struct Answered {
@@ -100,16 +104,20 @@ impl Door {
     async fn ask(&self, prepared: Prepared, progress: &Progress) -> Result<Answered, Error> {
         let Prepared {
             action,
-            call,
+            mut call,
             is_asked,
         } = prepared;
         let account = call.account.clone();
+        let waits = Arc::new(AtomicBool::new(false));
+        if action == Action::ReceiveMessage {
+            call.waits = Some(Arc::clone(&waits));
+        }
         let called = self.node.call(call);
         let (outcome, told) = match action {
             Action::ReceiveMessage => tokio::select! {
                 biased;
                 answered = called => answered,
-                () = given_up(progress) => {
+                () = given_up(progress, &waits) => {
                     self.metrics.receives_given_up.inc();
                     return Ok(Answered {
                         action,
@@ -213,10 +221,13 @@ impl Door {
     }
 }
 
-/// Resolves when a receive had better not wait any more.
-async fn given_up(progress: &Progress) {
-    tokio::time::sleep(DECIDED_WITHIN).await;
+/// Resolves when a receive that waits had better not any more.
+async fn given_up(progress: &Progress, waits: &AtomicBool) {
+    let started = Instant::now();
     progress.given_up().await;
+    while !waits.load(Ordering::Relaxed) && started.elapsed() < DECIDED_WITHIN {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Whether a form without a scope in its headers may be one of SQS.

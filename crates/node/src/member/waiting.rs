@@ -56,6 +56,7 @@ impl Desk {
         match waits {
             Ok(()) => {
                 *waiter = Some(token);
+                call.note_waits();
                 drop(self.parked.insert(token, work));
             }
             Err(reason) => {
