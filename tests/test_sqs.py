@@ -85,11 +85,18 @@ def form(server, path="/", **parameters):
         data=urllib.parse.urlencode(parameters),
         headers={"Content-Type": "application/x-www-form-urlencoded"},
     )
+    return signed(request)
+
+
+def signed(request):
+    """What a request is answered that is signed here: status and text."""
     keys = botocore.credentials.Credentials(ACCESS_KEY, SECRET_KEY)
     botocore.auth.SigV4Auth(keys, "sqs", "us-east-1").add_auth(request)
     prepared = request.prepare()
+    body = prepared.body
+    body = body if isinstance(body, bytes) else body.encode()
     sent = urllib.request.Request(
-        prepared.url, data=prepared.body.encode(), headers=dict(prepared.headers), method="POST"
+        prepared.url, data=body, headers=dict(prepared.headers), method="POST"
     )
     try:
         with urllib.request.urlopen(sent) as reply:
@@ -295,6 +302,34 @@ def test_the_query_protocol_does_the_same(server, sqs, queue):
     status, text = form(server, path, Action="SendMessageBatch", **batch)
     assert status == 200 and text.count("<SendMessageBatchResultEntry>") == 2
     assert sorted(bodies(sqs, queue)) == ["one", "two"]
+
+
+def test_a_peek_is_a_read_in_both_protocols(server, sqs, queue):
+    for body in ("one", "two"):
+        sqs.send_message(QueueUrl=queue, MessageBody=body)
+    shown = form(server, Action="PeekMessages", QueueUrl=queue, MaxNumberOfMessages="1")
+    assert shown[0] == 200 and "<Body>one</Body>" in shown[1] and "<Body>two" not in shown[1]
+    after = shown[1].split("<Name>SequenceNumber</Name><Value>")[1].split("<")[0]
+    status, text = peek(server, queue, After=after)
+    assert status == 200
+    assert [message["Body"] for message in json.loads(text)["Messages"]] == ["two"]
+    assert sorted(bodies(sqs, queue)) == ["one", "two"]
+    assert [it["Body"] for it in json.loads(peek(server, queue)[1])["Messages"]] == ["one", "two"]
+    assert peek(server, queue + "-absent")[0] == 400
+
+
+def peek(server, queue, **parameters):
+    """What PeekMessages is answered in JSON."""
+    request = botocore.awsrequest.AWSRequest(
+        method="POST",
+        url=server.url + "/",
+        data=json.dumps({"QueueUrl": queue, **parameters}),
+        headers={
+            "Content-Type": "application/x-amz-json-1.0",
+            "X-Amz-Target": "AmazonSQS.PeekMessages",
+        },
+    )
+    return signed(request)
 
 
 def test_a_policy_lets_unsigned_requests_in(server, sqs, queue):

@@ -17,6 +17,8 @@ use fader_cloud::{
     Error as CloudError, ErrorKind as CloudKind, Meter, QueueCounts, QueueSettings, Queues,
     Receipt, Receive, Received, RequestKind, Result as CloudResult,
 };
+use fader_services::Mode;
+use fader_services::level;
 use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
@@ -115,7 +117,34 @@ impl Sqs {
         windows
     }
 
-    async fn call(&self, action: &str, is_write: bool, body: &Value) -> Result<Value, Error> {
+    /// Carries out any action of SQS by its JSON: what a caller asks that [`Queues`] does not know.
+    /// `is_write` says whether it may change anything.
+    ///
+    /// # Errors
+    /// By what the caller does next ([`ErrorKind`]).
+    pub async fn call(&self, action: &str, is_write: bool, body: &Value) -> Result<Value, Error> {
+        self.call_with(action, is_write, body, None).await
+    }
+
+    /// Creates a queue by the JSON of CreateQueue; at Fader of a mode.
+    ///
+    /// # Errors
+    /// As [`Sqs::call`].
+    pub async fn create_as(&self, body: &Value, mode: Option<Mode>) -> Result<Value, Error> {
+        let mode = mode.map(|mode| mode.to_string());
+        let header = mode
+            .as_deref()
+            .map(|mode| (level::header::COLLECTION_MODE, mode));
+        self.call_with("CreateQueue", true, body, header).await
+    }
+
+    async fn call_with(
+        &self,
+        action: &str,
+        is_write: bool,
+        body: &Value,
+        header: Option<(&str, &str)>,
+    ) -> Result<Value, Error> {
         let limits = self.limits_of(body);
         let target = format!("AmazonSQS.{action}");
         let body = Bytes::from(body.to_string());
@@ -131,6 +160,9 @@ impl Sqs {
             .header(CONTENT_TYPE, JSON)
             .header("x-amz-target", &target);
         for (name, value) in headers.0 {
+            request = request.header(name, value);
+        }
+        if let Some((name, value)) = header {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(body)).map_err(|error| {
@@ -176,17 +208,24 @@ impl Sqs {
         in_write(self.call(action, true, body).await)
     }
 
-    /// What the queue is called in requests.
     async fn url(&self, queue: &str) -> CloudResult<String> {
+        in_read(self.queue_url(queue).await)
+    }
+
+    /// The URL of the queue of this name, which is asked for once.
+    ///
+    /// # Errors
+    /// As [`Sqs::call`].
+    pub async fn queue_url(&self, queue: &str) -> Result<String, Error> {
         if let Some(url) = self.urls().get(queue) {
             return Ok(url.clone());
         }
-        let reply = self
-            .read("GetQueueUrl", &json!({ "QueueName": queue }))
-            .await?;
-        let url = text(&reply, "QueueUrl")?;
-        self.urls().insert(queue.to_owned(), url.clone());
-        Ok(url)
+        let body = json!({ "QueueName": queue });
+        let reply = self.call("GetQueueUrl", false, &body).await?;
+        let url = reply["QueueUrl"].as_str();
+        let url = url.ok_or_else(|| Error::malformed("the reply has no QueueUrl"))?;
+        self.urls().insert(queue.to_owned(), url.to_owned());
+        Ok(url.to_owned())
     }
 
     fn urls(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {

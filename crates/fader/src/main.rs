@@ -28,6 +28,7 @@ mod placing;
 mod restoring;
 mod sdb;
 mod serve;
+mod sqs;
 mod why;
 
 /// A request is read, decided on and answered by different threads: what one allocates another
@@ -41,10 +42,11 @@ Start here:
                         prints an access key
   fader dev             a cluster of three in one process, with members to kill
   fader sdb --help      a small SimpleDB client, for any endpoint
+  fader sqs --help      a small SQS client, for any endpoint
   fader cloud --help    queues and domains in a bare bucket: what it promises, and what is in it
   fader config show     every setting of the server, its value and where it comes from";
 
-/// A cloud of your own: a durable Amazon SimpleDB that unmodified AWS SDKs can use.
+/// A cloud of your own: durable Amazon SimpleDB and SQS that unmodified AWS SDKs can use.
 #[derive(Parser)]
 #[command(
     name = "fader",
@@ -58,7 +60,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves SimpleDB until it is told to stop.
+    /// Serves SimpleDB and SQS until it is told to stop.
     Serve(Box<serve::Options>),
     /// Serves a whole cluster in one process, to see what it does when members fail.
     Dev(Box<dev::Options>),
@@ -69,6 +71,8 @@ enum Command {
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
     Sdb(Box<sdb::Options>),
+    /// A small client: queues, messages, dead letters.
+    Sqs(Box<sqs::Options>),
     /// Looks at a cloud by its URL: a bucket of S3, GCS or Azure, a folder, queues and domains.
     Cloud(Box<cloud::Options>),
     /// A database on a bucket, or in a folder, that many programs write at once, without a server.
@@ -158,6 +162,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         }
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
+        Command::Sqs(options) => runtime.block_on(sqs::run(*options)),
         Command::Cloud(options) => runtime.block_on(cloud::run(&options)),
         Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),
