@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fader_services::Kind;
 use fader_services::Mode;
+use fader_services::catalog::{AccountId, KeyNature, Name, Rights};
 use fader_services::level::Preference;
 use http_body_util::Full;
 use hyper::Request;
@@ -52,6 +54,9 @@ pub struct Key {
     /// The level of its requests that name none; empty for the services' own promise.
     #[serde(default)]
     pub consistency: String,
+    /// What it may do: `all`, or `granted` of one with only what policies give it.
+    #[serde(default)]
+    pub rights: String,
 }
 
 /// A key that was just made: the only time its secret is shown.
@@ -152,12 +157,16 @@ impl Control {
         &self,
         account: &str,
         note: &str,
-        preference: Option<Preference>,
+        nature: KeyNature,
     ) -> Result<NewKey, Error> {
-        let consistency = shown(preference);
-        let body = serde_json::json!({
+        let consistency = shown(nature.preference);
+        let mut body = serde_json::json!({
             "account": account, "note": note, "consistency": consistency,
         });
+        // An older server does not know the field, and refuses it.
+        if nature.rights == Rights::Granted {
+            body["rights"] = "granted".into();
+        }
         parse(&self.call("POST", "/keys", Some(body.to_string())).await?)
     }
 
@@ -183,21 +192,21 @@ impl Control {
         parse(&self.change(id, "rotate", None).await?)
     }
 
-    /// The mode of a domain.
-    pub async fn mode(&self, account: &str, domain: &str) -> Result<DomainMode, Error> {
-        let path = domain_path(account, domain)?;
+    /// The mode of a domain or a queue.
+    pub async fn mode(&self, name: Name<'_>) -> Result<DomainMode, Error> {
+        let path = path_of(name)?;
         parse(&self.call("GET", &path, None).await?)
     }
 
-    /// Gives a domain another mode, or begins to; `abandon`: without the members that are away.
+    /// Gives a domain or a queue another mode, or begins to; `abandon`: without the members that
+    /// are away.
     pub async fn set_mode(
         &self,
-        account: &str,
-        domain: &str,
+        name: Name<'_>,
         mode: Mode,
         abandon: bool,
     ) -> Result<DomainMode, Error> {
-        let path = domain_path(account, domain)? + "/mode";
+        let path = path_of(name)? + "/mode";
         let body = serde_json::json!({ "mode": mode.to_string(), "abandon": abandon });
         parse(&self.call("POST", &path, Some(body.to_string())).await?)
     }
@@ -213,7 +222,8 @@ impl Control {
             WhyOf::All => "/cluster/why".to_owned(),
             WhyOf::Chain(number) => format!("/cluster/why/{number}"),
             WhyOf::Domain(account, domain) => {
-                let path = domain_path(account, domain)?;
+                let account = AccountId(account.to_owned());
+                let path = path_of(Name::domain(&account, domain))?;
                 path.replacen("/domains", "/cluster/why", 1)
             }
         };
@@ -317,15 +327,23 @@ impl fmt::Debug for NewKey {
 }
 
 /// Where a domain is. Neither an account nor the name of a domain has other characters.
-fn domain_path(account: &str, domain: &str) -> Result<String, Error> {
+fn path_of(name: Name<'_>) -> Result<String, Error> {
+    let (account, collection) = (name.account.0.as_str(), name.name);
+    let root = match name.kind {
+        Kind::Domain => "domains",
+        Kind::Queue => "queues",
+        Kind::Bucket | Kind::Counter => {
+            return Err(Error::invalid(format!("{collection:?} has no mode")));
+        }
+    };
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_.-".contains(&octet);
-    for part in [account, domain] {
+    for part in [account, collection] {
         let is_step = [".", ".."].contains(&part);
         if part.is_empty() || is_step || !part.bytes().all(is_plain) {
-            return Err(Error::invalid(format!("{part:?} is no account or domain")));
+            return Err(Error::invalid(format!("{part:?} is no account or domain, and no queue")));
         }
     }
-    Ok(format!("/domains/{account}/{domain}"))
+    Ok(format!("/{root}/{account}/{collection}"))
 }
 
 /// A preference as it travels; empty for none.

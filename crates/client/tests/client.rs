@@ -11,6 +11,7 @@ use fader_client::{
     SimpleDb,
 };
 use fader_cloud::{Attribute, AttributePut, Expected};
+use fader_services::catalog::KeyNature;
 use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -701,7 +702,10 @@ async fn keys_over_the_control_socket() {
     let control = Control::new(&path);
     let keys = control.keys().await.unwrap();
     assert_eq!((keys[0].id.as_str(), keys[0].created_ms), ("K1", 7));
-    let made = control.create_key("b", "note", None).await.unwrap();
+    let made = control
+        .create_key("b", "note", KeyNature::default())
+        .await
+        .unwrap();
     assert_eq!(made.secret.as_str(), "hush");
     assert!(!format!("{made:?}").contains("hush"));
     control.disable("K1").await.unwrap();

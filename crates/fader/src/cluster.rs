@@ -1,4 +1,5 @@
-//! `fader cluster mode`: the modes of domains, through the control socket of a running server.
+//! `fader cluster mode`: the modes of domains and queues, through the control socket of a running
+//! server.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fader_client::{Control, DomainMode};
-use fader_services::Mode;
+use fader_services::catalog::{AccountId, Name};
+use fader_services::{Kind, Mode};
 
 use crate::keys::{FIRST_ACCOUNT, SOCKET};
 use crate::output;
@@ -26,22 +28,29 @@ A domain is strong, mixed or eventual: who may write to it at which level. A cha
 until every eventual write of the domain is settled; meanwhile the domain is closing: it takes
 strong writes only. All other changes are done at once, also the way back.
 
+A standard queue is strong or mixed: to a mixed one sends may be eventual. FIFO queues are strong.
+
 Examples:
   fader cluster mode carts                       how it stands, and what it waits for
   fader cluster mode carts mixed                 eventual writes are taken from now on
   fader cluster mode carts strong --wait         returns when it is done
   fader cluster mode carts strong --abandon      does not wait for members that are away: eventual
-                                                 writes that only they have will be refused";
+                                                 writes that only they have will be refused
+  fader cluster mode events mixed --queue        eventual sends are taken from now on";
 
-/// Which domain, and which mode.
+/// Which domain or queue, and which mode.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ModeOptions {
-    /// The domain.
-    domain: String,
+    /// The domain, or with --queue the queue.
+    name: String,
 
     /// The mode: strong, mixed or eventual. Without one, says how the domain's mode stands.
     mode: Option<Mode>,
+
+    /// The name is that of a queue.
+    #[arg(long)]
+    queue: bool,
 
     /// Does not wait for members that are away; eventual writes that only they have are lost.
     #[arg(long, requires = "mode")]
@@ -51,7 +60,7 @@ pub(crate) struct ModeOptions {
     #[arg(long, requires = "mode")]
     wait: bool,
 
-    /// Whose domain: twelve digits.
+    /// Whose domain or queue: twelve digits.
     #[arg(long, default_value = FIRST_ACCOUNT)]
     account: String,
 
@@ -63,22 +72,27 @@ pub(crate) struct ModeOptions {
 /// Carries out `fader cluster mode`.
 pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
     let control = control(options.data.as_deref())?;
-    let (account, domain) = (&*options.account, &*options.domain);
+    let account = AccountId(options.account.clone());
+    let kind = match options.queue {
+        true => Kind::Queue,
+        false => Kind::Domain,
+    };
+    let name = Name::new(kind, &account, &options.name);
     let standing = match options.mode {
-        None => control.mode(account, domain).await?,
+        None => control.mode(name).await?,
         Some(mode) => {
-            let begun = control.set_mode(account, domain, mode, options.abandon);
-            follow(&control, options, mode, begun.await?).await?
+            let begun = control.set_mode(name, mode, options.abandon).await?;
+            follow(&control, (options, name), mode, begun).await?
         }
     };
-    output::print(&format!("{domain}: {}\n", in_words(&standing)))?;
+    output::print(&format!("{}: {}\n", options.name, in_words(&standing)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for the end of a change, telling what it waits for.
 async fn follow(
     control: &Control,
-    options: &ModeOptions,
+    (options, name): (&ModeOptions, Name<'_>),
     mode: Mode,
     begun: DomainMode,
 ) -> Result<DomainMode> {
@@ -87,7 +101,11 @@ async fn follow(
     let mut standing = begun;
     while standing.mode != mode.to_string() {
         if standing.mode != Mode::Closing.to_string() {
-            bail!("the change was taken back: the domain is {}", standing.mode);
+            bail!(
+                "the change was taken back: {} is {}",
+                options.name,
+                standing.mode
+            );
         }
         if PATIENCE <= start.elapsed() && !options.wait {
             return Ok(standing);
@@ -99,12 +117,12 @@ async fn follow(
             let _ = writeln!(
                 std::io::stderr(),
                 "{}: {} after {seconds} s",
-                options.domain,
+                options.name,
                 in_words(&standing)
             );
         }
         tokio::time::sleep(LOOK).await;
-        standing = control.mode(&options.account, &options.domain).await?;
+        standing = control.mode(name).await?;
     }
     Ok(standing)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Control, Key, NewKey};
 use fader_node::{Node, OpenError, OpenKey, Secret, Settings};
-use fader_services::catalog::{AccessKey, AccountId, Command, KeyStatus};
+use fader_services::catalog::{AccessKey, AccountId, Command, KeyNature, KeyStatus, Rights};
 use fader_services::level::{Malformed, Preference};
 
 use crate::config::{self, FileOption};
@@ -30,6 +30,7 @@ Examples:
   fader keys create --note \"nightly import\"
   fader keys create --account 000000000002    an account of its own, with its own domains
   fader keys create --consistency \"eventual; w=2\"    for a client that cannot add headers
+  fader keys create --granted-only            with what policies of queues give it, and nothing else
   fader keys rotate FADER0123456789ABCDEF     a new key; the old one is disabled";
 
 /// Which keys, of which server.
@@ -61,6 +62,10 @@ enum Verb {
         /// own promise]
         #[arg(long, value_name = "LEVEL")]
         consistency: Option<Preference>,
+        /// Only with the rights that policies give it, as
+        /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues; SimpleDB refuses the key.
+        #[arg(long)]
+        granted_only: bool,
     },
     /// Changes what a key's requests prefer.
     Set {
@@ -161,7 +166,22 @@ async fn act(door: &Door, verb: Verb) -> Result<String> {
             account,
             note,
             consistency,
-        } => Ok(door.create(&account, &note, consistency).await?.text()),
+            granted_only,
+        } => {
+            let nature = KeyNature {
+                preference: consistency,
+                rights: if granted_only {
+                    Rights::Granted
+                } else {
+                    Rights::All
+                },
+            };
+            let shown = door.create(&account, &note, nature).await?;
+            Ok(match granted_only {
+                false => shown.text(),
+                true => format!("{}policies name  {}\n", shown.text(), shown.arn()),
+            })
+        }
         Verb::Set { id, consistency } => {
             door.prefer(&id, consistency.0).await?;
             Ok(match consistency.0 {
@@ -183,18 +203,11 @@ async fn act(door: &Door, verb: Verb) -> Result<String> {
 }
 
 impl Door {
-    async fn create(
-        &self,
-        account: &str,
-        note: &str,
-        preference: Option<Preference>,
-    ) -> Result<Shown> {
+    async fn create(&self, account: &str, note: &str, nature: KeyNature) -> Result<Shown> {
         match self {
-            Door::Server(control) => {
-                Ok(control.create_key(account, note, preference).await?.into())
-            }
+            Door::Server(control) => Ok(control.create_key(account, note, nature).await?.into()),
             Door::Folder(node) => Ok(node
-                .create_key(&AccountId(account.to_owned()), None, note, preference)
+                .create_key(&AccountId(account.to_owned()), None, note, nature)
                 .await?
                 .into()),
         }
@@ -256,6 +269,10 @@ fn listed(key: AccessKey) -> Key {
         consistency: key
             .preference
             .map_or_else(String::new, |preference| preference.to_string()),
+        rights: match key.rights {
+            Rights::All => "all".to_owned(),
+            Rights::Granted => "granted".to_owned(),
+        },
     }
 }
 
@@ -280,6 +297,11 @@ impl From<OpenKey> for Shown {
 }
 
 impl Shown {
+    /// What policies call it.
+    fn arn(&self) -> String {
+        format!("arn:aws:iam::{}:user/{}", self.account, self.id)
+    }
+
     fn text(&self) -> String {
         format!(
             "account    {}\naccess key {}\nsecret key {}\n",
@@ -299,6 +321,7 @@ fn table(keys: &[Key]) -> String {
         "status",
         "created",
         "consistency",
+        "rights",
         "note",
     ]);
     for key in keys {
@@ -313,6 +336,7 @@ fn table(keys: &[Key]) -> String {
             &key.status,
             &created,
             &consistency,
+            &crate::output::visible(&key.rights),
             &note,
         ]);
     }

@@ -64,7 +64,7 @@ enum Command {
     Serve(Box<serve::Options>),
     /// Serves a whole cluster in one process, to see what it does when members fail.
     Dev(Box<dev::Options>),
-    /// Makes a cluster of processes, says how it stands, and changes the modes of domains.
+    /// Makes a cluster of processes, says how it stands, and changes modes of domains and queues.
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Creates, lists, disables, enables and rotates access keys.
@@ -89,7 +89,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ClusterCommand {
-    /// Gives a domain another mode, or says how its mode stands.
+    /// Gives a domain or a queue another mode, or says how its mode stands.
     Mode(cluster::ModeOptions),
     /// Makes a cluster in ZooKeeper, once, and its key.
     Init(Box<founding::InitOptions>),

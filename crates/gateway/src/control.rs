@@ -21,7 +21,10 @@ mod domains;
 
 use bytes::Bytes;
 use fader_node::OpenKey;
-use fader_services::catalog::{AccessKey, AccountId, Command, KeyStatus, Refusal};
+use fader_services::Kind;
+use fader_services::catalog::{
+    AccessKey, AccountId, Command, KeyNature, KeyStatus, Refusal, Rights,
+};
 use fader_services::level::{Malformed, Preference};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -77,13 +80,16 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             Ok(json!({ "keys": keys.iter().map(shown).collect::<Vec<_>>() }))
         }
         (&Method::POST, ["keys"]) => {
-            let [account, note, consistency] =
-                read_fields(body, ["account", "note", "consistency"])?;
+            let [account, note, consistency, rights] =
+                read_fields(body, ["account", "note", "consistency", "rights"])?;
             let account = AccountId(account.unwrap_or_else(|| ACCOUNT.to_owned()));
-            let preference = read_preference(consistency.as_deref())?;
+            let nature = KeyNature {
+                preference: read_preference(consistency.as_deref())?,
+                rights: read_rights(rights.as_deref())?,
+            };
             let key = door
                 .node
-                .create_key(&account, None, &note.unwrap_or_default(), preference)
+                .create_key(&account, None, &note.unwrap_or_default(), nature)
                 .await
                 .map_err(|refusal| failure(&refusal))?;
             tracing::info!(
@@ -108,7 +114,14 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             tracing::info!(old_id = id, id = key.key.id, "rotated an access key");
             Ok(shown_once(&key))
         }
-        (_, ["domains", path @ ..]) => domains::answer(&door.node, method, path, body).await,
+        (_, ["domains", path @ ..]) => {
+            let of = (Kind::Domain, path);
+            domains::answer(&door.node, method, of, body).await
+        }
+        (_, ["queues", path @ ..]) => {
+            let of = (Kind::Queue, path);
+            domains::answer(&door.node, method, of, body).await
+        }
         (_, ["cluster", verb @ ..]) => cluster::answer(&door.node, method, verb, body).await,
         _ => Err((
             StatusCode::NOT_FOUND,
@@ -183,6 +196,15 @@ fn read_preference(text: Option<&str>) -> Result<Option<Preference>, Failure> {
     preference.map_err(|error: Malformed| bad(format!("consistency: {error}")))
 }
 
+/// Rights; all when the text is empty or absent.
+fn read_rights(text: Option<&str>) -> Result<Rights, Failure> {
+    match text {
+        None | Some("" | "all") => Ok(Rights::All),
+        Some("granted") => Ok(Rights::Granted),
+        Some(other) => Err(bad(format!("rights: {other:?} is neither all nor granted"))),
+    }
+}
+
 fn bad(message: String) -> Failure {
     (StatusCode::BAD_REQUEST, message)
 }
@@ -199,6 +221,10 @@ fn shown(key: &AccessKey) -> Value {
         "created_ms": key.created_ms,
         "note": key.note,
         "consistency": shown_preference(key.preference),
+        "rights": match key.rights {
+            Rights::All => "all",
+            Rights::Granted => "granted",
+        },
     })
 }
 

@@ -18,7 +18,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use fader_node::{Call, ChainId, Health, Node, OpenKey};
 use fader_services::Reason;
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, Rights};
 use fader_services::level::{Demand, Preference};
 use fader_services::request::own;
 use fader_services::simpledb::{Code, Error, Request as Command, SimpleDb};
@@ -27,14 +27,14 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::Settings;
 use crate::body::{self, BodyError};
 use crate::connection::{Phase, Progress};
 use crate::consistency::{self, Asked};
-use crate::limit::Limiter;
-use crate::metrics::{Counted, Metrics};
+use crate::limit::{Limiter, Load};
+use crate::metrics::{COLLECTIONS_SHOWN, Counted, Metrics};
 use crate::origin;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
@@ -71,6 +71,8 @@ pub(crate) struct Door {
     limiter: Option<Limiter>,
     /// Room for large bodies, in bytes.
     room: Semaphore,
+    /// Whose page of metrics is made.
+    page_turn: Mutex<()>,
 }
 
 /// A request that is read, authenticated and understood.
@@ -96,6 +98,18 @@ impl Caller {
         }
     }
 
+    /// Refuses a key that has only what policies give it: SimpleDB has none.
+    fn check_rights(&self) -> Result<(), Error> {
+        match self {
+            Caller::Key(key) if key.key.rights == Rights::Granted => Err(refuse(
+                Code::AccessFailure,
+                "Access to the resource is denied: the access key has only the rights that \
+                 policies give it, and SimpleDB has no policies.",
+            )),
+            Caller::Key(_) | Caller::Anonymous(_) => Ok(()),
+        }
+    }
+
     fn account(&self) -> &AccountId {
         match self {
             Caller::Key(key) => &key.key.account,
@@ -114,6 +128,7 @@ impl Door {
             metrics,
             verifier: Verifier::new(settings.clock_skew),
             room: Semaphore::new(settings.bodies_bytes_max as usize),
+            page_turn: Mutex::new(()),
             node,
             settings,
         }
@@ -142,7 +157,7 @@ impl Door {
             let _counted = Counted::new(&self.metrics.in_flight);
             match (&parts.method, parts.uri.path()) {
                 (&Method::GET | &Method::HEAD, "/healthz") => self.health(),
-                (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page(),
+                (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page().await,
                 _ => {
                     if let Err(refusal) = self.check_page(&parts, &body) {
                         return self.turn_away(&refusal);
@@ -235,12 +250,14 @@ impl Door {
                     None => carry_out.await,
                     // On the heap: who has no limit has no room for its waits.
                     Some(limiter) => {
-                        let outcome = Box::pin(limiter.within(action, carry_out)).await;
-                        let refused = outcome.as_ref().err();
-                        if let Some(error) = refused.filter(|it| it.reason == Some(Reason::Limit)) {
-                            self.count_refusal(error);
-                        }
-                        outcome
+                        let load = Load::from(action.is_write());
+                        let outcome = Box::pin(limiter.within(load, carry_out)).await;
+                        outcome.unwrap_or_else(|| {
+                            let refusal =
+                                Error::unavailable(Reason::Limit, Reason::Limit.sentence());
+                            self.count_refusal(&refusal);
+                            Err(refusal)
+                        })
                     }
                 };
                 outcome.map(|answered| simpledb::reply(version, action, &answered, &id))
@@ -295,6 +312,7 @@ impl Door {
         let named = Action::of(&parameters, version)?;
         *action = Some(named);
         let caller = self.authenticate(parts, body, port, &parameters)?;
+        caller.check_rights()?;
         let mut asked = consistency::asked(&parts.headers, &parameters)?;
         if let Some(asked) = asked
             .as_mut()
@@ -376,9 +394,14 @@ impl Door {
         response(status, "application/json", text.to_string().into())
     }
 
-    fn metrics_page(&self) -> Response<Full<Bytes>> {
+    async fn metrics_page(&self) -> Response<Full<Bytes>> {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        response(StatusCode::OK, kind, self.metrics.render().into())
+        let node = self.node.clone();
+        // It reads the store, and anyone may ask: one at a time.
+        let _turn = self.page_turn.lock().await;
+        let figures = tokio::task::spawn_blocking(move || node.figures(COLLECTIONS_SHOWN)).await;
+        let page = self.metrics.render(figures.unwrap_or_default());
+        response(StatusCode::OK, kind, page.into())
     }
 }
 

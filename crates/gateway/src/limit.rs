@@ -1,5 +1,5 @@
-//! A capacity on purpose: so many requests a second, or so many at a time, and 503 for what is
-//! beyond, as SimpleDB answered.
+//! A capacity on purpose: so many requests a second, or so many at a time, and a refusal for what
+//! is beyond: 503 of SimpleDB, RequestThrottled of SQS.
 //!
 //! Clients that look for a service's capacity (`docs/window.md`) can only be judged at one that is
 //! known. It only ever refuses: what is admitted is carried out as without a limit, what is refused
@@ -8,8 +8,11 @@
 //!
 //! ```text
 //! arrives ─ half the latency ─▶ a token or a slot? ─▶ carried out, for at least the work ─ half ─▶
-//!                                       └──────────── 503 ─────────────────────────────── half ─▶
+//!                                       └────────── refused ───────────────────────────── half ─▶
 //! ```
+//!
+//! A receive that may wait for messages holds a slot for the work only: consumers at rest take no
+//! capacity.
 //!
 //! Deliberately absent: shares of clients; limits of bandwidth.
 
@@ -17,14 +20,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use fader_services::Reason;
-use fader_services::simpledb::Error;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::metrics::{LimitMetrics, Limited};
-use crate::simpledb::Action;
 
 /// Without a number of its own, a burst is what comes in this time.
 const BURST_S: f64 = 0.1;
@@ -144,6 +144,27 @@ impl fmt::Display for Limit {
     }
 }
 
+/// What a request takes of a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// It only reads.
+    Get,
+    /// It writes.
+    Put,
+    /// It writes, and may wait long before.
+    Poll,
+}
+
+impl From<bool> for Load {
+    /// Of a request that writes, or not.
+    fn from(is_write: bool) -> Self {
+        match is_write {
+            true => Load::Put,
+            false => Load::Get,
+        }
+    }
+}
+
 /// A limit at work.
 pub(crate) struct Limiter {
     latency: Duration,
@@ -201,18 +222,18 @@ impl Limiter {
         }
     }
 
-    /// What `request` comes to, or the refusal in its place.
+    /// What `request` comes to; nothing where it is refused.
     pub(crate) async fn within<T>(
         &self,
-        action: Action,
-        request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+        load: Load,
+        request: impl Future<Output = T>,
+    ) -> Option<T> {
         pause(self.latency / 2).await;
-        let lane = match action.is_write() {
-            true => &self.puts,
-            false => &self.gets,
+        let lane = match load {
+            Load::Put | Load::Poll => &self.puts,
+            Load::Get => &self.gets,
         };
-        let outcome = lane.within(self.work, request).await;
+        let outcome = lane.within(self.work, load, request).await;
         pause(self.latency / 2).await;
         outcome
     }
@@ -239,19 +260,20 @@ impl Lane {
     async fn within<T>(
         &self,
         work: Duration,
-        request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+        load: Load,
+        request: impl Future<Output = T>,
+    ) -> Option<T> {
         let mut held = None;
         match &self.gate {
             Gate::Open => {}
             Gate::Bucket(bucket) => {
                 if !bucket.lock().take(Instant::now()) {
-                    return Err(self.refuse());
+                    return self.refuse();
                 }
             }
             Gate::Slots { places, slots } => {
                 let Ok(place) = places.try_acquire() else {
-                    return Err(self.refuse());
+                    return self.refuse();
                 };
                 let slot = slots
                     .acquire()
@@ -262,14 +284,19 @@ impl Lane {
         }
         self.metrics.admitted.inc();
         let work = work.mul_f64(-(1.0 - rand::random::<f64>()).ln());
-        let (outcome, ()) = tokio::join!(request, pause(work));
-        drop(held);
-        outcome
+        let worked = async {
+            pause(work).await;
+            if load == Load::Poll {
+                held = None;
+            }
+        };
+        let (outcome, ()) = tokio::join!(request, worked);
+        Some(outcome)
     }
 
-    fn refuse(&self) -> Error {
+    fn refuse<T>(&self) -> Option<T> {
         self.metrics.refused.inc();
-        Error::unavailable(Reason::Limit, Reason::Limit.sentence())
+        None
     }
 }
 

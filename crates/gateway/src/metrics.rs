@@ -1,13 +1,17 @@
 //! What `/metrics` shows, in OpenMetrics text.
 //!
-//! Every label value comes from a closed list (actions, codes), so that no client can make the
-//! page grow. Handles are resolved once per action: a request that succeeds looks up nothing.
+//! Label values come from closed lists (actions, codes), but for the names of collections, of which
+//! there are at most so many: no client can make the page grow. Handles of SimpleDB's actions are
+//! resolved once: such a request that succeeds looks up nothing.
 
+mod collections;
 mod node;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fader_node::Node;
+use fader_services::figures::Figures;
 use fader_services::simpledb::Code;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +21,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::simpledb::Action;
+pub(crate) use collections::COLLECTIONS_SHOWN;
+use collections::{ByQueue, Collections, EmptyReceives};
 use node::NodeCollector;
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -30,6 +36,10 @@ pub(crate) struct Metrics {
     registry: Registry,
     by_action: Vec<ActionMetrics>,
     requests: Family<RequestLabels, Counter>,
+    latencies: Family<ActionLabels, Histogram>,
+    collections: Collections,
+    /// Receives without a message, by queue.
+    pub(crate) empty_receives: Arc<ByQueue>,
     /// Requests being carried out.
     pub(crate) in_flight: Gauge,
     /// Open connections.
@@ -125,6 +135,9 @@ impl Metrics {
             registry: Registry::with_prefix("fader"),
             by_action,
             requests,
+            latencies: latencies.clone(),
+            collections: Collections::default(),
+            empty_receives: Arc::default(),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             connections_refused: Counter::default(),
@@ -159,6 +172,9 @@ impl Metrics {
             self.receives_given_up.clone(),
         );
         registry.register_collector(Box::new(NodeCollector::new(node)));
+        registry.register_collector(Box::new(self.collections.clone()));
+        let empty = EmptyReceives(Arc::clone(&self.empty_receives));
+        registry.register_collector(Box::new(empty));
     }
 
     /// Counts a request that is answered; `code` is `None` when it succeeded.
@@ -181,8 +197,27 @@ impl Metrics {
         }
     }
 
-    /// The page.
-    pub(crate) fn render(&self) -> String {
+    /// Counts a request to SQS that is answered; `code` is `None` when it succeeded.
+    pub(crate) fn count_sqs(
+        &self,
+        action: Option<&'static str>,
+        code: Option<&'static str>,
+        elapsed: Duration,
+    ) {
+        if let Some(action) = action {
+            let latency = self.latencies.get_or_create(&ActionLabels { action });
+            latency.observe(elapsed.as_secs_f64());
+        }
+        let labels = RequestLabels {
+            action: action.unwrap_or("none"),
+            code: code.unwrap_or("ok").to_owned(),
+        };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// The page, with what is shown of collections.
+    pub(crate) fn render(&self, figures: Figures) -> String {
+        self.collections.set(figures);
         let mut page = String::new();
         prometheus_client::encoding::text::encode(&mut page, &self.registry)
             .expect("a String takes every character");

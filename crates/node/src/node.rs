@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::{Behind, ChainId};
-use fader_services::catalog::{self, AccessKey, AccountId, Catalog, KeyStatus, Name, Refusal};
+use fader_services::catalog::{
+    self, AccessKey, AccountId, Catalog, KeyNature, KeyStatus, Name, Refusal,
+};
+use fader_services::figures::Figures;
 use fader_services::forward::{self, DomainMode};
-use fader_services::level::Preference;
 use fader_services::request::own;
 use fader_services::{Call, Reason, ViewError};
 use tokio::runtime::Handle;
@@ -261,10 +263,10 @@ impl Node {
         account: &AccountId,
         pair: Option<(String, Secret)>,
         note: &str,
-        preference: Option<Preference>,
+        nature: KeyNature,
     ) -> Result<OpenKey, Refusal> {
         let key = self
-            .new_key(account, pair, note, preference)
+            .new_key(account, pair, note, nature)
             .map_err(|error| seal_failed(&error))?;
         self.catalog(catalog::Command::CreateKey(key.key.clone()))
             .await?;
@@ -278,8 +280,12 @@ impl Node {
     pub async fn rotate_key(&self, id: &str) -> Result<OpenKey, Refusal> {
         let old = catalog::key(&*self.keeper()?.snapshot(), id)?;
         let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
+        let nature = KeyNature {
+            preference: old.preference,
+            rights: old.rights,
+        };
         let key = self
-            .new_key(&old.account, None, &old.note, old.preference)
+            .new_key(&old.account, None, &old.note, nature)
             .map_err(|error| seal_failed(&error))?;
         let replacement = key.key.clone();
         self.catalog(catalog::Command::RotateKey {
@@ -304,6 +310,12 @@ impl Node {
     /// The counters of each chain that has a member here.
     pub fn chains(&self) -> Vec<(ChainId, Counters)> {
         self.router.chains.counters()
+    }
+
+    /// What the services show of the collections whose chains have their heads here, of up to
+    /// `most` by name. It reads the store.
+    pub fn figures(&self, most: usize) -> Figures {
+        self.router.chains.figures(most)
     }
 
     /// How far members are behind the heads that are here, by chain and name.
@@ -348,7 +360,7 @@ impl Node {
         account: &AccountId,
         pair: Option<(String, Secret)>,
         note: &str,
-        preference: Option<Preference>,
+        nature: KeyNature,
     ) -> Result<OpenKey, SealError> {
         let (id, secret) = match pair {
             Some(pair) => pair,
@@ -361,7 +373,8 @@ impl Node {
             status: KeyStatus::Active,
             created_ms: clock::now_ms(),
             note: note.to_owned(),
-            preference,
+            preference: nature.preference,
+            rights: nature.rights,
         };
         Ok(OpenKey { key, secret })
     }

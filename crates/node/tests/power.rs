@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use fader_node::disk::{Disk, SyncSite};
 use fader_node::{Call, Durability, Node, Secret, Settings};
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, KeyNature};
 use fader_services::level::Demand;
 use fader_services::simpledb::{
     AttributePut, Code, Error, Expected, ItemDelete, ItemPut, Reply, Request,
@@ -320,7 +320,7 @@ impl World {
             let id = format!("AKIA{seed:016}");
             let pair = (id.clone(), Secret::new(SECRET.to_owned()));
             if node
-                .create_key(&account(), Some(pair), "", None)
+                .create_key(&account(), Some(pair), "", KeyNature::default())
                 .await
                 .is_ok()
             {

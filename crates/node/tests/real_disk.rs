@@ -13,7 +13,7 @@ use fader_node::disk::{Disk, RealDisk};
 use fader_node::engine::{Engine, LsmEngine};
 use fader_node::{Call, Health, Node, OpenError, Secret, Settings};
 use fader_services::Direction;
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, KeyNature};
 use fader_services::level::Demand;
 use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
 
@@ -253,11 +253,16 @@ async fn secrets_are_sealed_and_keys_rotate() {
         "AKIAEXAMPLEEXAMPLE00".to_owned(),
         Secret::new("a secret of mine".to_owned()),
     );
-    node.create_key(&account(), Some(pair.clone()), "first", None)
-        .await
-        .unwrap();
+    node.create_key(
+        &account(),
+        Some(pair.clone()),
+        "first",
+        KeyNature::default(),
+    )
+    .await
+    .unwrap();
     let random = node
-        .create_key(&account(), None, "second", None)
+        .create_key(&account(), None, "second", KeyNature::default())
         .await
         .unwrap();
     assert_eq!(

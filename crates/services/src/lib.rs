@@ -10,6 +10,7 @@ mod call;
 pub mod catalog;
 #[cfg(feature = "counter")]
 pub mod counter;
+pub mod figures;
 pub mod forward;
 mod key;
 mod kind;

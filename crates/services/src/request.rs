@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{DecodeError, Register, Version};
 
-pub(crate) use rows::{founded, settle_step, take_step};
-pub use rows::{settle, upkeep};
+pub(crate) use rows::{check_mode, founded, settle_step, take_step};
+pub use rows::{figures, settle, upkeep};
 
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]

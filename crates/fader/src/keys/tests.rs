@@ -10,6 +10,7 @@ fn a_note_cannot_move_the_cursor_or_pass_for_another_key() {
         status: "active".to_owned(),
         created_ms: 0,
         consistency: String::new(),
+        rights: String::new(),
         note: "a\nb \u{1b}[31m".to_owned(),
     };
     let table = table(&[key]);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, bail};
 use fader_node::{Node, OpenKey};
-use fader_services::catalog::{AccountId, KeyStatus};
+use fader_services::catalog::{AccountId, KeyNature, KeyStatus};
 use tracing::{info, warn};
 
 use crate::config::{Config, Origin};
@@ -29,10 +29,11 @@ pub(super) async fn ensure(
         tokio::time::sleep(LOOK).await;
     }
     let account = AccountId(FIRST_ACCOUNT.to_owned());
+    let nature = KeyNature::default();
     let Some((id, secret)) = &config.root.value else {
         if node.keys()?.is_empty() {
             let open = node
-                .create_key(&account, None, "created by the first start", None)
+                .create_key(&account, None, "created by the first start", nature)
                 .await?;
             show(&open, address, has_tls);
         }
@@ -41,7 +42,7 @@ pub(super) async fn ensure(
     match node.open_key(id)? {
         None => {
             let pair = Some((id.clone(), secret.clone()));
-            node.create_key(&account, pair, "from the configuration", None)
+            node.create_key(&account, pair, "from the configuration", nature)
                 .await?;
             info!(key = id, "created the configured access key");
         }

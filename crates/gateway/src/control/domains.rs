@@ -1,9 +1,11 @@
-//! The modes of domains.
+//! The modes of domains and queues.
 //!
 //! ```text
 //! GET  /domains/ACCOUNT/NAME       {"account","domain","mode","away":["n2"],"silent":["n3"]}
 //! POST /domains/ACCOUNT/NAME/mode  {"mode":"strong","abandon":false} -> the same
 //! ```
+//!
+//! The same below `/queues`.
 //!
 //! `away` and `silent` name the members that a domain of mode `closing` waits for.
 
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use fader_node::Node;
 use fader_services::catalog::{AccountId, Command, Name, Refusal};
 use fader_services::forward::DomainMode;
-use fader_services::{Mode, UnknownMode};
+use fader_services::{Kind, Mode, UnknownMode};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -21,19 +23,19 @@ use super::{Failure, bad, failure};
 pub(super) async fn answer(
     node: &Node,
     method: &Method,
-    path: &[&str],
+    (kind, path): (Kind, &[&str]),
     body: &Bytes,
 ) -> Result<Value, Failure> {
     match (method, path) {
         (&Method::GET, [account, domain]) => {
             let owner = AccountId((*account).to_owned());
-            let mode = node.mode(Name::domain(&owner, domain)).await;
-            shown(account, domain, mode)
+            let name = Name::new(kind, &owner, domain);
+            shown(name, node.mode(name).await)
         }
         (&Method::POST, [account, domain, "mode"]) => {
             let (mode, abandon) = read(body)?;
             let owner = AccountId((*account).to_owned());
-            let name = Name::domain(&owner, domain);
+            let name = Name::new(kind, &owner, domain);
             let command = Command::SetMode {
                 name: name.to_owned(),
                 mode,
@@ -41,15 +43,24 @@ pub(super) async fn answer(
             };
             let outcome = node.catalog(command).await;
             outcome.map_err(|refusal| failure(&refusal))?;
-            tracing::info!(account, domain, %mode, abandon, "asked for a domain's mode");
-            let mode = node.mode(name).await;
-            shown(account, domain, mode)
+            tracing::info!(account, name = domain, ?kind, %mode, abandon, "asked for a mode");
+            shown(name, node.mode(name).await)
         }
         _ => Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),
     }
 }
 
-/// What is asked of a domain.
+/// What people call a collection of this kind.
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Domain => "domain",
+        Kind::Queue => "queue",
+        Kind::Bucket => "bucket",
+        Kind::Counter => "counter",
+    }
+}
+
+/// What is asked of a domain or a queue.
 fn read(body: &Bytes) -> Result<(Mode, bool), Failure> {
     let order: Value = serde_json::from_slice(body)
         .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
@@ -70,18 +81,15 @@ fn read(body: &Bytes) -> Result<(Mode, bool), Failure> {
     Ok((mode, abandon))
 }
 
-fn shown(
-    account: &str,
-    domain: &str,
-    mode: Result<Option<DomainMode>, Refusal>,
-) -> Result<Value, Failure> {
+fn shown(name: Name<'_>, mode: Result<Option<DomainMode>, Refusal>) -> Result<Value, Failure> {
+    let (account, what) = (&name.account.0, what(name.kind));
     let Some(mode) = mode.map_err(|refusal| failure(&refusal))? else {
-        let reason = format!("account {account} has no domain {domain}");
+        let reason = format!("account {account} has no {what} {}", name.name);
         return Err((StatusCode::NOT_FOUND, reason));
     };
     Ok(json!({
         "account": account,
-        "domain": domain,
+        what: name.name,
         "mode": mode.mode.to_string(),
         "away": mode.away,
         "silent": mode.silent,

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Call, OpenKey};
-use fader_services::catalog::AccountId;
+use fader_services::Reason;
+use fader_services::catalog::{AccountId, Rights};
 use fader_services::level::{Demand, Receipt};
 use fader_services::policy::Principal;
 use fader_services::request::own;
 use fader_services::simpledb::{Code as Refused, Error as Refusal};
-use fader_services::sqs::{Caller, Code, Error, Reply, Request, Sqs};
+use fader_services::sqs::{Caller, Code, Command, Error, Reply, Request, Sqs};
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -21,6 +22,7 @@ use sha2::{Digest, Sha256};
 use super::{Arrival, Door, REASON, request_id};
 use crate::connection::Progress;
 use crate::consistency;
+use crate::limit::Load;
 use crate::parameters::Parameters;
 use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered};
 
@@ -47,6 +49,9 @@ struct Answered {
 /// A request that is read, authenticated and understood.
 struct Prepared {
     action: Action,
+    /// The queue that it is about, of those requests that are counted by queue.
+    queue: Option<String>,
+    load: Load,
     call: Call,
     /// Whether it asks for anything of consistency: then it is told what came of that.
     is_asked: bool,
@@ -68,6 +73,7 @@ impl Door {
         }
         let started = Instant::now();
         let id = request_id();
+        let mut action = None;
         let is_json = parts.headers.contains_key("x-amz-target");
         let form: &[u8] = if is_json { b"" } else { body };
         let query = parts.uri.query().unwrap_or_default().as_bytes();
@@ -78,7 +84,10 @@ impl Door {
                 let (protocol, region) = sqs::protocol_of(&parts.headers, &parameters)?;
                 let prepared = self.prepare_sqs(parts, body, arrival, &parameters, region);
                 let outcome = match prepared {
-                    Ok(prepared) => self.ask(prepared, progress).await,
+                    Ok(prepared) => {
+                        action = Some(prepared.action);
+                        self.ask(prepared, progress).await
+                    }
                     Err(error) => Err(error),
                 };
                 (protocol, outcome)
@@ -89,11 +98,15 @@ impl Door {
         {
             self.node.count_refusal(fader_node::ChainId::SYSTEM, reason);
         }
+        let elapsed = started.elapsed();
+        let code = outcome.as_ref().err().map(|error| error.code.query_code());
+        self.metrics
+            .count_sqs(action.map(Action::name), code, elapsed);
         tracing::debug!(
             request_id = &*id,
-            action = outcome.as_ref().ok().map(|answered| answered.action.name()),
+            action = action.map(Action::name),
             error = outcome.as_ref().err().map(tracing::field::display),
-            elapsed_us = started.elapsed().as_micros(),
+            elapsed_us = elapsed.as_micros(),
             "answered"
         );
         Some(respond(protocol, outcome, (parts, arrival), &id))
@@ -104,6 +117,8 @@ impl Door {
     async fn ask(&self, prepared: Prepared, progress: &Progress) -> Result<Answered, Error> {
         let Prepared {
             action,
+            queue,
+            load,
             mut call,
             is_asked,
         } = prepared;
@@ -112,27 +127,41 @@ impl Door {
         if action == Action::ReceiveMessage {
             call.waits = Some(Arc::clone(&waits));
         }
-        let called = self.node.call(call);
-        let (outcome, told) = match action {
-            Action::ReceiveMessage => tokio::select! {
-                biased;
-                answered = called => answered,
-                () = given_up(progress, &waits) => {
-                    self.metrics.receives_given_up.inc();
-                    return Ok(Answered {
-                        action,
-                        account,
-                        reply: Reply::Messages(Vec::new()),
-                        receipt: None,
-                    });
-                }
-            },
-            _ => called.await,
+        let carry_out = async {
+            let called = self.node.call(call);
+            match load {
+                Load::Poll => tokio::select! {
+                    biased;
+                    answered = called => answered,
+                    () = given_up(progress, &waits) => {
+                        self.metrics.receives_given_up.inc();
+                        let none = Reply::Messages(Vec::new());
+                        (Ok(none.into()), Receipt::default())
+                    }
+                },
+                Load::Get | Load::Put => called.await,
+            }
         };
+        let (outcome, told) = match &self.limiter {
+            None => carry_out.await,
+            Some(limiter) => Box::pin(limiter.within(load, carry_out))
+                .await
+                .ok_or_else(throttled)?,
+        };
+        let reply = own::<Sqs>(outcome)?;
+        match (action, queue, &reply) {
+            (Action::ReceiveMessage, Some(queue), Reply::Messages(none)) if none.is_empty() => {
+                self.metrics.empty_receives.count(&account, queue);
+            }
+            (Action::DeleteQueue, Some(queue), _) => {
+                self.metrics.empty_receives.forget(&account, queue);
+            }
+            _ => {}
+        }
         Ok(Answered {
             action,
             account,
-            reply: own::<Sqs>(outcome)?,
+            reply,
             receipt: is_asked.then_some(told),
         })
     }
@@ -190,14 +219,25 @@ impl Door {
                 None => consistency::digest(&account, parameters),
             };
         }
+        let load = match &parsed.command {
+            Command::ReceiveMessage(_) => Load::Poll,
+            command => Load::from(command.is_write()),
+        };
         let request = Request {
             caller,
             region,
-            seed: rand::random(),
+            seed: seed(&parsed.command, &demand),
             command: parsed.command,
         };
         Ok(Prepared {
             action,
+            queue: match action {
+                Action::ReceiveMessage | Action::DeleteQueue => {
+                    request.command.queue().map(str::to_owned)
+                }
+                _ => None,
+            },
+            load,
             call: Call::new(&account, request, demand),
             is_asked,
         })
@@ -210,7 +250,9 @@ impl Door {
             (None, Some(account)) => Principal::Account(account.0.clone()),
             (None, None) => Principal::Anonymous,
         };
+        let rights = key.map_or(Rights::All, |key| key.key.rights);
         Caller {
+            is_granted_only: rights == Rights::Granted,
             source_ip: arrival
                 .peer
                 .map(|peer| peer.to_string())
@@ -218,6 +260,17 @@ impl Door {
             is_secure: arrival.is_secure,
             ..Caller::of(principal)
         }
+    }
+}
+
+/// The refusal of what is beyond the limit that the server was given.
+fn throttled() -> Error {
+    Error {
+        reason: Some(Reason::Limit),
+        ..Error::new(
+            Code::RequestThrottled,
+            "The request was denied due to request throttling.",
+        )
     }
 }
 
@@ -334,6 +387,23 @@ fn digest(account: &AccountId, action: Action, body: &[u8]) -> u128 {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
+    first_half(hash)
+}
+
+/// What the ids of a request are derived from. Those of messages that are sent under a name are the
+/// same each time; secrets of queues are never to be known.
+fn seed(command: &Command, demand: &Demand) -> u128 {
+    let (Command::SendMessage(_), Some(name)) = (command, &demand.request) else {
+        return rand::random();
+    };
+    let mut hash = Sha256::new();
+    hash.update(demand.digest.to_be_bytes());
+    hash.update(name.client.to_be_bytes());
+    hash.update(name.seq.to_be_bytes());
+    first_half(hash)
+}
+
+fn first_half(hash: Sha256) -> u128 {
     let hash: [u8; 32] = hash.finalize().into();
     let (half, _) = hash.split_first_chunk().expect("32 bytes begin with 16");
     u128::from_be_bytes(*half)

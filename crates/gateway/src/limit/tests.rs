@@ -4,10 +4,9 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use fader_services::simpledb::Code;
 use tokio::sync::oneshot;
 
-use super::{Bucket, Capacity, Lane, Limit, Limited};
+use super::{Bucket, Capacity, Lane, Limit, Limited, Load};
 
 #[test]
 fn a_limit_is_read_and_shown() {
@@ -86,21 +85,35 @@ async fn slots_are_worked_on_places_wait_and_the_rest_is_refused() {
     let lane = Lane::new(Some(capacity), Limited::default().of("gets"));
     let counts = || (lane.metrics.admitted.get(), lane.metrics.refused.get());
     let (end, ended) = oneshot::channel::<()>();
-    let mut first = pin!(lane.within(Duration::ZERO, async {
+    let within = |answer| lane.within(Duration::ZERO, Load::Get, async move { answer });
+    let mut first = pin!(lane.within(Duration::ZERO, Load::Get, async {
         let _ = ended.await;
-        Ok(1)
+        1
     }));
-    let mut second = pin!(lane.within(Duration::ZERO, async { Ok(2) }));
+    let mut second = pin!(within(2));
     let mut context = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
     assert_eq!(counts(), (1, 0));
-    let third = lane.within(Duration::ZERO, async { Ok(3) }).await;
-    assert_eq!(third.unwrap_err().code, Code::ServiceUnavailable);
+    assert_eq!(within(3).await, None);
     assert_eq!(counts(), (1, 1));
     end.send(()).unwrap();
-    assert_eq!(first.await, Ok(1));
-    assert_eq!(second.await, Ok(2));
-    assert_eq!(lane.within(Duration::ZERO, async { Ok(4) }).await, Ok(4));
+    assert_eq!(first.await, Some(1));
+    assert_eq!(second.await, Some(2));
+    assert_eq!(within(4).await, Some(4));
     assert_eq!(counts(), (3, 1));
+}
+
+#[tokio::test]
+async fn a_poll_that_waits_holds_no_slot() {
+    let capacity = Capacity::Slots { slots: 1, queue: 0 };
+    let lane = Lane::new(Some(capacity), Limited::default().of("puts"));
+    let (end, ended) = oneshot::channel::<()>();
+    let mut waits = pin!(lane.within(Duration::ZERO, Load::Poll, ended));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    let send = lane.within(Duration::ZERO, Load::Put, async { 1 });
+    assert_eq!(send.await, Some(1));
+    end.send(()).unwrap();
+    assert_eq!(waits.await, Some(Ok(())));
 }

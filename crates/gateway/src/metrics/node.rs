@@ -341,7 +341,7 @@ fn encode_family<L: EncodeLabelSet, T>(
     Ok(())
 }
 
-fn encode_value(
+pub(super) fn encode_value(
     kind: MetricType,
     value: u64,
     encoder: prometheus_client::encoding::MetricEncoder<'_>,

@@ -1,7 +1,7 @@
 //! Recorded requests are verified; whatever differs from them is refused.
 
 use fader_node::Secret;
-use fader_services::catalog::{AccessKey, AccountId};
+use fader_services::catalog::{AccessKey, AccountId, Rights};
 use hyper::header::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 
@@ -42,6 +42,7 @@ impl Keys {
             created_ms: 0,
             note: String::new(),
             preference: None,
+            rights: Rights::All,
         };
         Keys(vec![OpenKey {
             key,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fader_gateway::{Gateway, Settings};
 use fader_node::{Node, Secret};
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, KeyNature};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -47,7 +47,9 @@ impl Server {
         let (node, _) = Node::open(fader_node::Settings::new(data.path().join("data"))).unwrap();
         let pair = Some((KEY_ID.to_owned(), Secret::new(KEY_SECRET.to_owned())));
         let account = AccountId("000000000001".to_owned());
-        node.create_key(&account, pair, "test", None).await.unwrap();
+        let nature = KeyNature::default();
+        let created = node.create_key(&account, pair, "test", nature).await;
+        created.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let control = data.path().join("control.sock");

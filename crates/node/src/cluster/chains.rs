@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fader_chain::{Behind, ChainId};
 use fader_services::Reason;
+use fader_services::figures::Figures;
 
 use super::Cluster;
 use super::hosting::Hosting;
@@ -101,6 +102,22 @@ impl Chains {
             Some((number, counters))
         });
         counters.collect()
+    }
+
+    /// What the services show of the collections of those chains whose heads are here. A chain that
+    /// cannot be read is left out: its member says why.
+    pub(crate) fn figures(&self, most: usize) -> Figures {
+        let mut all = Figures::default();
+        for (number, chain) in self.with_numbers() {
+            let Some((_, head)) = chain.head() else {
+                continue;
+            };
+            match head.figures(number, most) {
+                Ok(figures) => all.extend(figures, most),
+                Err(error) => tracing::debug!(%error, %number, "no figures of a chain"),
+            }
+        }
+        all
     }
 
     /// How often members here have failed since the process began, and how many do not run again

@@ -30,15 +30,17 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, Layered};
+use fader_chain::{Behind, ChainId, Layered};
 use fader_services::catalog::{self, DomainEntry, Name};
+use fader_services::figures::Figures;
 use fader_services::level::{Bound, Level, Receipt};
-use fader_services::request::{Limits, Outcome, Refusal as Refused, Reply as Answered};
+use fader_services::request::{self, Limits, Outcome, Refusal as Refused, Reply as Answered};
 use fader_services::service::Context;
 use fader_services::{Call, Pace, Reason, View, ViewError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::clock;
 use crate::settings::Settings;
 use crate::status::{Counters, Health};
 use crate::storage::engine::Snapshot;
@@ -81,6 +83,12 @@ impl Member {
     /// The state that it has applied.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.shared.engine.snapshot()
+    }
+
+    /// What the services show of the collections of its chain, of up to `most` by name.
+    pub(crate) fn figures(&self, chain: ChainId, most: usize) -> Result<Figures, ViewError> {
+        let at = (chain, clock::now_ms());
+        request::figures(&*self.snapshot(), &self.settings.limits, at, most)
     }
 
     /// Queues a client's request.

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! key   := 'k' id
-//! value := version:u8=2  account:bytes  status:u8 (0 disabled, 1 active)  created_ms:varint
+//! value := version:u8=2  account:bytes  status:u8  created_ms:varint
 //!          sealed_secret:bytes  note:bytes  preference:bytes (as text; empty: none)
+//! status := 0 disabled, 1 active; 2 more of a key with granted rights only
 //! ```
+//!
+//! A process that does not know such keys refuses them: their status means nothing to it.
 //!
 //! Version 1 ends with the note: no preference.
 
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
-use crate::catalog::{AccessKey, AccountId, KeyStatus, Refusal};
+use crate::catalog::{AccessKey, AccountId, KeyStatus, Refusal, Rights};
 use crate::level::Preference;
 use crate::{Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
 
@@ -96,6 +99,7 @@ pub(super) fn rotate(
         &AccessKey {
             account: old.account,
             preference: old.preference,
+            rights: old.rights,
             ..replacement.clone()
         },
     )?;
@@ -133,7 +137,7 @@ fn put(key: &AccessKey) -> Change {
     let mut value = Vec::with_capacity(64 + key.sealed_secret.len() + key.note.len());
     value.push(VERSION);
     put_bytes(&mut value, key.account.0.as_bytes());
-    value.push(u8::from(key.status == KeyStatus::Active));
+    value.push(u8::from(key.status == KeyStatus::Active) + rights_byte(key.rights));
     put_varint(&mut value, key.created_ms);
     put_bytes(&mut value, &key.sealed_secret);
     put_bytes(&mut value, key.note.as_bytes());
@@ -152,9 +156,11 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
         return Err(DecodeError::new("an access key's version"));
     }
     let account = AccountId(text(reader.bytes()?, "an access key's account")?);
-    let status = match reader.byte()? {
-        0 => KeyStatus::Disabled,
-        1 => KeyStatus::Active,
+    let (status, rights) = match reader.byte()? {
+        0 => (KeyStatus::Disabled, Rights::All),
+        1 => (KeyStatus::Active, Rights::All),
+        2 => (KeyStatus::Disabled, Rights::Granted),
+        3 => (KeyStatus::Active, Rights::Granted),
         _ => return Err(DecodeError::new("an access key's status")),
     };
     let created_ms = reader.varint()?;
@@ -173,7 +179,16 @@ fn decode(id: String, value: Bytes) -> Result<AccessKey, DecodeError> {
         created_ms,
         note,
         preference,
+        rights,
     })
+}
+
+/// What the rights add to the byte of a status.
+pub(crate) fn rights_byte(rights: Rights) -> u8 {
+    match rights {
+        Rights::All => 0,
+        Rights::Granted => 2,
+    }
 }
 
 /// A preference as text; none when empty.

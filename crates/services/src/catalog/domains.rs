@@ -20,11 +20,13 @@ use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::access_key::{decode_preference, text};
 use crate::catalog::placed::{VERSION_PLACED, is_shown};
-use crate::catalog::{AccountId, DomainEntry, Name, modes, placed};
+use crate::catalog::{AccountId, DomainEntry, Name, NameBuf, modes, placed};
 use crate::level::Preference;
 use crate::request::founded;
 use crate::simpledb::metadata_key;
-use crate::{CollectionId, Direction, KeyBuilder, Kind, Mode, SYSTEM, Table, View, ViewError};
+use crate::{
+    CollectionId, Direction, KeyBuilder, Kind, Mode, SYSTEM, Table, View, ViewError, split_text,
+};
 
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_MODE: u8 = 1;
@@ -184,6 +186,36 @@ pub(crate) fn names(
         }
     }
     Ok(names)
+}
+
+/// All collections of a kind that are on this chain, by owner and name; not of a kind whose names
+/// are the cluster's, and not of domains.
+pub(crate) fn collections(
+    view: &dyn View,
+    kind: Kind,
+) -> impl Iterator<Item = Result<(NameBuf, CollectionId), ViewError>> {
+    let prefix = of_kind(Table::Names, kind);
+    let (start, end) = (prefix.clone().build(), prefix.build_end());
+    let text_at = start.len();
+    let pairs = view.scan(&start, &end, Direction::Forward);
+    pairs.filter_map(move |pair| {
+        let read = |(key, value): (Bytes, Bytes)| -> Result<_, ViewError> {
+            if value.first() == Some(&VERSION_PLACED) {
+                return Ok(None);
+            }
+            let wrong = || DecodeError::new("the name of a collection");
+            let (account, name) = split_text(&key[text_at..]).ok_or_else(wrong)?;
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| wrong());
+            let name = NameBuf {
+                kind,
+                account: AccountId(text(account)?),
+                name: text(name.to_vec())?,
+            };
+            let (entry, _) = decode_entry(kind, value)?;
+            Ok(Some((name, entry.collection)))
+        };
+        pair.and_then(read).transpose()
+    })
 }
 
 /// How many domains `account` has.

@@ -11,10 +11,12 @@ mod placed;
 mod seam;
 mod sweep;
 
+pub(crate) use access_key::rights_byte;
 pub use access_key::{key, keys};
 pub use domains::{collection, domain, domain_key, name_key, owner};
 pub(crate) use domains::{
-    count, create, delete, domain_count, domain_names, garbage, names, number, put_number,
+    collections, count, create, delete, domain_count, domain_names, garbage, names, number,
+    put_number,
 };
 #[cfg(test)]
 pub(crate) use modes::set as set_mode;
@@ -44,6 +46,25 @@ pub enum KeyStatus {
     Disabled,
 }
 
+/// What an access key may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rights {
+    /// Everything that its account may.
+    #[default]
+    All,
+    /// What the policies of resources give to it by its name, and nothing else.
+    Granted,
+}
+
+/// What an access key is created as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyNature {
+    /// The level of its requests that name none.
+    pub preference: Option<Preference>,
+    /// What it may do.
+    pub rights: Rights,
+}
+
 /// An access key at rest. `Debug` shows no secret: the secret is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKey {
@@ -61,6 +82,8 @@ pub struct AccessKey {
     pub note: String,
     /// The level of its requests that name none.
     pub preference: Option<Preference>,
+    /// What it may do.
+    pub rights: Rights,
 }
 
 /// What changes the catalog.

@@ -13,6 +13,7 @@ use fader_chain::{Change, DecodeError, Reader, Standing};
 
 use crate::catalog::domains::{collection, put_entry};
 use crate::catalog::{DomainEntry, Name, NameBuf, Refusal};
+use crate::request;
 use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
 
 /// A domain that is on its way to `strong`.
@@ -60,6 +61,7 @@ pub(crate) fn set(
     }
     let entry = collection(view, name)?;
     let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.name.to_owned()))?;
+    request::check_mode(name, mode).map_err(Refusal::Invalid)?;
     let standing = Standing::of(view, entry.collection.0)?;
     let next = match mode {
         // MD-3, MD-4: not at once, but when what was taken is settled.

@@ -3,6 +3,7 @@
 use fader_chain::{Change, EntryId, Under};
 
 use super::*;
+use crate::forward::wire::Wire as _;
 use crate::{Decision, MapView};
 use expect_test::expect;
 
@@ -18,6 +19,7 @@ fn access_key(id: &str) -> AccessKey {
         created_ms: 1_317_975_502_999,
         note: "für boto".to_owned(),
         preference: None,
+        rights: Rights::All,
     }
 }
 
@@ -179,6 +181,34 @@ fn a_refused_rotation_leaves_the_old_key_active() {
 }
 
 #[test]
+fn a_key_keeps_its_rights() {
+    let granted = |id: &str| AccessKey {
+        rights: Rights::Granted,
+        ..access_key(id)
+    };
+    let mut view = MapView::default();
+    run(&mut view, &Command::CreateKey(granted(OLD))).unwrap();
+    assert_eq!(key(&view, OLD).unwrap(), Some(granted(OLD)));
+    run(&mut view, &set_status(OLD, KeyStatus::Disabled)).unwrap();
+    run(&mut view, &set_status(OLD, KeyStatus::Active)).unwrap();
+    assert_eq!(key(&view, OLD).unwrap(), Some(granted(OLD)));
+    // The one that takes its place has no more rights.
+    run(&mut view, &rotate(OLD, access_key(NEW))).unwrap();
+    assert_eq!(key(&view, NEW).unwrap(), Some(granted(NEW)));
+    let disabled = AccessKey {
+        status: KeyStatus::Disabled,
+        ..granted(OLD)
+    };
+    assert_eq!(key(&view, OLD).unwrap(), Some(disabled.clone()));
+    for sent in [granted(NEW), disabled] {
+        let mut bytes = Vec::new();
+        sent.put(&mut bytes);
+        let mut reader = fader_chain::Reader::new(bytes.into());
+        assert_eq!(AccessKey::read(&mut reader).unwrap(), sent);
+    }
+}
+
+#[test]
 fn shapes_are_checked() {
     let account = |id: &str| AccessKey {
         account: AccountId(id.to_owned()),
@@ -237,7 +267,7 @@ fn damage_is_reported() {
     };
     let bad_status = {
         let mut bytes = value.to_vec();
-        bytes[14] = 2;
+        bytes[14] = 4;
         Bytes::from(bytes)
     };
     let cuts = (0..value.len()).map(|size| value.slice(..size));

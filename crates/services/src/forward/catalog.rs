@@ -7,7 +7,7 @@ use super::DomainMode;
 use super::wire::{Wire, put_choice};
 use crate::call::Call;
 use crate::catalog::{
-    self, AccessKey, AccountId, Command, DomainEntry, KeyStatus, NameBuf, Refusal,
+    self, AccessKey, AccountId, Command, DomainEntry, KeyStatus, NameBuf, Refusal, Rights,
 };
 use crate::request::Request;
 use crate::steps::{self, Action, Step};
@@ -61,18 +61,31 @@ impl Wire for AccessKey {
         self.id.put(out);
         self.account.put(out);
         self.sealed_secret.put(out);
-        self.status.put(out);
+        // As many bytes as an older process reads; one that does not know the rights refuses them.
+        let mut status = Vec::new();
+        self.status.put(&mut status);
+        out.push(status[0] + catalog::rights_byte(self.rights));
         self.created_ms.put(out);
         self.note.put(out);
         self.preference.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let (id, account) = (Wire::read(reader)?, Wire::read(reader)?);
+        let sealed_secret = Wire::read(reader)?;
+        let (status, rights) = match reader.byte()? {
+            0 => (KeyStatus::Active, Rights::All),
+            1 => (KeyStatus::Disabled, Rights::All),
+            2 => (KeyStatus::Active, Rights::Granted),
+            3 => (KeyStatus::Disabled, Rights::Granted),
+            _ => return Err(DecodeError::new("the status of a key")),
+        };
         Ok(AccessKey {
-            id: Wire::read(reader)?,
-            account: Wire::read(reader)?,
-            sealed_secret: Wire::read(reader)?,
-            status: Wire::read(reader)?,
+            id,
+            account,
+            sealed_secret,
+            status,
+            rights,
             created_ms: Wire::read(reader)?,
             note: Wire::read(reader)?,
             preference: Wire::read(reader)?,

@@ -7,7 +7,7 @@ use fader_chain::{ChainId, EntryId, RequestId, Stamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::{AccessKey, Command, DomainEntry, KeyStatus, Refusal};
+use crate::catalog::{AccessKey, Command, DomainEntry, KeyStatus, Refusal, Rights};
 use crate::level::{Bound, Cause, Level, Notice, Outcome, Outcomes, Preference};
 use crate::simpledb::{
     Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Expected, Item,
@@ -155,6 +155,7 @@ fn access_key() -> AccessKey {
         created_ms: 5,
         note: "note".to_owned(),
         preference: None,
+        rights: Rights::All,
     }
 }
 

@@ -4,12 +4,14 @@
 use bytes::Bytes;
 use fader_chain::{ChainId, Change, ElementOp, Guards, Settled, Stamp};
 
+use crate::catalog::Name;
+use crate::figures::Figures;
 use crate::request::Limits;
 use crate::service::Service as _;
 use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 use crate::steps::Action;
-use crate::{CollectionId, Kind, Table, View, ViewError, catalog, simpledb, sqs};
+use crate::{CollectionId, Kind, Mode, Table, View, ViewError, catalog, simpledb, sqs};
 
 /// Settles an eventual operation on `newest`, the state of the head's log: by the service whose
 /// table its register is in.
@@ -46,6 +48,33 @@ pub fn upkeep(
     batch: usize,
 ) -> Result<Vec<Change>, ViewError> {
     sqs::upkeep(view, (&limits.sqs, guards), at, batch)
+}
+
+/// Refuses a mode that a collection of this name cannot have, in words.
+pub(crate) fn check_mode(name: Name<'_>, mode: Mode) -> Result<(), String> {
+    match name.kind {
+        Kind::Queue => sqs::check_mode(name.name, mode),
+        Kind::Domain | Kind::Bucket | Kind::Counter => Ok(()),
+    }
+}
+
+/// What the services of a chain show of its collections at `now_ms`, of up to `most` by name.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn figures(
+    view: &dyn View,
+    limits: &Limits,
+    at: (ChainId, u64),
+    most: usize,
+) -> Result<Figures, ViewError> {
+    let mut figures = Figures::new(&sqs::FIGURES);
+    for found in catalog::collections(view, Kind::Queue) {
+        if let Some(shown) = sqs::figures(view, &limits.sqs, at, found?)? {
+            figures.add(shown, most);
+        }
+    }
+    Ok(figures)
 }
 
 /// The row that says that a collection is there, as it begins.

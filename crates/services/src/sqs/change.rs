@@ -117,6 +117,7 @@ fn delete_one(queue: &mut Queue<'_>, entry: &DeleteEntry) -> Result<(), Error> {
     }
     if is_newest && !matches!(state.place, Place::Moving(_)) {
         queue.delete(receipt.number, &state)?;
+        queue.counters.totals.deleted += 1;
     }
     Ok(())
 }

@@ -227,6 +227,7 @@ impl<'a> DeadLetters<'a> {
         };
         if let Target::Here(target) = &mut self.target {
             arrive(target, &parcel)?;
+            queue.counters.totals.moved += 1;
             if queue.has(Guard::QueueMoveWhole) {
                 queue.forget(number);
             } else {
@@ -373,6 +374,7 @@ impl QueueStep {
             };
             queue.leave(&state)?;
             if outcome == DONE {
+                queue.counters.totals.moved += 1;
                 queue.forget(parcel.number);
             } else {
                 let place = Place::Ready(spot);

@@ -32,6 +32,7 @@ pub enum Code {
     QueueDoesNotExist,
     QueueNameExists,
     ReceiptHandleIsInvalid,
+    RequestThrottled,
     ResourceNotFound,
     ServiceUnavailable,
     SignatureDoesNotMatch,
@@ -47,7 +48,7 @@ const SQS: &str = "com.amazonaws.sqs#";
 const SERVICE: &str = "com.amazon.coral.service#";
 
 /// In the order of [`Code`].
-const NAMINGS: [Naming; 28] = [
+const NAMINGS: [Naming; 29] = [
     Naming(
         Code::AccessDenied,
         "AccessDeniedException",
@@ -202,6 +203,13 @@ const NAMINGS: [Naming; 28] = [
         "ReceiptHandleIsInvalid",
         404,
         true,
+    ),
+    Naming(
+        Code::RequestThrottled,
+        "RequestThrottled",
+        "RequestThrottled",
+        403,
+        false,
     ),
     Naming(
         Code::ResourceNotFound,

@@ -200,6 +200,7 @@ pub(crate) struct Counters {
     pub(crate) task_ms: u64,
     /// No row that is remembered for a while ends before.
     pub(crate) recent_ms: u64,
+    pub(crate) totals: Totals,
 }
 wire_fields!(Counters {
     clock_ms,
@@ -216,8 +217,29 @@ wire_fields!(Counters {
     is_unswept,
     task_ms,
     recent_ms,
+    totals,
 });
 impl Row for Counters {}
+
+/// What happened to the messages of a queue since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) sent: u64,
+    /// Each as often as it was received.
+    pub(crate) received: u64,
+    pub(crate) deleted: u64,
+    /// Those that left for another queue.
+    pub(crate) moved: u64,
+    /// Those whose retention ended.
+    pub(crate) expired: u64,
+}
+wire_fields!(Totals {
+    sent,
+    received,
+    deleted,
+    moved,
+    expired
+});
 
 /// A move task (`moving.rs`).
 #[derive(Clone, Debug, PartialEq, Eq)]

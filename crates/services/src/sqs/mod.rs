@@ -13,12 +13,14 @@
 //! with the request), encryption (its attributes are kept), fairness between groups of a standard
 //! queue, AWS's quotas on rates.
 
+mod attempts;
 mod batch;
 mod change;
 mod checksum;
 pub mod command;
 mod dead;
 mod error;
+mod figures;
 mod grants;
 mod groups;
 mod handle;
@@ -41,8 +43,10 @@ mod wire;
 pub use command::{Caller, Command, Request};
 pub use dead::QueueStep;
 pub use error::{Code, Error};
+pub(crate) use figures::FIGURES;
 pub use limits::Limits;
 pub use moving::split_task_handle;
+pub(crate) use queues::check_mode;
 pub use reply::{
     ChangedEntry, Entry, Message, Page, Received, Reply, Sent, SentEntry, Task, show_uuid,
 };
@@ -51,11 +55,12 @@ pub use settings::{account_in, name_in};
 pub use show::show_sequence;
 pub(crate) use wire::wire_choice;
 
-use fader_chain::{ChainId, Change, Guards};
+use fader_chain::{ALL_GUARDS, ChainId, Change, Guards};
 
-use crate::catalog::AccountId;
+use crate::catalog::{AccountId, NameBuf};
+use crate::figures::Shown;
 use crate::service::{Context, Wait};
-use crate::{View, ViewError};
+use crate::{CollectionId, View, ViewError};
 
 /// What a decision comes to.
 type Decided = Result<(Reply, Vec<Change>), Error>;
@@ -143,6 +148,32 @@ pub fn upkeep(
         now_ms,
     };
     upkeep::upkeep(terms, batch)
+}
+
+/// Adds the numbers of the queue in a collection to those that are shown, unless it is not made.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub(crate) fn figures(
+    view: &dyn View,
+    limits: &Limits,
+    (chain, now_ms): (ChainId, u64),
+    (name, collection): (NameBuf, CollectionId),
+) -> Result<Option<Shown>, ViewError> {
+    let terms = queue::Terms {
+        view,
+        account: &name.account,
+        limits,
+        guards: &ALL_GUARDS,
+        chain,
+        now_ms,
+    };
+    let values = figures::values(terms, collection)?;
+    Ok(values.map(|values| Shown {
+        account: name.account.clone(),
+        name: name.name.clone(),
+        values,
+    }))
 }
 
 #[cfg(test)]

@@ -341,7 +341,7 @@ fn carry<'a>(
     };
     queue.leave(&state)?;
     if queue.is_over(&state) {
-        queue.forget(number);
+        queue.expire(number);
         return Ok(Moved::Gone);
     }
     // It is received there as a message that was never received.

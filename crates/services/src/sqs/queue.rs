@@ -360,6 +360,12 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
+    /// Takes a message away whose retention is over, and that is in no index any more.
+    pub(crate) fn expire(&mut self, number: u64) {
+        self.counters.totals.expired += 1;
+        self.forget(number);
+    }
+
     /// Takes the rows of a message away that is in no index any more.
     pub(crate) fn forget(&mut self, number: u64) {
         let keys = self.keys();

@@ -109,12 +109,20 @@ fn check_new(
 
 fn mode(command: &CreateQueue) -> Result<Mode, Error> {
     let mode = command.mode().unwrap_or_default();
-    let is_fifo = command.queue.ends_with(".fifo");
-    if !mode.is_at_rest() || mode == Mode::Eventual || (is_fifo && mode != Mode::Strong) {
-        let message = format!("A queue cannot have the mode {mode}.");
-        return Err(Error::new(Code::InvalidParameterValue, message));
-    }
+    let checked = check_mode(&command.queue, mode);
+    checked.map_err(|message| Error::new(Code::InvalidParameterValue, message))?;
     Ok(mode)
+}
+
+/// Refuses a mode that a queue of this name cannot have, in words: receives are strong, and the
+/// order of a FIFO queue is that of its sends.
+pub(crate) fn check_mode(queue: &str, mode: Mode) -> Result<(), String> {
+    let is_fifo = queue.ends_with(".fifo");
+    if !mode.is_at_rest() || mode == Mode::Eventual || (is_fifo && mode != Mode::Strong) {
+        let what = if is_fifo { "A FIFO queue" } else { "A queue" };
+        return Err(format!("{what} cannot have the mode {mode}."));
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

@@ -15,20 +15,24 @@ use bytes::Bytes;
 use fader_chain::{Change, Guard};
 
 use crate::service::{Context, Wait};
+use crate::sqs::attempts::{remember, repeated};
 use crate::sqs::command::{ReceiveMessage, Request};
 use crate::sqs::dead::{DeadLetters, Moved};
 use crate::sqs::error::{Code, Error};
 use crate::sqs::grants;
 use crate::sqs::handle::Receipt;
-use crate::sqs::layout::{self, Index, Recent, Spot};
+use crate::sqs::layout::{Index, Spot};
 use crate::sqs::limits::Limits;
-use crate::sqs::message::{Attempt, Group, Place, Row, State};
+use crate::sqs::message::{Group, Place, State};
 use crate::sqs::queue::{Queue, Terms};
 use crate::sqs::reply::{Held, Received, Reply, Selection};
+use crate::sqs::upkeep::sweep_ended;
 use crate::{View, ViewError};
 
 /// Rows of an index that one decision passes at most: messages that ended, and dead letters.
 const PASSED_MAX: usize = 256;
+/// Messages that a receive takes away at most because their retention is over.
+const EXPIRED_MAX: usize = 16;
 /// All receives of a queue wait for the same.
 const ALIKE: u64 = 0;
 
@@ -122,8 +126,11 @@ fn attempt(
     let mut queue = Queue::of(view, context)?;
     grants::check(&queue.settings, request, Terms::new(view, context))?;
     let asked = Asked::read(receive, &queue)?;
+    if queue.settings.is_fifo() {
+        expire_due(&mut queue)?;
+    }
     let mut dead = DeadLetters::default();
-    let (messages, is_whole) = match repeated(&mut queue, &asked, receive)? {
+    let (messages, is_whole) = match repeated(&mut queue, asked.visibility_ms, receive)? {
         Some(messages) => (messages, true),
         None => pick(&mut queue, &mut dead, &asked)?,
     };
@@ -156,11 +163,27 @@ fn attempt(
     Ok(Picked::Decided(reply, changes))
 }
 
-/// When the next message can be received that cannot be now.
+/// When the next message can be received that cannot be now: one that is hidden, or in a FIFO queue
+/// one behind a message whose retention ends then.
 fn next_due(queue: &mut Queue<'_>) -> Result<Option<u64>, ViewError> {
     let front = queue.front(Index::Scheduled, Spot::MIN, 1)?;
-    let first = front.rows.first().map(|(spot, _)| spot.at);
-    Ok(first.filter(|at| queue.now_ms < *at && queue.has(Guard::QueueWake)))
+    let shown = front.rows.first().map(|(spot, _)| spot.at);
+    let ended = queue.settings.is_fifo().then_some(queue.counters.chore_ms);
+    let due = shown
+        .into_iter()
+        .chain(ended)
+        .filter(|at| queue.now_ms < *at);
+    Ok(due.min().filter(|_| queue.has(Guard::QueueWake)))
+}
+
+/// Takes messages of a FIFO queue away whose retention is over: those in flight block their groups.
+/// Nothing is read before the time that is noted for it.
+fn expire_due(queue: &mut Queue<'_>) -> Result<(), ViewError> {
+    let due_ms = queue.counters.chore_ms;
+    if due_ms != 0 && due_ms <= queue.now_ms {
+        sweep_ended(queue, EXPIRED_MAX)?;
+    }
+    Ok(())
 }
 
 /// Picks messages, and says whether it looked at all that could be picked.
@@ -264,7 +287,7 @@ impl Pick {
         let before = Place::Ready(spot_of(&state, number));
         uncount(queue, &state);
         if queue.is_over(&state) {
-            queue.forget(number);
+            queue.expire(number);
             return Ok(());
         }
         match dead.move_there(queue, number, &state, spot_of(&state, number))? {
@@ -312,6 +335,7 @@ impl Pick {
             ..state
         };
         queue.counters.in_flight += 1;
+        queue.counters.totals.received += 1;
         let until = Spot {
             at: deadline_ms,
             number,
@@ -415,7 +439,7 @@ impl Pick {
         };
         if queue.is_over(&state) {
             uncount(queue, &state);
-            queue.forget(spot.number);
+            queue.expire(spot.number);
             queue.remove(key);
             return Ok(Moved::Gone);
         }
@@ -505,84 +529,4 @@ fn uncount(queue: &mut Queue<'_>, state: &State) {
         Place::InFlight { .. } => queue.counters.in_flight -= 1,
         Place::Moving(_) => {}
     }
-}
-
-/// The messages of the same attempt, if it was made before and none of them was changed since:
-/// their deadlines begin anew.
-fn repeated(
-    queue: &mut Queue<'_>,
-    asked: &Asked,
-    receive: &ReceiveMessage,
-) -> Result<Option<Vec<Held>>, Error> {
-    let Some(id) = &receive.attempt_id else {
-        return Ok(None);
-    };
-    let key = layout::recent_key(queue.collection, Recent::Attempt, ("", id));
-    let Some(attempt) = queue.row::<Attempt>(&key)? else {
-        return Ok(None);
-    };
-    if attempt.end_ms <= queue.now_ms || attempt.era != queue.counters.era {
-        return Ok(None);
-    }
-    let mut found = Vec::new();
-    for (number, (receives, deadline_ms)) in &attempt.messages {
-        match queue.state(*number)? {
-            Some(state)
-                if state.receives == *receives
-                    && matches!(state.place, Place::InFlight { until, .. }
-                        if until.at == *deadline_ms && queue.now_ms < until.at) =>
-            {
-                found.push((*number, state));
-            }
-            _ => return Ok(None),
-        }
-    }
-    let mut held = Vec::new();
-    for (number, state) in found {
-        let until = Spot {
-            at: queue.now_ms + asked.visibility_ms,
-            number,
-        };
-        super::change::move_deadline(queue, &state, until)?;
-        let receipt = Receipt {
-            era: queue.counters.era,
-            number,
-            receive: state.receives,
-        };
-        held.push(Held {
-            number,
-            receives: state.receives,
-            first_receive_ms: state.first_receive_ms,
-            handle: receipt.seal(queue.collection, queue.settings.secret),
-        });
-    }
-    Ok(Some(held))
-}
-
-/// Remembers an attempt, so that it may be repeated.
-fn remember(queue: &mut Queue<'_>, receive: &ReceiveMessage, messages: &[Held]) {
-    let Some(id) = receive.attempt_id.as_ref().filter(|_| !messages.is_empty()) else {
-        return;
-    };
-    let deadline = |queue: &Queue<'_>, number| match queue.state(number) {
-        Ok(Some(State {
-            place: Place::InFlight { until, .. },
-            ..
-        })) => until.at,
-        _ => 0,
-    };
-    let numbers = messages.iter();
-    let attempt = Attempt {
-        end_ms: queue.now_ms + queue.terms.limits.deduplication_s * 1000,
-        era: queue.counters.era,
-        messages: numbers
-            .map(|it| (it.number, (it.receives, deadline(queue, it.number))))
-            .collect(),
-    };
-    let key = layout::recent_key(queue.collection, Recent::Attempt, ("", id));
-    let number = messages.first().map_or(0, |it| it.number);
-    let end = (attempt.end_ms, number);
-    let end = layout::recent_end_key(queue.collection, Recent::Attempt, end);
-    queue.put(end, key.clone());
-    queue.put(key, attempt.encode());
 }

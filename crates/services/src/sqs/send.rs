@@ -107,6 +107,7 @@ fn send_one(
 
 fn put(queue: &mut Queue<'_>, body: &Body, delay_s: u64) -> Result<u64, ViewError> {
     let at_ms = queue.now_ms + delay_s * 1000;
+    queue.counters.totals.sent += 1;
     queue.add(body, at_ms, (0, 0, queue.now_ms))
 }
 

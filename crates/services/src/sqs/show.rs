@@ -19,6 +19,9 @@ use crate::sqs::reply::{Message, Received, Reply, Selection};
 /// Scheduled messages that are counted one by one, where some of them can be received already.
 const COUNTED_MAX: usize = 10_000;
 
+/// Messages that a peek passes at most: those that are over are left out until they are swept.
+const PEEKED_MAX: usize = 256;
+
 /// The messages of a receive, read when its entry is committed. One that was deleted in between is
 /// left out.
 ///
@@ -198,9 +201,16 @@ pub(crate) fn peek(
         attribute_names: vec!["All".to_owned()],
     };
     let mut messages = Vec::new();
-    for (key, row) in queue.scan(&range, count)? {
+    for (key, row) in queue.scan(&range, PEEKED_MAX)? {
+        if messages.len() == count {
+            break;
+        }
         let (number, state) = (layout::number_of(&key)?, State::decode(row)?);
-        let Some(body) = queue.body(number)?.filter(|_| !queue.is_over(&state)) else {
+        // A message on its way to another chain is shown there.
+        if queue.is_over(&state) || matches!(state.place, Place::Moving(_)) {
+            continue;
+        }
+        let Some(body) = queue.body(number)? else {
             continue;
         };
         let history = [

@@ -126,6 +126,7 @@ pub(crate) fn settle(
         queue.now_ms = queue.now_ms.max(body.sent_ms);
         let at_ms = queue.now_ms + delay_s * 1000;
         let kept_from_ms = body.sent_ms;
+        queue.counters.totals.sent += 1;
         queue.add(&body, at_ms, (0, 0, kept_from_ms))?;
     }
     let mut changes = queue.finish();

@@ -77,7 +77,7 @@ fn sweep_eras(queue: &mut Queue<'_>, batch: usize) -> Result<usize, ViewError> {
 
 /// Takes messages away whose retention is over, up to `batch`: how many more may be. When the next
 /// one will be is noted.
-fn sweep_ended(queue: &mut Queue<'_>, batch: usize) -> Result<usize, ViewError> {
+pub(crate) fn sweep_ended(queue: &mut Queue<'_>, batch: usize) -> Result<usize, ViewError> {
     let mut left = batch;
     while 0 < left {
         let range = queue.keys().states_from(queue.counters.first);
@@ -94,7 +94,8 @@ fn sweep_ended(queue: &mut Queue<'_>, batch: usize) -> Result<usize, ViewError> 
             queue.note_chore(due_ms);
             return Ok(left);
         }
-        queue.delete(number, &state)?;
+        queue.leave(&state)?;
+        queue.expire(number);
         left -= 1;
     }
     Ok(0)

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use bytes::Bytes;
 use fader_chain::{Change, Configuration, Direction, Entry, EntryId, Role, Seat, Stamp, Wiring};
-use fader_services::catalog::{AccessKey, KeyStatus};
+use fader_services::catalog::{AccessKey, KeyStatus, Rights};
 use tokio::sync::oneshot;
 
 use super::*;
@@ -180,6 +180,7 @@ fn put(item: &str) -> Command {
         created_ms: 0,
         note: String::new(),
         preference: None,
+        rights: Rights::All,
     })
 }
 

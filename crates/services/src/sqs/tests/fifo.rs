@@ -41,6 +41,38 @@ fn a_group_stays_blocked_until_its_last_message_in_flight_ends() {
 }
 
 #[test]
+fn a_message_whose_retention_ends_in_flight_blocks_its_group_no_more() {
+    let retention = [
+        ("MessageRetentionPeriod", "60"),
+        ("VisibilityTimeout", "600"),
+    ];
+    let mut chain = Chain::with_fifo(&retention);
+    chain.send_to("a", "1");
+    assert_eq!(chain.bodies(F, 10), ["1"]);
+    chain.pass(10);
+    chain.send_to("a", "2");
+    assert_eq!(chain.bodies(F, 10), texts(&[]));
+    let waits = receive(F, 10);
+    let until = chain.now_ms + 50_000;
+    let wait = ReceiveMessage {
+        wait_seconds: Some(20),
+        arrived_ms: chain.now_ms + 40_000,
+        ..waits
+    };
+    chain.pass(40);
+    let request = chain.request(Command::ReceiveMessage(wait));
+    let Err(wait) = chain.decide(&request) else {
+        panic!("it waits");
+    };
+    assert_eq!(wait.wake_ms, Some(until), "a long poll looks then");
+    chain.pass(9);
+    assert_eq!(chain.bodies(F, 10), texts(&[]));
+    chain.pass(1);
+    assert_eq!(chain.bodies(F, 10), ["2"]);
+    assert_eq!(chain.counts(F), [0, 1, 0]);
+}
+
+#[test]
 fn duplicates_answer_the_first_send_for_five_minutes() {
     let mut chain = Chain::with_fifo(&[]);
     let first = chain.send_to("a", "1");

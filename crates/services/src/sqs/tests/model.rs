@@ -291,10 +291,13 @@ fn step(
             let done = chain.delete(name, &handle).map_err(|error| error.code);
             let now_ms = model.now_ms;
             let is_fifo = model.is_fifo;
-            let is_held = model.find(&handle).map(|it| now_ms < it.visible_ms);
+            let found = model.find(&handle);
+            let is_held = found.as_ref().map(|it| now_ms < it.visible_ms);
+            let is_over = found.is_some_and(|it| it.sent_ms + RETENTION_S * 1000 <= now_ms);
             match (is_held, done) {
                 (Some(true), Ok(())) => model.messages.retain(|it| it.handle != handle),
-                (Some(false), Ok(())) if !is_fifo => {
+                // What is over may be swept.
+                (Some(false), Ok(())) if !is_fifo || is_over => {
                     model.messages.retain(|it| it.handle != handle);
                 }
                 (Some(false), Err(Code::InvalidParameterValue)) if is_fifo => {}

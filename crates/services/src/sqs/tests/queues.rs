@@ -1,6 +1,7 @@
 //! Queues as a whole.
 
 use super::fixture::*;
+use crate::request::{self, Limits};
 use crate::service::Service as _;
 use crate::sqs::command::*;
 use crate::sqs::{Code, Reply, Sqs};
@@ -375,4 +376,41 @@ fn a_peek_shows_messages_and_receives_none() {
     chain.delete(Q, &held[0].handle).unwrap();
     assert_eq!(shown(&mut chain, 0), ["2", "3"]);
     assert_eq!(chain.counts(Q), [2, 0, 0]);
+    // Those that are over and not swept yet are no end of the queue.
+    chain.pass(4 * 24 * 3600);
+    chain.send(Q, "4");
+    assert_eq!(shown(&mut chain, 0), ["4"]);
+}
+
+#[test]
+fn figures_tell_what_a_queue_has_and_what_happened_to_it() {
+    let mut chain = Chain::with_queue(&[
+        ("MessageRetentionPeriod", "100"),
+        ("VisibilityTimeout", "10"),
+    ]);
+    for body in ["1", "2", "3"] {
+        chain.send(Q, body);
+    }
+    chain.pass(5);
+    let held = chain.receive(Q, 2);
+    chain.delete(Q, &held[0].handle).unwrap();
+    assert_eq!(values(&chain), [1, 1, 0, 5, 3, 2, 1, 0, 0]);
+    chain.pass(10);
+    assert_eq!(values(&chain), [2, 0, 0, 15, 3, 2, 1, 0, 0]);
+    chain.pass(85);
+    chain.upkeep(100);
+    assert_eq!(values(&chain), [0, 0, 0, 0, 3, 2, 1, 0, 2]);
+}
+
+fn values(chain: &Chain) -> Vec<u64> {
+    let limits = Limits {
+        sqs: chain.limits.clone(),
+        ..Limits::default()
+    };
+    let at = (chain.id, chain.now_ms);
+    let mut figures = request::figures(&chain.rows, &limits, at, 1).unwrap();
+    assert_eq!(figures.shown[0].name, Q);
+    assert_eq!(figures.shown[0].account, chain.account);
+    assert!(figures.others.is_empty());
+    figures.shown.remove(0).values
 }
