@@ -1,4 +1,4 @@
-"""Queues of the mode mixed: eventual sends to members of a real cluster, and what becomes of them."""
+"""Queues of the mode mixed: eventual sends to a real cluster, and what becomes of them."""
 
 import concurrent.futures
 import contextlib

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{DecodeError, Register, Version};
 
-pub(crate) use rows::{check_mode, founded, settle_step, take_step};
+pub(crate) use rows::{check_mode, founded, razed, settle_step, take_step};
 pub use rows::{figures, settle, upkeep};
 
 use crate::catalog::{self, Catalog};
@@ -244,6 +244,14 @@ impl Request {
             Request::Step(command) => Steps::patience(command),
             #[cfg(feature = "counter")]
             Request::Counter(request) => Counter::patience(request),
+        }
+    }
+
+    /// Notes when it came to the process that decides it, in milliseconds since 1970 by the clock
+    /// there: another process may have another clock, and what waits counts from here.
+    pub fn arrive(&mut self, now_ms: u64) {
+        if let Request::Sqs(request) = self {
+            request.arrive(now_ms);
         }
     }
 

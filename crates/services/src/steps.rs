@@ -214,7 +214,7 @@ pub fn take(
         outcome: Taken::Done(outcome),
         changes,
     };
-    if let Some(changes) = take_of_name(view, &step.action)? {
+    if let Some(changes) = take_of_name(view, guards, step)? {
         return Ok(done(Bytes::new(), changes));
     }
     let mark = mark_key(origin, step.number);
@@ -261,10 +261,22 @@ pub fn settle(view: &dyn View, step: &Step, outcome: &Bytes) -> Result<Vec<Chang
 }
 
 /// What a collection's own chain does when it comes or goes; nothing of any other step.
-fn take_of_name(view: &dyn View, action: &Action) -> Result<Option<Vec<Change>>, ViewError> {
-    Ok(match action {
+fn take_of_name(
+    view: &dyn View,
+    guards: &Guards,
+    step: &Step,
+) -> Result<Option<Vec<Change>>, ViewError> {
+    Ok(match &step.action {
         Action::Found(name, entry) => Some(catalog::found(view, name.name(), entry)?),
-        Action::Raze(name, collection) => Some(catalog::raze(view, name.name(), *collection)?),
+        Action::Raze(name, collection) => {
+            let mut changes = catalog::raze(view, name.name(), *collection)?;
+            // One that was razed before leaves nothing more.
+            if !changes.is_empty() {
+                let place = (step.to, *collection);
+                changes.extend(request::razed(view, guards, name.name(), place)?);
+            }
+            Some(changes)
+        }
         Action::Queue(_) => None,
         #[cfg(feature = "counter")]
         Action::Counter(_) => None,

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::clock;
 use crate::member::links::Links;
 use crate::peer::{Inbox, Reply};
 
@@ -49,7 +50,10 @@ impl Inbox for Door {
         }
     }
 
-    fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply) {
+    fn serve(&self, chain: ChainId, mut asked: Asked, patience: Duration, reply: Reply) {
+        if let Asked::Request(call) = &mut asked {
+            call.request.arrive(clock::now_ms());
+        }
         let Some(host) = self.host.get() else {
             return reply.send(&Told::NotHere("the member begins".to_owned()));
         };

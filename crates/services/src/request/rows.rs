@@ -89,6 +89,19 @@ pub(crate) fn founded(kind: Kind, collection: CollectionId) -> Change {
     }
 }
 
+/// What else changes when a collection is razed on its own chain.
+pub(crate) fn razed(
+    view: &dyn View,
+    guards: &Guards,
+    name: Name<'_>,
+    place: (ChainId, CollectionId),
+) -> Result<Vec<Change>, ViewError> {
+    match name.kind {
+        Kind::Queue => sqs::razed(view, guards, name.account, place),
+        Kind::Domain | Kind::Bucket | Kind::Counter => Ok(Vec::new()),
+    }
+}
+
 /// What a step of a service does on the chain that takes it: what came of it, and what changes.
 pub(crate) fn take_step(
     view: &dyn View,

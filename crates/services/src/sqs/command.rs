@@ -526,6 +526,13 @@ impl Request {
         }
     }
 
+    /// Notes when it came: long polls end by it.
+    pub fn arrive(&mut self, now_ms: u64) {
+        if let Command::ReceiveMessage(receive) = &mut self.command {
+            receive.arrived_ms = now_ms;
+        }
+    }
+
     /// Bytes that it holds: those of its encoding.
     pub fn size(&self) -> usize {
         match &self.command {

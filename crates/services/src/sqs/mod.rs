@@ -150,6 +150,32 @@ pub fn upkeep(
     upkeep::upkeep(terms, batch)
 }
 
+/// What else changes when a queue is razed: its dead-letter queue forgets it.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub(crate) fn razed(
+    view: &dyn View,
+    guards: &Guards,
+    account: &AccountId,
+    (chain, collection): (ChainId, CollectionId),
+) -> Result<Vec<Change>, ViewError> {
+    let terms = queue::Terms {
+        view,
+        account,
+        limits: &Limits::default(),
+        guards,
+        chain,
+        now_ms: 0,
+    };
+    let Some(mut queue) = queue::Queue::open(terms, collection)? else {
+        return Ok(Vec::new());
+    };
+    let redrive = queue.settings.redrive.take();
+    let old = redrive.and_then(|redrive| redrive.place);
+    dead::relink(&mut queue, "", old).map_err(|error| ViewError(error.message))
+}
+
 /// Adds the numbers of the queue in a collection to those that are shown, unless it is not made.
 ///
 /// # Errors

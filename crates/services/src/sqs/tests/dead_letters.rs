@@ -1,6 +1,10 @@
 //! Dead letters, on one chain and between two.
 
+use fader_chain::{ALL_GUARDS, ChainId};
+
 use super::fixture::*;
+use crate::Kind;
+use crate::catalog::Name;
 use crate::service::Service as _;
 use crate::sqs::command::*;
 use crate::sqs::{Code, Reply, Sqs};
@@ -277,6 +281,42 @@ fn between_chains_a_move_is_a_step_and_the_message_is_in_one_queue() {
     assert_eq!(here.rows_of(Q), 0);
     assert_eq!(steps::unsettled(&here.rows, 9).unwrap(), []);
     assert_eq!(source_of(&mut there, "failed"), Some(arn(Q)));
+}
+
+#[test]
+fn a_source_that_is_deleted_on_another_chain_is_forgotten() {
+    let (mut here, mut there) = two_chains(Q, "failed", false);
+    let sources = |there: &mut Chain| {
+        let list = List {
+            queue: "failed".to_owned(),
+            max_results: None,
+            next_token: None,
+        };
+        match there.run(Command::ListDeadLetterSourceQueues(list)) {
+            Ok(Reply::Queues(page)) => page.names,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(sources(&mut there), [Q]);
+    let place = here.place(Q).unwrap();
+    let name = Name::new(Kind::Queue, &here.account, Q).to_owned();
+    let raze = steps::Step {
+        number: place.collection.0,
+        to: here.id,
+        floor: 0,
+        action: steps::Action::Raze(name, place.collection),
+    };
+    for _ in 0..2 {
+        let taken = steps::take(&here.rows, &ALL_GUARDS, ChainId::SYSTEM, &raze).unwrap();
+        here.apply(&taken.changes);
+    }
+    assert!(here.place(Q).is_none());
+    assert_eq!(
+        finish_steps(&mut here, &mut there),
+        1,
+        "the end of the link"
+    );
+    assert_eq!(sources(&mut there), texts(&[]));
 }
 
 #[test]

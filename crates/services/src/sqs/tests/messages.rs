@@ -203,6 +203,23 @@ fn the_time_of_decisions_never_falls() {
 }
 
 #[test]
+fn a_long_poll_counts_by_the_clock_that_decides_it() {
+    let mut chain = Chain::with_queue(&[]);
+    for skew_ms in [45_000, 3_600_000, -45_000, -3_600_000] {
+        let mut request = chain.request(Command::ReceiveMessage(ReceiveMessage {
+            wait_seconds: Some(20),
+            arrived_ms: chain.now_ms.strict_add_signed(skew_ms),
+            ..receive(Q, 1)
+        }));
+        request.arrive(chain.now_ms);
+        let Err(wait) = chain.decide(&request) else {
+            panic!("it waits");
+        };
+        assert_eq!(wait.until_ms, chain.now_ms + 20_000);
+    }
+}
+
+#[test]
 fn a_long_poll_waits_for_a_change_a_deadline_or_its_end() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "10")]);
     let poll = ReceiveMessage {
