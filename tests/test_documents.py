@@ -13,13 +13,14 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def test_the_readmes_tour(tmp_path, monkeypatch):
-    """The Python of the README, then its `fader sdb` lines, in order, on a new server."""
+    """The Python of the README, then lines of its clients, in order, on a new server."""
     text = (ROOT / "README.md").read_text()
     blocks = BLOCK.findall(text)
     python = "".join(code for language, code in blocks if language == "python")
     shell = "".join(code for language, code in blocks if language == "sh")
-    lines = [line for line in shell.splitlines() if line.startswith("fader sdb")]
-    assert len(lines) >= 4
+    clients = ("fader sdb", "fader sqs")
+    lines = [line for line in shell.splitlines() if line.startswith(clients)]
+    assert len(lines) >= 9
     with Server(tmp_path) as server:
         signing = servers.signing(server.url)
         for name, value in servers.environment(tmp_path, **signing).items():
@@ -29,6 +30,7 @@ def test_the_readmes_tour(tmp_path, monkeypatch):
         assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
         assert names["message"]["Body"] == "one"
         monkeypatch.chdir(tmp_path)
+        (tmp_path / "lines.txt").write_text("one\ntwo\n")
         for line in lines:
             run_line(line, tmp_path, signing)
         assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
@@ -61,10 +63,13 @@ def run_line(line, folder, signing):
     for command in line.split("&&"):
         arguments = shlex.split(command)
         assert arguments[0] == "fader"
-        target = None
+        target = text = None
+        if "<" in arguments:
+            arguments, [source] = arguments[: arguments.index("<")], arguments[-1:]
+            text = (folder / source).read_text()
         if ">" in arguments:
             arguments, [target] = arguments[: arguments.index(">")], arguments[-1:]
-        output = fader(*arguments[1:], home=folder, **signing).stdout
+        output = fader(*arguments[1:], home=folder, text=text, **signing).stdout
         if target:
             (folder / target).write_text(output)
 

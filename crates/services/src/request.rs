@@ -247,8 +247,7 @@ impl Request {
         }
     }
 
-    /// Notes when it came to the process that decides it, in milliseconds since 1970 by the clock
-    /// there: another process may have another clock, and what waits counts from here.
+    /// Notes when it came to the process that decides it, in milliseconds since 1970: by its clock.
     pub fn arrive(&mut self, now_ms: u64) {
         if let Request::Sqs(request) = self {
             request.arrive(now_ms);
