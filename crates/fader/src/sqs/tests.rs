@@ -1,6 +1,6 @@
 //! Flags and lines, read.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::message::{Outgoing, line};
 use super::settings::{pair, seconds};
@@ -39,15 +39,18 @@ fn what_a_receive_prints_a_send_reads() {
         },
     });
     let printed = line(&received, true);
+    assert!(printed.ends_with("}\n"));
     assert_eq!(
-        printed,
-        concat!(
-            r#"{"id":"id","body":"one\ntwo","sent_ms":17,"receives":2,"group":"7","#,
-            r#""deduplication_id":"8","sequence":"00000000000000000009","attributes":"#,
-            r#"{"a":{"type":"Number","value":"1"},"b":{"type":"Binary.gif","value":"AP8="}},"#,
-            r#""receipt_handle":"handle"}"#,
-            "\n"
-        )
+        serde_json::from_str::<Value>(&printed).unwrap(),
+        json!({
+            "id": "id", "body": "one\ntwo", "sent_ms": 17, "receives": 2, "group": "7",
+            "deduplication_id": "8", "sequence": "00000000000000000009",
+            "attributes": {
+                "a": { "type": "Number", "value": "1" },
+                "b": { "type": "Binary.gif", "value": "AP8=" },
+            },
+            "receipt_handle": "handle",
+        })
     );
     let outgoing = Outgoing::of_json(&printed).unwrap();
     assert_eq!(
