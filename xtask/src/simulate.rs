@@ -63,12 +63,14 @@ pub(crate) fn ci() -> Result<bool> {
     are_good &= start("fader-simulate", &databases)?;
     let jobs = ["mapreduce", "--seeds", "300"].map(OsString::from);
     are_good &= start("fader-simulate", &jobs)?;
+    let queues = ["sqs", "--seeds", "40"].map(OsString::from);
+    are_good &= start("fader-simulate", &queues)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 8] = [
+const MUTANTS: [(&str, &str, bool); 9] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -83,6 +85,8 @@ const MUTANTS: [(&str, &str, bool); 8] = [
     ("fader-simulator", "database::tests::every_mutant", true),
     // Runs of jobs without one of the protocol's rules.
     ("fader-simulator", "mapreduce::tests::every_mutant", true),
+    // Runs of queues without one of their guards.
+    ("fader-simulator", "sqs::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
 ];

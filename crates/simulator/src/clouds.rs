@@ -1,17 +1,19 @@
-//! `fader-simulate cloud|database|mapreduce`: runs many simulated clouds, databases or jobs, or one
-//! of them for a reader.
+//! `fader-simulate cloud|database|mapreduce|sqs`: runs many simulated clouds, databases, jobs or
+//! queues, or one of them for a reader.
 
 #[cfg(feature = "mutants")]
 mod mutants;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
+use fader_chain::Guards;
 use fader_simulator::cloud::{self, Backend, Failure};
-use fader_simulator::{database, mapreduce};
+use fader_simulator::{database, mapreduce, sqs};
 
 /// One seed in so many is run twice: the same seed gives the same run.
 const REPEATED: u64 = 10;
@@ -118,6 +120,28 @@ pub(crate) const MAPREDUCE: World = World {
             steps: run.steps,
             calls: run.calls,
             digest: run.digest,
+            trace: run.trace,
+        }
+    },
+};
+
+/// Queues of the store, on the members of two chains.
+pub(crate) const SQS: World = World {
+    name: "sqs",
+    run: |seed, is_traced| {
+        let run = sqs::run(seed, &Guards::default(), is_traced);
+        let mut hasher = DefaultHasher::new();
+        (run.events, &run.claims).hash(&mut hasher);
+        Found {
+            backend: Backend::Models,
+            failure: run.failure.map(|it| Failure {
+                guarantee: it.guarantee,
+                text: it.text,
+            }),
+            calls: run.claims.get("calls").copied().unwrap_or(0) as u64,
+            claims: run.claims,
+            steps: run.events,
+            digest: hasher.finish(),
             trace: run.trace,
         }
     },

@@ -12,6 +12,7 @@ pub mod mapreduce;
 pub mod membership;
 pub mod model;
 mod service;
+pub mod sqs;
 #[cfg(feature = "steps")]
 pub mod steps;
 pub mod traffic;

@@ -87,6 +87,8 @@ enum Other {
     Database(clouds::Options),
     /// Jobs of map and reduce tasks on such clouds.
     Mapreduce(clouds::Options),
+    /// Producers and consumers of the store's queues, on the members of two chains.
+    Sqs(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -159,6 +161,7 @@ fn main() -> ExitCode {
             Other::Cloud(options) => clouds::simulate(clouds::CLOUD, options),
             Other::Database(options) => clouds::simulate(clouds::DATABASE, options),
             Other::Mapreduce(options) => clouds::simulate(clouds::MAPREDUCE, options),
+            Other::Sqs(options) => clouds::simulate(clouds::SQS, options),
         };
         return match is_good {
             true => ExitCode::SUCCESS,

@@ -320,6 +320,14 @@ fn arrive(queue: &mut Queue<'_>, parcel: &Parcel) -> Result<(), ViewError> {
 }
 
 impl QueueStep {
+    /// The ids of the messages that it carries.
+    pub fn messages(&self) -> Vec<u128> {
+        match self {
+            QueueStep::Move(transfer) => transfer.parcels.iter().map(|it| it.body.id).collect(),
+            QueueStep::Link(_) => Vec::new(),
+        }
+    }
+
     /// The step on the chain of the other queue.
     pub(crate) fn take(&self, view: &dyn View) -> Result<(Bytes, Vec<Change>), ViewError> {
         let (to, at_ms) = match self {

@@ -406,17 +406,21 @@ impl Pick {
         let wanted = self.count - self.held.len() + 1;
         let waiting = queue.waiting_after(name, head.number, wanted)?;
         group.head = None;
+        // A message on its way may come back: those behind it wait.
+        let mut is_blocked = false;
         for spot in &waiting {
             let is_enough = self.is_done() || dead.is_full() || self.is_at_limit(queue);
-            if is_enough || queue.now_ms < spot.at {
+            if is_enough || is_blocked || queue.now_ms < spot.at {
                 group.head = Some(*spot);
                 return Ok(group);
             }
-            match self.of_group(queue, dead, (name, *spot))? {
+            let moved = self.of_group(queue, dead, (name, *spot))?;
+            match moved {
                 Moved::Gone => {}
                 Moved::Hidden | Moved::Not => group.held += 1,
                 Moved::Full => group.head = Some(*spot),
             }
+            is_blocked = moved == Moved::Hidden;
         }
         if waiting.len() == wanted && group.head.is_none() {
             group.head = queue.waiting_after(name, head.number, 1)?.first().copied();

@@ -342,6 +342,34 @@ fn a_message_comes_back_when_the_other_chain_takes_none() {
 }
 
 #[test]
+fn a_group_waits_for_a_message_that_is_on_its_way_to_another_chain() {
+    for is_refused in [false, true] {
+        let (mut here, mut there) = two_chains("jobs.fifo", "failed.fifo", true);
+        if is_refused {
+            there
+                .run(Command::DeleteQueue(named("failed.fifo")))
+                .unwrap();
+        }
+        here.send_to("a", "bad");
+        here.send_to("b", "other");
+        assert_eq!(here.bodies("jobs.fifo", 1), ["bad"]);
+        here.send_to("a", "good");
+        // It may come back: what is behind it in its group is not given before that is known.
+        assert_eq!(here.bodies("jobs.fifo", 10), ["other"]);
+        assert_eq!(finish_steps(&mut here, &mut there), 1);
+        here.set("jobs.fifo", &[("RedrivePolicy", "")]).unwrap();
+        let mut all = here.bodies("jobs.fifo", 10);
+        all.retain(|body| body != "other");
+        let left: &[&str] = if is_refused {
+            &["bad", "good"]
+        } else {
+            &["good"]
+        };
+        assert_eq!(all, left);
+    }
+}
+
+#[test]
 fn a_purge_takes_messages_on_their_way_too() {
     let (mut here, mut there) = two_chains(Q, "failed", false);
     here.send(Q, "bad");
