@@ -1,11 +1,21 @@
 //! Crashes on purpose: kill -9 of the real binary, and power cuts on the disk seam.
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use crate::bench;
 use crate::command::{self, Profile};
 use crate::fake_s3::FakeS3;
+use crate::python;
+
+/// What is asked of a server while it crashes.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Service {
+    /// Items of SimpleDB.
+    Simpledb,
+    /// Queues of SQS.
+    Sqs,
+}
 
 /// Which kind of crash.
 #[derive(Subcommand)]
@@ -19,6 +29,9 @@ pub(crate) enum Kind {
         /// Where the random moments come from; the same seed gives the same moments.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// What the load asks for.
+        #[arg(long, default_value = "simpledb")]
+        service: Service,
     },
     /// Cuts the power on the disk seam: at every write and sync of a recorded run, and at random.
     ///
@@ -28,6 +41,9 @@ pub(crate) enum Kind {
         /// How many random runs.
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
+        /// What the clients ask for.
+        #[arg(long, default_value = "simpledb")]
+        service: Service,
     },
     /// Kills processes (kill -9) that share objects, queues and domains in a folder, and queues and
     /// domains on gofakes3 behind a proxy that cuts replies, and checks what each was told. Then
@@ -45,11 +61,18 @@ pub(crate) enum Kind {
 /// Runs one kind of crash.
 pub(crate) fn run(kind: &Kind) -> Result<bool> {
     match kind {
-        Kind::Process { rounds, seed } => {
+        Kind::Process {
+            rounds,
+            seed,
+            service,
+        } => {
             bench::build()?;
-            process(Profile::Release, *rounds, *seed)
+            match service {
+                Service::Simpledb => process(Profile::Release, *rounds, *seed),
+                Service::Sqs => queues(Profile::Release, *rounds, *seed),
+            }
         }
-        Kind::Power { seeds } => power(*seeds),
+        Kind::Power { seeds, service } => power(*seeds, *service),
         Kind::Cloud { rounds, seeds } => cloud(*rounds, *seeds),
     }
 }
@@ -61,7 +84,23 @@ pub(crate) fn process(profile: Profile, rounds: u32, seed: u64) -> Result<bool> 
     command::succeeds(crash.args(["--seed", &seed.to_string()]))
 }
 
-fn power(seeds: u64) -> Result<bool> {
+/// The same for queues.
+pub(crate) fn queues(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    python::prepare()?;
+    let mut crash = python::program("python");
+    crash
+        .args(["-m", "queues", "--rounds", &rounds.to_string()])
+        .args(["--seed", &seed.to_string()])
+        .env("FADER_BIN", profile.program("fader"))
+        .env("PYTHONPATH", command::root().join("tests"));
+    command::succeeds(&mut crash)
+}
+
+fn power(seeds: u64, service: Service) -> Result<bool> {
+    let test = match service {
+        Service::Simpledb => "power",
+        Service::Sqs => "power_queues",
+    };
     command::succeeds(
         command::cargo()
             .args([
@@ -70,7 +109,7 @@ fn power(seeds: u64) -> Result<bool> {
                 "--package",
                 "fader-node",
                 "--test",
-                "power",
+                test,
                 "--",
                 "--nocapture",
             ])

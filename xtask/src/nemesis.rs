@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
+use crate::crash::Service;
 use crate::{bench, command, python};
 
 /// How long, and what.
@@ -17,6 +18,12 @@ pub(crate) struct Options {
     /// Members of the cluster.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
     nodes: u32,
+    /// What clients ask for.
+    #[arg(long, default_value = "simpledb")]
+    service: Service,
+    /// Only kills members (kill -9), one so often, such as `10s`.
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    kill_every: Option<f64>,
     /// A folder for the history and what the members said; kept in any case if something is wrong.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
@@ -33,8 +40,27 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["--seed", &options.seed.to_string()])
         .args(["--nodes", &options.nodes.to_string()])
         .env("PYTHONPATH", command::root().join("tests"));
+    if matches!(options.service, Service::Sqs) {
+        nemesis.args(["--service", "sqs"]);
+    }
+    if let Some(seconds) = options.kill_every {
+        nemesis.args(["--kill-every", &seconds.to_string()]);
+    }
     if let Some(keep) = &options.keep {
         nemesis.arg("--keep").arg(keep);
     }
     command::succeeds(&mut nemesis)
+}
+
+/// Seconds, or milliseconds, with their unit.
+fn seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 0.001),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let parsed: Result<f64, _> = number.parse();
+    match parsed {
+        Ok(number) if 0.0 < number && number.is_finite() => Ok(number * unit),
+        _ => Err("a duration such as 10s or 500ms".to_owned()),
+    }
 }

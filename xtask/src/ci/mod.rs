@@ -184,6 +184,7 @@ fn simulated(score: &mut Score) -> Result<bool> {
 /// then the tests that run alone.
 fn sdk(score: &mut Score) -> Result<bool> {
     python::prepare()?;
+    python::prepare_clients()?;
     let lanes = [
         "-n",
         "2",
@@ -208,7 +209,12 @@ fn pytest(which: &[&str], score: &mut Score) -> Result<bool> {
 
 fn crashes(score: &mut Score) -> Result<bool> {
     let mut are_good = true;
-    for is_good in [crash::process(Profile::Checked, 10, 1)?, fake_s3::sample()?] {
+    let processes = [
+        crash::process(Profile::Checked, 10, 1)?,
+        crash::queues(Profile::Checked, 5, 1)?,
+        fake_s3::sample()?,
+    ];
+    for is_good in processes {
         score.add_one(is_good);
         are_good &= is_good;
     }
