@@ -11,16 +11,34 @@ use crate::command;
 const ENVIRONMENT: &str = ".venv";
 const REQUIREMENTS: &str = "tests/requirements.txt";
 
+/// Environments of clients that cannot be with the tests' own, within it, and what they hold.
+const OF_CLIENTS: [(&str, &str); 2] = [
+    ("query", "tests/sqs/query.txt"),
+    ("celery", "tests/sqs/celery.txt"),
+];
+
 /// Makes `.venv` hold exactly what `tests/requirements.txt` pins; nothing to do when it does.
 pub(crate) fn prepare() -> Result<()> {
-    let environment = Path::new(ENVIRONMENT);
+    install(Path::new(ENVIRONMENT), REQUIREMENTS)
+}
+
+/// Makes the environments of clients hold what they pin.
+pub(crate) fn prepare_clients() -> Result<()> {
+    for (name, requirements) in OF_CLIENTS {
+        install(&Path::new(ENVIRONMENT).join(name), requirements)?;
+    }
+    Ok(())
+}
+
+fn install(environment: &Path, requirements: &str) -> Result<()> {
     let installed = environment.join("installed-requirements.txt");
-    let wanted = std::fs::read(REQUIREMENTS).context(REQUIREMENTS)?;
+    let wanted = std::fs::read(requirements).with_context(|| requirements.to_owned())?;
     if std::fs::read(&installed).is_ok_and(|have| have == wanted) {
         return Ok(());
     }
     if !environment.join("bin/pip").exists() {
-        command::check(Command::new("python3").args(["-m", "venv", ENVIRONMENT]))
+        let mut make = Command::new("python3");
+        command::check(make.args(["-m", "venv"]).arg(environment))
             .context("on Debian, `apt-get install python3-venv` provides what is missing")?;
     }
     command::check(Command::new(environment.join("bin/python")).args([
@@ -30,7 +48,7 @@ pub(crate) fn prepare() -> Result<()> {
         "--quiet",
         "--disable-pip-version-check",
         "--requirement",
-        REQUIREMENTS,
+        requirements,
     ]))?;
     std::fs::write(&installed, wanted).context("cannot note what is installed")
 }
