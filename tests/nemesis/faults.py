@@ -294,10 +294,15 @@ ALL = [
 class Siege:
     """Faults in the order that the seed gives: every kind comes once before any comes again."""
 
-    def __init__(self, cluster, load, seed, lease):
+    def __init__(self, cluster, load, seed, lease, every=None, without=()):
         self.cluster, self.load, self.lease = cluster, load, lease
         self.chance = random.Random(seed)
-        self.kinds = ALL if cluster.library else [kind for kind in ALL if kind is not StepClock]
+        left_out = [*without, *([] if cluster.library else [StepClock])]
+        self.kinds = [kind for kind in ALL if kind not in left_out]
+        # Members are killed so often, in seconds, and nothing else is done.
+        self.every = every
+        if every:
+            self.kinds = [Kill]
         self.deck = []
         self.count = 0
         self.counts = collections.Counter()
@@ -317,7 +322,7 @@ class Siege:
             self.deck = list(self.kinds)
             self.chance.shuffle(self.deck)
         first = self.deck.pop()(self)
-        if not first.MIXES or self.chance.random() < 0.7:
+        if not first.MIXES or self.every or self.chance.random() < 0.7:
             return [first]
         second = self.chance.choice([kind for kind in self.kinds if kind.MIXES])(self)
         # What is killed cannot be stopped, and one clock or disk is one.
@@ -328,8 +333,12 @@ class Siege:
     def run(self, end):
         """Faults until the time is over; full chains after each."""
         while time.monotonic() < end and not self.load.errors:
-            time.sleep(self.chance.uniform(0.2, REST_SECONDS_MAX))
+            began = time.monotonic()
             self._strike(self.draw())
+            rest = self.chance.uniform(0.2, REST_SECONDS_MAX)
+            if self.every:
+                rest = max(0, began + self.every - time.monotonic())
+            time.sleep(rest)
 
     def summary(self):
         """How often each kind was done, and which were not."""
@@ -340,7 +349,7 @@ class Siege:
         return "; ".join([
             f"{self.count} faults: {came}",
             *([f"not reached: {', '.join(missed)}"] if missed else []),
-            *([f"cannot be done here: {', '.join(impossible)}"] if impossible else []),
+            *([f"left out: {', '.join(impossible)}"] if impossible else []),
         ])
 
     def _strike(self, faults):
@@ -360,15 +369,15 @@ class Siege:
         whole = time.monotonic_ns()
         forgotten = self.cluster.newly_forgotten()
         if forgotten:
-            self.load.note(forgotten=forgotten, since=self.asked_at, at=whole)
+            self.load.note_fault(forgotten=forgotten, since=self.asked_at, at=whole)
         self.asked_at = whole
         if not self.load.await_acknowledged(3, SERVING_SECONDS_MAX):
             raise Broken(f"full chains, but no strong write in {SERVING_SECONDS_MAX} s")
         print(f" full again after {(whole - ended) / 1e9:5.1f} s", flush=True)
         wiped = {name: at for fault in faults for name, at in (fault.wiped or {}).items()}
         away = max(sum(fault.AWAY for fault in faults), self.cluster.away_max)
-        self.load.note(fault=names, members=members, start=start, whole=whole, wiped=wiped,
-                       away=min(away, ALL_MEMBERS))
+        self.load.note_fault(fault=names, members=members, start=start, whole=whole,
+                             wiped=wiped, away=min(away, ALL_MEMBERS))
 
 
 def copy_logs(cluster, folder):

@@ -148,6 +148,9 @@ class Load:
             if line.get("detached"):
                 self.counts["of them detached"] += 1
 
+    # What is done to the cluster stands in the history too.
+    note_fault = note
+
     def next_item(self, chance):
         with self.lock:
             self.started += 1

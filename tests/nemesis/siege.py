@@ -6,10 +6,12 @@ import time
 import traceback
 
 from nemesis.besieged import COPIES, Besieged, Broken
-from nemesis.faults import Siege, copy_logs
+from nemesis.faults import Siege, StepClock, copy_logs
 from nemesis.load import DOMAINS, Caller, Load, NotSent, Refusal, Unknown
 from nemesis.load import all_domains, all_items, items_of, put_in
 from nemesis.network import Network
+from queues import judge
+from queues import load as queues
 
 PATIENCE_SECONDS = 60
 
@@ -29,7 +31,8 @@ def run(chosen, folder):
     settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
     with Besieged(folder, network, names, **settings) as cluster:
         try:
-            attack(chosen, folder, cluster)
+            attacks = {"simpledb": attack, "sqs": attack_queues}
+            attacks[chosen.service](chosen, folder, cluster)
             problems = [*cluster.panics()]
         except (Broken, RuntimeError, AssertionError, OSError):
             traceback.print_exc()
@@ -48,7 +51,7 @@ def attack(chosen, folder, cluster):
     addresses = {name: cluster.client_address(name) for name in cluster.names}
     create(addresses)
     load = Load(addresses, folder / "history.jsonl", chosen.seed)
-    siege = Siege(cluster, load, chosen.seed, chosen.lease)
+    siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every)
     with load:
         if not load.await_acknowledged(10, PATIENCE_SECONDS):
             raise Broken("nothing is served before any fault")
@@ -62,6 +65,25 @@ def attack(chosen, folder, cluster):
     with load.file:
         look_at_all(load, addresses)
         look_at_domains(load, addresses)
+
+
+def attack_queues(chosen, _folder, cluster):
+    """The same with producers and consumers of queues."""
+    cluster.await_full()
+    addresses = [cluster.client_address(name) for name in cluster.names]
+    load = queues.Load([f"http://{host}:{port}" for host, port in addresses], chosen.seed)
+    load.create()
+    # Clocks say when messages come back: what is judged by visibility needs them as they are.
+    siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every,
+                  without=[StepClock])
+    with load:
+        if not load.await_acknowledged(10, PATIENCE_SECONDS):
+            raise Broken("nothing is served before any fault")
+        siege.run(time.monotonic() + chosen.minutes * 60)
+        is_drained = load.drain()
+    print(siege.summary())
+    if not (judge.report(load) and is_drained):
+        raise Broken("queues are not what was promised" if is_drained else "queues are not empty")
 
 
 def create(addresses):

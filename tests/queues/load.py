@@ -105,6 +105,9 @@ class Load:
             self.lines.append({"what": what, "queue": queue, "outcome": told.outcome,
                                "start": told.start, "end": told.end, **more})
 
+    def note_fault(self, **_):
+        """What is done to a cluster excuses nothing here."""
+
     def _work(self, work, queue, number):
         chance = random.Random(f"{self.seed}/{work.__name__}/{queue}/{number}")
         try:

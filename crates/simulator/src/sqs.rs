@@ -155,6 +155,8 @@ struct World {
     finishers: BTreeMap<u64, (Finish, u64)>,
     next_finisher: u64,
     ledger: Ledger,
+    /// The calls of eventual sends, by their registers.
+    arrivals: BTreeMap<Bytes, usize>,
     /// Members that have an eventual send, by its call.
     holders: BTreeMap<usize, usize>,
     /// When clients were told that messages are deleted.
@@ -210,6 +212,7 @@ impl World {
             finishers: BTreeMap::new(),
             next_finisher: 0,
             ledger: Ledger::new(QUEUES.len()),
+            arrivals: BTreeMap::new(),
             holders: BTreeMap::new(),
             deleted: BTreeMap::new(),
             gone: BTreeMap::new(),

@@ -216,6 +216,7 @@ impl World {
             sent_ms: now_ms,
         };
         self.calls[call].stamped = Some((operation, accepted.answered));
+        self.arrivals.insert(write.key.clone(), call);
         let life = chain.members[member].life;
         let synced = self.now + self.random.skewed(100, 2_000);
         let kept = Event::Kept(at, member, life, write.key.clone(), call);

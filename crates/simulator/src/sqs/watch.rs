@@ -31,7 +31,7 @@ impl World {
                 self.means_step(at, command, outcome, &mut meant);
             }
             Deed::Upkeep => meant.moves = true,
-            Deed::Promotion(key) => self.means_promotion(at, key, &mut meant),
+            Deed::Promotion(key) => self.means_promotion(key, &mut meant),
         }
         let shown: Vec<_> = queues
             .iter()
@@ -59,12 +59,9 @@ impl World {
             }
             Deed::Step(..) => 0,
             Deed::Promotion(key) => {
-                let stamped = self.calls.iter().filter_map(|call| call.stamped.as_ref());
-                let members = self.chains.iter().flat_map(|it| &it.members);
-                let mut found = members.filter_map(|it| it.operations.get(key));
-                let call = found.next().map(|operation| operation.call);
-                let mut of = stamped.filter(|(operation, _)| Some(operation.call) == call);
-                of.next().map_or(0, |(operation, _)| operation.sent_ms)
+                let call = self.arrivals.get(key).map(|call| &self.calls[*call]);
+                let stamped = call.and_then(|call| call.stamped.as_ref());
+                stamped.map_or(0, |(operation, _)| operation.sent_ms)
             }
         }
     }
@@ -151,13 +148,10 @@ impl World {
         }
     }
 
-    fn means_promotion(&mut self, at: usize, key: &bytes::Bytes, meant: &mut Meant) {
-        let members = self.chains[at].members.iter();
-        let mut found = members.filter_map(|it| it.operations.get(key));
-        let Some(operation) = found.next() else {
+    fn means_promotion(&mut self, key: &bytes::Bytes, meant: &mut Meant) {
+        let Some(call) = self.arrivals.get(key).map(|call| &self.calls[*call]) else {
             return;
         };
-        let call = &self.calls[operation.call];
         let Command::SendMessage(send) = &call.request.command else {
             return;
         };
