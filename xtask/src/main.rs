@@ -14,6 +14,7 @@ mod ci;
 mod clouds;
 mod command;
 mod crash;
+mod differ;
 mod earlier;
 mod fake_s3;
 mod nemesis;
@@ -67,6 +68,9 @@ enum Task {
     /// fake-gcs-server), and compares the meter of 10,000 calls with a proxy before gofakes3. Needs
     /// Go.
     Clouds,
+    /// Asks ElasticMQ and Fader the same by scripts of calls, and says what differs and is not in
+    /// docs/compatibility/sqs.md. Needs Java and Maven.
+    Differ(differ::Options),
     /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
     /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
             Task::Nemesis(options) => nemesis::run(&options),
             Task::Upgrade => upgrade::run(),
             Task::Clouds => clouds::run(),
+            Task::Differ(options) => differ::run(&options),
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),

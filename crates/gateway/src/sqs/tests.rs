@@ -11,6 +11,8 @@ use super::parse::{Parsed, parse};
 use super::*;
 use crate::parameters::Parameters;
 
+mod fuzz;
+
 const URL: &str = "http://localhost:8080/000000000001/jobs";
 const ID: &str = "00000000-0000-4000-8000-000000000000";
 

@@ -1,6 +1,7 @@
 //! What policies say.
 
 use proptest::prelude::*;
+use serde_json::Value as Json;
 
 use super::*;
 
@@ -241,4 +242,75 @@ proptest! {
     fn no_document_panics(text in "[{}\\[\\]\":,a-zA-Z0-9* ]{0,80}") {
         drop(Policy::parse(&text));
     }
+
+    /// Words of policies with values of any type: read, or refused, and asked in bounded time.
+    #[test]
+    fn policies_of_any_types_are_refused_or_judge(statement in statements(), is_list in any::<bool>()) {
+        let statement = match is_list {
+            true => Json::from(vec![statement]),
+            false => statement,
+        };
+        let text = serde_json::json!({"Version": "2012-10-17", "Statement": statement}).to_string();
+        if let Ok(policy) = Policy::parse(&text) {
+            let mut ask = Ask::new(Principal::Anonymous, "sqs:SendMessage", "arn:aws:sqs:r:1:q", 0);
+            ask.set("aws:SourceIp", "127.0.0.1");
+            policy.evaluate(&ask);
+        }
+    }
+}
+
+fn statements() -> impl Strategy<Value = Json> {
+    let word = prop_oneof![
+        Just("Allow"),
+        Just("Deny"),
+        Just("*"),
+        Just("sqs:*"),
+        Just("AWS"),
+        Just("arn:aws:iam::000000000001:root"),
+        Just("arn:aws:sqs:*:*:q*"),
+        Just("IpAddress"),
+        Just("aws:SourceIp"),
+        Just("127.0.0.0/8"),
+        Just("StringLikeIfExists"),
+        Just("DateLessThan"),
+        Just("2026-01-01T00:00:00Z"),
+        Just("true"),
+        Just(""),
+    ];
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<f64>().prop_map(Json::from),
+        word.clone().prop_map(Json::from),
+    ];
+    let value = leaf.prop_recursive(3, 20, 4, move |inner| {
+        let pairs = proptest::collection::btree_map(word.clone(), inner.clone(), 0..4);
+        prop_oneof![
+            proptest::collection::vec(inner, 0..4).prop_map(Json::from),
+            pairs.prop_map(|pairs| {
+                let pairs = pairs.into_iter();
+                Json::Object(pairs.map(|(name, it)| (name.to_owned(), it)).collect())
+            }),
+        ]
+    });
+    let names = prop_oneof![
+        Just("Effect"),
+        Just("Principal"),
+        Just("Action"),
+        Just("Resource"),
+        Just("Condition"),
+        Just("NotAction"),
+        Just("Sid"),
+    ];
+    let good = serde_json::json!({
+        "Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*",
+    });
+    // One that is right, with some of it replaced.
+    proptest::collection::vec((names, value), 0..3).prop_map(move |replaced| {
+        let mut statement = good.clone();
+        for (name, value) in replaced {
+            statement[name] = value;
+        }
+        statement
+    })
 }

@@ -17,6 +17,7 @@ use crate::sqs::layout::{self, Spot};
 use crate::sqs::limits::Limits;
 use crate::sqs::message::{Body, Place, State};
 use crate::sqs::queue::{Queue, Terms};
+use crate::sqs::reply::show_uuid;
 use crate::sqs::wire::{wire_choice, wire_fields};
 use crate::steps::{self, Action, Step};
 use crate::{CollectionId, Kind, View, ViewError};
@@ -215,6 +216,8 @@ impl<'a> DeadLetters<'a> {
         };
         self.bytes += body.text.len();
         self.moved += 1;
+        // Two letters that had one deduplication id are two messages in their queue.
+        let own_id = body.deduplication_id.as_ref().map(|_| show_uuid(body.id));
         let parcel = Parcel {
             number,
             receives: state.receives,
@@ -222,6 +225,10 @@ impl<'a> DeadLetters<'a> {
             kept_from_ms: state.kept_from_ms,
             body: Body {
                 source_arn: self.is_dead.then(|| queue.settings.arn()),
+                deduplication_id: match self.is_dead {
+                    true => own_id,
+                    false => body.deduplication_id,
+                },
                 ..body
             },
         };

@@ -130,18 +130,8 @@ pub(crate) struct FirstSend {
     pub(crate) end_ms: u64,
     pub(crate) id: u128,
     pub(crate) number: u64,
-    pub(crate) md5_of_body: u128,
-    pub(crate) md5_of_attributes: Option<u128>,
-    pub(crate) md5_of_system_attributes: Option<u128>,
 }
-wire_fields!(FirstSend {
-    end_ms,
-    id,
-    number,
-    md5_of_body,
-    md5_of_attributes,
-    md5_of_system_attributes,
-});
+wire_fields!(FirstSend { end_ms, id, number });
 
 /// Remembered of a receive for its repetition.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -129,12 +129,11 @@ fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: &Sent) -> R
         .filter(is_recent)
         .filter(|_| queue.has(Guard::QueueDuplicate))
     {
+        // The checksums are of what was sent now: SDKs compare them with that.
         return Ok(Sent {
             id: first.id,
-            md5_of_body: first.md5_of_body,
-            md5_of_attributes: first.md5_of_attributes,
-            md5_of_system_attributes: first.md5_of_system_attributes,
             sequence: Some(first.number),
+            ..sent.clone()
         });
     }
     let number = put(queue, body, delay_s)?;
@@ -142,9 +141,6 @@ fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: &Sent) -> R
         end_ms: queue.now_ms + queue.terms.limits.deduplication_s * 1000,
         id: sent.id,
         number,
-        md5_of_body: sent.md5_of_body,
-        md5_of_attributes: sent.md5_of_attributes,
-        md5_of_system_attributes: sent.md5_of_system_attributes,
     };
     let end = (first.end_ms, number);
     let end = layout::recent_end_key(queue.collection, Recent::Send, end);
