@@ -6,6 +6,7 @@ import os
 import pytest
 
 import server as servers
+from sqs_calls import client_of
 
 # What the caller's shell says about AWS is no business of the tests.
 for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -36,3 +37,27 @@ def domain(sdb):
     sdb.create_domain(DomainName=name)
     yield name
     sdb.delete_domain(DomainName=name)
+
+
+@pytest.fixture(scope="session")
+def sqs(server):
+    """A boto3 client of the shared server's queues."""
+    return client_of(server)
+
+
+@pytest.fixture
+def queue(sqs):
+    """The URL of a new queue."""
+    url = sqs.create_queue(QueueName=f"sqs-{next(NUMBERS)}")["QueueUrl"]
+    yield url
+    sqs.delete_queue(QueueUrl=url)
+
+
+@pytest.fixture
+def fifo(sqs):
+    """The URL of a new FIFO queue with ids of bodies."""
+    attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    name = f"sqs-{next(NUMBERS)}.fifo"
+    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    yield url
+    sqs.delete_queue(QueueUrl=url)

@@ -11,7 +11,7 @@ import pytest
 
 import server as servers
 from server import BINARY, environment, fader
-from test_sqs import bodies, client_of
+from sqs_calls import bodies, client_of
 
 NUMBERS = itertools.count(1)
 SECONDS_MAX = 60

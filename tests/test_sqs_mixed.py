@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
 from server import ACCESS_KEY, SECRET_KEY, Cluster, Server
-from test_sqs import bodies, refused
+from sqs_calls import bodies, refused
 
 SECONDS_MAX = 90
 

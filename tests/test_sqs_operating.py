@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 
 from server import ACCESS_KEY, SECRET_KEY, Cluster, Server, client, fader
-from test_sqs import bodies, refused
+from sqs_calls import bodies, refused
 
 NUMBERS = itertools.count(1)
 SECONDS_MAX = 60

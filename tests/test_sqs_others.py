@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from test_sqs import bodies, fifo, form, queue, refused, sqs  # noqa: F401
+from sqs_calls import bodies, form, refused
 
 NUMBERS = itertools.count(1)
 MAX_BYTES = 1 << 20
