@@ -1,4 +1,4 @@
-"""`python -m queues.differ --scripts N`: the same calls to ElasticMQ and to Fader, and what differs.
+"""`python -m queues.differ --scripts N`: the same calls to ElasticMQ and to Fader; what differs.
 
 A script makes a queue and calls it by chance: sends, receives, deletions, visibilities, batches,
 attributes, tags, and calls that are wrong. What is compared of an answer is named by the script's

@@ -245,7 +245,10 @@ proptest! {
 
     /// Words of policies with values of any type: read, or refused, and asked in bounded time.
     #[test]
-    fn policies_of_any_types_are_refused_or_judge(statement in statements(), is_list in any::<bool>()) {
+    fn policies_of_any_types_are_refused_or_judge(
+        statement in statements(),
+        is_list in any::<bool>(),
+    ) {
         let statement = match is_list {
             true => Json::from(vec![statement]),
             false => statement,
