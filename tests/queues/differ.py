@@ -25,6 +25,8 @@ READS = ["get_queue_attributes", "list_queue_tags"]
 
 # Codes of ElasticMQ and of Fader for one mistake, where both refuse.
 CODES = {
+    ("BatchEntryIdsNotDistinct", "TooManyEntriesInBatchRequest"),
+    ("InvalidParameterValue", "BatchEntryIdsNotDistinct"),
     ("500", "InvalidAttributeValue"), ("InvalidAttributeValue", "InvalidMessageContents"),
     ("InvalidAttributeValue", "InvalidParameterValue"),
     ("InvalidAttributeValue", "MissingParameter"),
@@ -93,6 +95,19 @@ def is_more_attributes(action, _parameters, theirs, ours):
     return all(ours[1].get(name) == value for name, value in theirs[1].items())
 
 
+def is_old_handle(action, _parameters, theirs, ours):
+    """A handle of a message that is gone, or of an earlier receive."""
+    if action == "delete_message_batch" and theirs[0] == ours[0] == "ok":
+        codes = {code for told in [theirs, ours] for _, code in told[1][1]}
+        names = [{*told[1][0], *[id_ for id_, _ in told[1][1]]} for told in [theirs, ours]]
+        return names[0] == names[1] and codes <= {"ReceiptHandleIsInvalid",
+                                                  "InvalidParameterValue"}
+    if action not in ["delete_message", "change_message_visibility"]:
+        return False
+    return (theirs[1], ours[0]) == ("ReceiptHandleIsInvalid", "ok") or (
+        (theirs[0], ours[1]) == ("ok", "InvalidParameterValue"))
+
+
 # What differs as it should: docs/compatibility/sqs.md has the source of each.
 KNOWN = {
     "the code of a refusal": is_code,
@@ -104,6 +119,7 @@ KNOWN = {
     "an unknown type is the fault of its entry": is_type,
     "order between groups": is_order_of_groups,
     "attributes of a queue": is_more_attributes,
+    "an old handle": is_old_handle,
 }
 
 

@@ -51,6 +51,8 @@ enum Name {
     Steps,
     /// Instructions and rates of one node, against those of the commit before there were replicas.
     OneNode,
+    /// Queues against ElasticMQ's, long polls, and receives that wait. Needs Java and Maven.
+    Sqs,
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window,
     /// What a member's death costs the clients of a cluster, and its return.
@@ -92,6 +94,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         return waiting();
     }
     build()?;
+    if let Name::Sqs = options.name {
+        return queues(options);
+    }
     if let Name::Phases = options.name {
         return phases(options);
     }
@@ -195,6 +200,24 @@ pub(crate) fn small_clusters(profile: Profile) -> Result<Vec<bool>> {
     names
         .map(|name| of_cluster(profile, name.get_name(), &quick))
         .collect()
+}
+
+/// Queues beside ElasticMQ, which Python starts.
+fn queues(options: &Options) -> Result<bool> {
+    python::prepare()?;
+    let mut bench = python::program("python");
+    bench
+        .args(["-m", "queues.bench"])
+        .arg(Profile::Release.program("fader-bench"))
+        .env("PYTHONPATH", command::root().join("tests"))
+        .env("FADER_BIN", Profile::Release.program("fader"));
+    if options.quick {
+        bench.arg("--quick");
+    }
+    if let Some(runs) = options.runs {
+        bench.args(["--runs", &runs.to_string()]);
+    }
+    command::succeeds(&mut bench)
 }
 
 /// Where the figures of `delay`, and their numbers, are left.

@@ -47,8 +47,8 @@ enum Task {
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`, `scaling` or
-    /// `etcd`.
+    /// `one-node`, `sqs`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`,
+    /// `scaling` or `etcd`.
     Bench(bench::Options),
     /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
     /// lost.

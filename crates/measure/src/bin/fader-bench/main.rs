@@ -21,6 +21,7 @@ mod report;
 mod select;
 mod server;
 mod simpledb;
+mod sqs;
 mod steps;
 mod window;
 
@@ -61,6 +62,8 @@ enum Command {
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
     Cloud(Options),
+    /// Queues against ElasticMQ's, long polls, and receives that wait.
+    Sqs(sqs::Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
         Command::Checker(options) => checker::run(&options),
+        Command::Sqs(options) => sqs::run(&options),
         Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),

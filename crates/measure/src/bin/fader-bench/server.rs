@@ -125,6 +125,11 @@ impl Server {
         })
     }
 
+    /// The access key of every server that is started here, and its secret.
+    pub(crate) fn credentials() -> (&'static str, &'static str) {
+        (ACCESS_KEY, SECRET_KEY)
+    }
+
     /// Where the generator sends its load.
     pub(crate) fn target(&self) -> Target {
         let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY);

@@ -1,0 +1,332 @@
+//! Queues of Fader beside those of ElasticMQ, which are in memory: producers and consumers of the
+//! same generator, which signs for both.
+//!
+//! | finding | what is counted |
+//! |---|---|
+//! | messages | sent, received and deleted, by 16 producers and 16 consumers |
+//! | in batches | the same, ten messages a request |
+//! | long poll | from the start of a send to the answer of the receive that waits |
+//! | parked | sends to a queue at which 1,000 receives wait, against one |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+use fader_client::{Credentials, Http, Pace, Settings, Sqs};
+use fader_cloud::{QueueSettings, Queues, Receive};
+use fader_measure::{Interval, median, ratio_of_medians};
+use rand::{SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::machine::Machine;
+use crate::report::{Finding, Report, Side, Target};
+use crate::server::Server;
+
+const PRODUCERS: usize = 16;
+const CONSUMERS: usize = 16;
+const BODY_BYTES: usize = 1_000;
+const BATCH: usize = 10;
+/// Messages that are there at most: producers wait for consumers then.
+const AHEAD_MAX: i64 = 2_000;
+const PARKED: usize = 1_000;
+const POLLS: usize = 50;
+
+/// What it takes beside what all benchmarks do.
+#[derive(Args)]
+#[group(id = "queues")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    common: crate::Options,
+    /// The address of an ElasticMQ that runs already; without it that comparison is left out.
+    #[arg(long)]
+    elasticmq: Option<String>,
+}
+
+/// One server, and what it did in each round.
+struct Subject {
+    name: &'static str,
+    queues: Arc<Sqs>,
+    single: Vec<f64>,
+    batches: Vec<f64>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let common = &options.common;
+    let (scratch, machine) = Machine::begin(&common.scratch)?;
+    let server = Server::fader(&common.fader, &scratch.path().join("data"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(common.threads.max(1) as usize)
+        .enable_all()
+        .build()?;
+    let mut subjects = vec![subject(
+        "fader",
+        &format!("http://{}", server.target().address),
+    )?];
+    if let Some(address) = &options.elasticmq {
+        subjects.push(subject("ElasticMQ", address)?);
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(common.seed);
+    for number in 0..common.runs() {
+        let mut order: Vec<usize> = (0..subjects.len()).collect();
+        order.shuffle(&mut random);
+        for at in order {
+            let it = &mut subjects[at];
+            for (size, rates) in [(1, &mut it.single), (BATCH, &mut it.batches)] {
+                let name = format!("bench-{number}-{size}");
+                let rate = flow(&it.queues, &name, size, common.seconds());
+                rates.push(runtime.block_on(rate)?);
+            }
+        }
+    }
+    let fader = Arc::clone(&subjects[0].queues);
+    let (lone, poll) = runtime.block_on(polls(&fader))?;
+    let mut parked = (Vec::new(), Vec::new());
+    for number in 0..common.runs() {
+        for (waiters, rates) in [(1, &mut parked.0), (PARKED, &mut parked.1)] {
+            let name = format!("parked-{number}-{waiters}");
+            let rate = sends(&fader, &name, waiters, common.seconds());
+            rates.push(runtime.block_on(rate)?);
+        }
+    }
+    let report = Report {
+        benchmark: "sqs",
+        machine,
+        sides: subjects.iter().flat_map(sides).collect(),
+        findings: findings(
+            &subjects,
+            (&lone, &poll),
+            (&parked.0, &parked.1),
+            common.seed,
+        ),
+        notes: vec![format!(
+            "a lone durable send {:.2} ms, an answer of a long poll {:.2} ms; {PARKED} receives \
+             parked: {:.0} sends a second, one: {:.0}",
+            median(&lone) * 1e3,
+            median(&poll) * 1e3,
+            median(&parked.1),
+            median(&parked.0),
+        )],
+    };
+    report.finish(common.json.as_deref(), common.quick)
+}
+
+fn subject(name: &'static str, address: &str) -> Result<Subject> {
+    let (key, secret) = Server::credentials();
+    let settings = Settings {
+        connections_max: PARKED + 2 * PRODUCERS,
+        pace: Pace::Bare,
+        ..Settings::default()
+    };
+    let http = Http::here(fader_window::Settings::default());
+    let credentials = Credentials::new(key, secret);
+    let queues = Sqs::on(http, address, Some(&credentials), &settings)?;
+    Ok(Subject {
+        name,
+        queues: Arc::new(queues),
+        single: Vec::new(),
+        batches: Vec::new(),
+    })
+}
+
+fn receive(max: usize, wait: Duration) -> Receive {
+    Receive {
+        max,
+        visibility: None,
+        wait,
+    }
+}
+
+fn bodies(count: usize) -> Vec<String> {
+    vec!["x".repeat(BODY_BYTES); count]
+}
+
+/// Messages a second that are sent, received and deleted, `size` in each request.
+async fn flow(queues: &Arc<Sqs>, name: &str, size: usize, time: Duration) -> Result<f64> {
+    queues.create(name, &QueueSettings::default()).await?;
+    let (ahead, done) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    let until = Instant::now() + time;
+    let mut clients: JoinSet<Result<()>> = JoinSet::new();
+    for _ in 0..PRODUCERS {
+        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.to_owned());
+        clients.spawn(async move {
+            while Instant::now() < until {
+                if AHEAD_MAX < ahead.load(Ordering::Relaxed) {
+                    sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+                for sent in queues.send(&name, &bodies(size)).await? {
+                    sent?;
+                }
+                ahead.fetch_add(size as i64, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    for _ in 0..CONSUMERS {
+        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.to_owned());
+        let done = Arc::clone(&done);
+        clients.spawn(async move {
+            while Instant::now() < until {
+                let how = receive(size, Duration::from_secs(1));
+                let messages = queues.receive(&name, &how).await?;
+                if messages.is_empty() {
+                    continue;
+                }
+                let receipts: Vec<_> = messages.into_iter().map(|it| it.receipt).collect();
+                for removed in queues.remove(&name, &receipts).await? {
+                    removed?;
+                }
+                ahead.fetch_sub(receipts.len() as i64, Ordering::Relaxed);
+                done.fetch_add(receipts.len() as u64, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    let begin = Instant::now();
+    while let Some(ended) = clients.join_next().await {
+        ended.context("a client panicked")??;
+    }
+    queues.delete(name).await?;
+    let done = done.load(Ordering::Relaxed);
+    ensure!(0 < done, "no message was received");
+    Ok(done as f64 / begin.elapsed().min(time).as_secs_f64())
+}
+
+/// Seconds of lone sends, and from the start of a send to the answer of the receive that waits.
+async fn polls(queues: &Arc<Sqs>) -> Result<(Vec<f64>, Vec<f64>)> {
+    let name = "polls";
+    queues.create(name, &QueueSettings::default()).await?;
+    let (mut lone, mut answered) = (Vec::new(), Vec::new());
+    for _ in 0..POLLS {
+        let waits = {
+            let queues = Arc::clone(queues);
+            tokio::spawn(async move {
+                let how = receive(1, Duration::from_secs(20));
+                let messages = queues.receive(name, &how).await?;
+                let at = Instant::now();
+                let message = messages.into_iter().next();
+                let message = message.ok_or_else(|| anyhow!("the poll ended empty"))?;
+                queues.remove(name, &[message.receipt]).await?;
+                anyhow::Ok(at)
+            })
+        };
+        sleep(Duration::from_millis(50)).await;
+        let begin = Instant::now();
+        queues.send(name, &bodies(1)).await?;
+        answered.push((waits.await.context("the poll panicked")?? - begin).as_secs_f64());
+    }
+    let other = "lone";
+    queues.create(other, &QueueSettings::default()).await?;
+    for _ in 0..POLLS {
+        let begin = Instant::now();
+        queues.send(other, &bodies(1)).await?;
+        lone.push(begin.elapsed().as_secs_f64());
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok((lone, answered))
+}
+
+/// Sends a second to a queue at which so many receives wait.
+async fn sends(queues: &Arc<Sqs>, name: &str, waiters: usize, time: Duration) -> Result<f64> {
+    queues.create(name, &QueueSettings::default()).await?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut parked: JoinSet<Result<()>> = JoinSet::new();
+    for _ in 0..waiters {
+        let (queues, name, is_over) = (Arc::clone(queues), name.to_owned(), Arc::clone(&is_over));
+        parked.spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                queues
+                    .receive(&name, &receive(1, Duration::from_secs(20)))
+                    .await?;
+            }
+            Ok(())
+        });
+    }
+    // Until they wait.
+    sleep(Duration::from_secs(1)).await;
+    let until = Instant::now() + time;
+    let begin = Instant::now();
+    let mut producers: JoinSet<Result<u64>> = JoinSet::new();
+    for _ in 0..PRODUCERS {
+        let (queues, name) = (Arc::clone(queues), name.to_owned());
+        producers.spawn(async move {
+            let mut sent = 0;
+            while Instant::now() < until {
+                queues.send(&name, &bodies(1)).await?;
+                sent += 1;
+            }
+            Ok(sent)
+        });
+    }
+    let mut sent = 0;
+    while let Some(one) = producers.join_next().await {
+        sent += one.context("a producer panicked")??;
+    }
+    let rate = sent as f64 / begin.elapsed().as_secs_f64();
+    is_over.store(true, Ordering::Relaxed);
+    parked.abort_all();
+    while parked.join_next().await.is_some() {}
+    Ok(rate)
+}
+
+fn sides(subject: &Subject) -> Vec<Side> {
+    let side = |what: &str, rates: &[f64]| Side {
+        name: format!("{}: messages a second, {what}", subject.name),
+        rate: median(rates),
+        p50_ms: f64::NAN,
+        p99_ms: f64::NAN,
+        server_us: f64::NAN,
+        rates: rates.to_vec(),
+    };
+    vec![
+        side("one a request", &subject.single),
+        side("ten a request", &subject.batches),
+    ]
+}
+
+fn findings(
+    subjects: &[Subject],
+    (lone, poll): (&[f64], &[f64]),
+    (one, many): (&[f64], &[f64]),
+    seed: u64,
+) -> Vec<Finding> {
+    let finding = |name: &str, interval: Interval, target: Target| Finding {
+        name: name.to_owned(),
+        interval,
+        unit: "",
+        target,
+    };
+    let mut findings = vec![
+        finding(
+            "long poll / lone send: time",
+            ratio_of_medians(poll, lone, seed),
+            Target::AtMost(2.5),
+        ),
+        finding(
+            "1,000 parked receives / one: sends a second",
+            ratio_of_medians(many, one, seed),
+            Target::AtLeast(0.9),
+        ),
+    ];
+    if let [fader, elasticmq] = subjects {
+        let single = ratio_of_medians(&fader.single, &elasticmq.single, seed);
+        let batches = ratio_of_medians(&fader.batches, &elasticmq.batches, seed);
+        findings.extend([
+            finding(
+                "fader / ElasticMQ: messages a second",
+                single,
+                Target::AtLeast(3.0),
+            ),
+            finding(
+                "fader / ElasticMQ: in batches of ten",
+                batches,
+                Target::AtLeast(5.0),
+            ),
+        ]);
+    }
+    findings
+}
