@@ -1,18 +1,25 @@
 """What strangers and web pages try on the listener, byte by byte."""
 
+import base64
+import datetime
+import hmac
+import shutil
 import socket
+import subprocess
+import urllib.parse
 
 import pytest
 
-from server import Server
+import server
+from server import Server, fader
 
 LIST = b"Action=ListDomains&Version=2009-04-15"
 FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
 
 
-def said(server, head, body=b""):
+def said(running, head, body=b""):
     """The status, and all that the server answers to these bytes before it hangs up."""
-    host, port = server.url.removeprefix("http://").rsplit(":", 1)
+    host, port = running.url.removeprefix("http://").rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=30) as stream:
         stream.sendall(head + b"\r\n" + body)
         answer = b""
@@ -28,15 +35,15 @@ def post(host=b"localhost", more=b""):
 
 @pytest.fixture(scope="module")
 def signing(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("signing")) as server:
-        yield server
+    with Server(tmp_path_factory.mktemp("signing")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def anonymous(tmp_path_factory):
     flags = ["--anonymous", "--host", "fader.example, other.example"]
-    with Server(tmp_path_factory.mktemp("anonymous"), *flags) as server:
-        yield server
+    with Server(tmp_path_factory.mktemp("anonymous"), *flags) as running:
+        yield running
 
 
 @pytest.mark.parametrize(
@@ -93,3 +100,94 @@ def test_a_signed_request_may_name_any_host(anonymous):
         lambda request, **_: request.headers.add_header("Origin", "http://evil.example"),
     )
     assert "DomainNames" not in client.list_domains()
+
+
+def test_expires_is_at_most_a_week_ahead(signing):
+    """A signature of version 2 that lives for ever is a key that cannot be taken back."""
+    for days, status in [(6, 200), (8, 400)]:
+        at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+        query = {
+            "Action": "ListDomains",
+            "Version": "2009-04-15",
+            "AWSAccessKeyId": server.ACCESS_KEY,
+            "SignatureVersion": "2",
+            "SignatureMethod": "HmacSHA256",
+            "Expires": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        quote = lambda text: urllib.parse.quote(text, safe="-_.~")
+        form = "&".join(f"{quote(name)}={quote(query[name])}" for name in sorted(query))
+        message = f"GET\nlocalhost\n/\n{form}".encode()
+        digest = hmac.new(server.SECRET_KEY.encode(), message, "sha256").digest()
+        form += "&Signature=" + quote(base64.b64encode(digest).decode())
+        head = f"GET /?{form} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        told, answer = said(signing, head.encode())
+        assert told == status, answer
+        assert ("within 7 days" in answer) == (status == 400)
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here")
+def test_what_others_may_touch_is_told_with_what_mends_it(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o777)
+    certificate, key = self_signed(tmp_path)
+    key.chmod(0o644)
+    flags = ["--tls-certificate", certificate, "--tls-key", key]
+    with Server(tmp_path, *flags, data=data) as running:
+        assert f"chmod go-w {data}" in running.log()
+        assert f"chmod 600 {key}" in running.log()
+
+
+def self_signed(folder):
+    """As `openssl req -x509` makes them: an authority's by its own words."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )
+    return certificate, key
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here")
+def test_a_certificate_that_signs_itself_can_be_trusted(tmp_path):
+    certificate, key = self_signed(tmp_path)
+    text = subprocess.run(["openssl", "x509", "-noout", "-text", "-in", certificate],
+                          check=True, capture_output=True, text=True).stdout
+    assert "CA:TRUE" in text
+    with Server(tmp_path, "--tls-certificate", certificate, "--tls-key", key) as running:
+        environment = server.signing(running.url) | {"AWS_CA_BUNDLE": str(certificate)}
+        assert running.url.startswith("https://")
+        fader("sdb", "create", "cats", home=tmp_path, **environment)
+        assert "cats" in fader("sdb", "domains", home=tmp_path, **environment).stdout
+
+
+def test_a_limit_is_given_once(tmp_path):
+    run = fader("config", "show", "--limit", "gets=1/s,gets=100/s", home=tmp_path, check=False)
+    assert run.returncode != 0 and "given twice" in run.stderr
+    path = tmp_path / "fader.toml"
+    path.write_text("[limits]\nitem-pairs = 1024\nitem-pairs = 2048\n")
+    run = fader("config", "show", "--config", path, home=tmp_path, check=False)
+    assert run.returncode != 0 and "duplicate" in run.stderr
+
+
+def test_a_number_is_no_secret_and_is_not_repeated(tmp_path):
+    path = tmp_path / "fader.toml"
+    path.write_text('[root]\naccess-key = "AKIAEXAMPLEEXAMPLE01"\nsecret-key = 8675309867\n')
+    run = fader("config", "show", "--config", path, home=tmp_path, check=False)
+    assert run.returncode != 0 and "8675309867" not in run.stderr + run.stdout
+    assert "quotation marks" in run.stderr
+
+
+def test_a_cluster_that_is_refused_leaves_no_key(tmp_path):
+    """Nothing listens at that port; a name that is none; each is refused."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+        key = tmp_path / "cluster.key"
+        for members in ["n1,n2,n3", "n1,n 2"]:
+            run = fader("cluster", "init", "--zookeeper", nowhere, "--cluster-key", key,
+                        "--members", members, home=tmp_path, check=False)
+            assert run.returncode != 0
+            assert not key.exists(), run.stderr

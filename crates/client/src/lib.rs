@@ -8,6 +8,7 @@
 //! Deliberately absent: HTTP/2; redirects.
 
 mod bucket;
+mod certificates;
 mod client;
 mod clock;
 mod control;

@@ -17,6 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::certificates::Verifier;
 use crate::error::{Error, ErrorKind};
 
 /// Where Linux distributions keep the certificates of the authorities they trust.
@@ -110,10 +111,12 @@ fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, Error> {
         Error::invalid(format!("certificate authorities cannot be used: {error}"))
     };
     let mut roots = RootCertStore::empty();
+    let mut named = Vec::new();
     match ca_pem {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
                 let certificate = certificate.map_err(|error| unusable(&error))?;
+                named.push(certificate.clone());
                 roots.add(certificate).map_err(|error| unusable(&error))?;
             }
         }
@@ -132,10 +135,12 @@ fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, Error> {
         return Err(unusable(&"there are none"));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Verifier::new(named, roots, &provider).map_err(|error| unusable(&error))?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::caused(ErrorKind::Invalid, "TLS cannot be set up", error))?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

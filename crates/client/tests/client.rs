@@ -15,6 +15,7 @@ use fader_services::catalog::KeyNature;
 use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
 
 const PUT_OK: &str = "<PutAttributesResponse><ResponseMetadata><RequestId>r1</RequestId>\
     <BoxUsage>0.0000219961</BoxUsage></ResponseMetadata></PutAttributesResponse>";
@@ -631,10 +632,8 @@ fn secrets_are_not_shown() {
     );
 }
 
-#[tokio::test]
-async fn https_trusts_the_given_authority_only() {
-    let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
-    let other = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+/// A server with that certificate for `localhost`, and where it is.
+async fn over_tls(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (String, JoinHandle<()>) {
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -645,10 +644,8 @@ async fn https_trusts_the_given_authority_only() {
         .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!(
-        "https://localhost:{}",
-        listener.local_addr().unwrap().port()
-    );
+    let address = listener.local_addr().unwrap();
+    let endpoint = format!("https://localhost:{}", address.port());
     let server = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -659,16 +656,54 @@ async fn https_trusts_the_given_authority_only() {
             act(&mut stream, Act::Answer(200, PUT_OK)).await;
         }
     });
-    let client = |pem: String| {
-        let settings = Settings {
-            ca_pem: Some(pem.into_bytes()),
-            ..Settings::default()
-        };
-        SimpleDb(Client::new(&endpoint, None, settings).unwrap())
+    (endpoint, server)
+}
+
+/// A client that trusts that bundle.
+fn trusting(endpoint: &str, pem: String) -> SimpleDb {
+    let settings = Settings {
+        ca_pem: Some(pem.into_bytes()),
+        ..Settings::default()
     };
-    let refused = put(&client(other.cert.pem())).await.unwrap_err();
+    SimpleDb(Client::new(endpoint, None, settings).unwrap())
+}
+
+#[tokio::test]
+async fn https_trusts_the_given_authority_only() {
+    let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+    let other = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+    let (endpoint, server) = over_tls(&made).await;
+    let refused = put(&trusting(&endpoint, other.cert.pem()))
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Unavailable);
-    assert!(put(&client(made.cert.pem())).await.is_ok());
+    assert!(put(&trusting(&endpoint, made.cert.pem())).await.is_ok());
+    server.abort();
+}
+
+/// A certificate that signs itself, and calls itself an authority's, as `openssl req -x509` makes.
+fn own_authority(names: &[&str]) -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut asked = rcgen::CertificateParams::new(names).unwrap();
+    asked.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let signing_key = rcgen::KeyPair::generate().unwrap();
+    let cert = asked.self_signed(&signing_key).unwrap();
+    rcgen::CertifiedKey { cert, signing_key }
+}
+
+#[tokio::test]
+async fn an_authority_that_serves_is_trusted_if_it_is_named() {
+    let made = own_authority(&["localhost"]);
+    let (endpoint, server) = over_tls(&made).await;
+    assert!(put(&trusting(&endpoint, made.cert.pem())).await.is_ok());
+    let other = own_authority(&["localhost"]);
+    assert!(put(&trusting(&endpoint, other.cert.pem())).await.is_err());
+    server.abort();
+    // For its own names only.
+    let elsewhere = own_authority(&["elsewhere"]);
+    let (endpoint, server) = over_tls(&elsewhere).await;
+    let refused = put(&trusting(&endpoint, elsewhere.cert.pem())).await;
+    assert!(refused.is_err());
     server.abort();
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
+use fader_node::coordinator::{
+    CoordinatorError, Standing, ZooKeeperCoordinator, ZooKeeperSettings,
+};
 use fader_node::peer::ClusterKey;
 use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster};
 
@@ -201,7 +203,14 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     let place = options.place.settings()?;
     let (key, is_new) = match options.cluster_key.exists() {
         true => (ClusterKey::load(&options.cluster_key)?, false),
-        false => (ClusterKey::create(&options.cluster_key)?, true),
+        false => {
+            // A key is made where there is a ZooKeeper that knows of it.
+            let found = ZooKeeperCoordinator::look(&place);
+            if let Err(error @ CoordinatorError::Unavailable(_)) = found {
+                return Err(error.into());
+            }
+            (ClusterKey::create(&options.cluster_key)?, true)
+        }
     };
     let plan = Plan {
         version: options.version.unwrap_or(Version::NEWEST),
@@ -215,15 +224,37 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         wiring: options.wiring.into(),
         session: options.lease,
     };
-    let cluster = new_cluster(&key, plan)?;
-    ZooKeeperCoordinator::create(&place, &cluster)?;
+    let made = new_cluster(&key, plan)
+        .map_err(anyhow::Error::from)
+        .and_then(|cluster| Ok(ZooKeeperCoordinator::create(&place, &cluster)?));
     let path = options.cluster_key.display();
+    if let Err(error) = made {
+        return Err(undone(options, error, is_new));
+    }
     let key = match is_new {
         true => format!("its key is in {path}: copy it to every member"),
         false => format!("its key is that in {path}"),
     };
     output::print(&format!("the cluster is made at {}; {key}\n", place.root))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes back the file of a key whose cluster was not made. Where the cluster may be there none the
+/// less, the file stays.
+fn undone(options: &InitOptions, error: anyhow::Error, is_new: bool) -> anyhow::Error {
+    let path = &options.cluster_key;
+    let may_be_made = matches!(error.downcast_ref(), Some(CoordinatorError::Unavailable(_)));
+    match (is_new, may_be_made) {
+        (true, true) => error.context(format!(
+            "the cluster may be made; its key is in {}",
+            path.display()
+        )),
+        (true, false) => match std::fs::remove_file(path) {
+            Ok(()) => error,
+            Err(left) => error.context(format!("{} stays behind: {left}", path.display())),
+        },
+        (false, _) => error,
+    }
 }
 
 /// A name and a zone.

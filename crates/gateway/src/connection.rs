@@ -105,7 +105,8 @@ impl Progress {
             .store(since_ms << 2 | phase as u64, Ordering::Relaxed);
     }
 
-    fn phase(&self) -> (Phase, Instant) {
+    /// The phase, and since when.
+    pub(crate) fn phase(&self) -> (Phase, Instant) {
         let word = self.word.load(Ordering::Relaxed);
         let phase = match word & 3 {
             0 => Phase::Rest,
@@ -165,6 +166,7 @@ pub(crate) async fn serve<T, S>(
             .half_close(true)
             .max_headers(HEADERS_MAX)
             .max_header_size(settings.uri_bytes_max + settings.header_bytes_max)
+            .max_buf_size(buffer_bytes(settings))
             .header_read_timeout(None)
             .serve_connection(io, service)
     );
@@ -196,6 +198,12 @@ pub(crate) async fn serve<T, S>(
         }
     })
     .await;
+}
+
+/// Bytes of a connection's buffer, each way: a head, and what comes with it.
+fn buffer_bytes(settings: &Settings) -> usize {
+    const BYTES_MIN: usize = 64 << 10;
+    BYTES_MIN.max(settings.uri_bytes_max + settings.header_bytes_max + 1)
 }
 
 /// Resolves when `stop` turns true; never if its sender goes without a word.

@@ -51,7 +51,7 @@ pub(crate) async fn answer(
 ) -> Response<Full<Bytes>> {
     progress.enter(Phase::Body);
     let (parts, incoming) = request.into_parts();
-    let outcome = match body::read(incoming, BODY_BYTES_MAX).await {
+    let outcome = match body::read_small(incoming, BODY_BYTES_MAX).await {
         Ok(body) => {
             progress.enter(Phase::Work);
             route(door, &parts.method, parts.uri.path(), &body).await
@@ -60,7 +60,7 @@ pub(crate) async fn answer(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too large".to_owned(),
         )),
-        Err(BodyError::Broken) => {
+        Err(BodyError::Broken | BodyError::Slow) => {
             Err((StatusCode::BAD_REQUEST, "the body is cut short".to_owned()))
         }
     };

@@ -5,6 +5,7 @@
 //! anything else        told apart by content: SimpleDB, or a service that is not here
 //! ```
 
+mod pages;
 mod queues;
 
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ use std::task::Poll;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use fader_node::{Call, ChainId, Health, Node, OpenKey};
+use fader_node::{Call, ChainId, Node, OpenKey};
 use fader_services::Reason;
 use fader_services::catalog::{AccountId, Rights};
 use fader_services::level::{Demand, Preference};
@@ -27,23 +28,25 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::Mutex;
 
 use crate::Settings;
 use crate::body::{self, BodyError};
+use crate::complaints::Complaints;
 use crate::connection::{Phase, Progress};
 use crate::consistency::{self, Asked};
 use crate::limit::{Limiter, Load};
-use crate::metrics::{COLLECTIONS_SHOWN, Counted, Metrics};
+use crate::metrics::{Counted, Metrics};
 use crate::origin;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
+use crate::room::Room;
 use crate::signature::{Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
 use crate::sqs;
 
-/// Bodies up to this many bytes need no room of their own.
-const SMALL_BODY_BYTES: u64 = 16 << 10;
+/// The part of the room for bodies that those without a plausible signature in their head have.
+const STRANGERS_PART: usize = 4;
 /// Why a request was refused with 503 (docs/refusals.md).
 const REASON: &str = "x-fader-reason";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -69,8 +72,12 @@ pub(crate) struct Door {
     pub(crate) metrics: Metrics,
     verifier: Verifier,
     limiter: Option<Limiter>,
-    /// Room for large bodies, in bytes.
-    room: Semaphore,
+    /// What was refused, for the log.
+    pub(crate) complaints: Arc<Complaints>,
+    /// For bodies whose head may be signed.
+    room: Room,
+    /// For the others: they may be signed in the body, or by nobody.
+    strangers: Room,
     /// Whose page of metrics is made.
     page_turn: Mutex<()>,
 }
@@ -123,11 +130,14 @@ impl Door {
     pub(crate) fn new(node: Node, settings: Settings) -> Door {
         let mut metrics = Metrics::new(node.clone());
         let limit = settings.limit.as_ref();
+        let verifier = Verifier::new(settings.clock_skew);
         Door {
             limiter: limit.map(|limit| Limiter::new(limit, &metrics.limited())),
             metrics,
-            verifier: Verifier::new(settings.clock_skew),
-            room: Semaphore::new(settings.bodies_bytes_max as usize),
+            complaints: Arc::clone(verifier.complaints()),
+            verifier,
+            room: Room::new(settings.bodies_bytes_max),
+            strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
             page_turn: Mutex::new(()),
             node,
             settings,
@@ -148,25 +158,27 @@ impl Door {
                 return self.turn_away(&refusal);
             }
             let bytes_max = self.bytes_max(&parts);
-            let _room = self.room_for(&incoming, bytes_max).await;
-            let body = match body::read(incoming, bytes_max).await {
-                Ok(body) => body,
+            let room = match self.room_for(&parts, &incoming) {
+                Ok(room) => room,
+                Err(refusal) => {
+                    return self.refuse_unread(&parts, incoming, refusal, arrival).await;
+                }
+            };
+            let (body, _held) = match body::read(incoming, bytes_max, room).await {
+                Ok(read) => read,
                 Err(error) => return self.refuse_body(error, bytes_max),
             };
             progress.enter(Phase::Work);
             let _counted = Counted::new(&self.metrics.in_flight);
-            match (&parts.method, parts.uri.path()) {
-                (&Method::GET | &Method::HEAD, "/healthz") => self.health(),
-                (&Method::GET | &Method::HEAD, "/metrics") => self.metrics_page().await,
-                _ => {
-                    if let Err(refusal) = self.check_page(&parts, &body) {
-                        return self.turn_away(&refusal);
-                    }
-                    match self.sqs(&parts, &body, (arrival, progress)).await {
-                        Some(response) => response,
-                        None => self.simpledb(&parts, &body, arrival.port).await,
-                    }
-                }
+            if let Some(page) = self.page(&parts).await {
+                return page;
+            }
+            if let Err(refusal) = self.check_page(&parts, &body) {
+                return self.turn_away(&refusal);
+            }
+            match self.sqs(&parts, &body, (arrival, progress)).await {
+                Some(response) => response,
+                None => self.simpledb(&parts, &body, arrival.port).await,
             }
         });
         let response = answered.await.unwrap_or_else(|| {
@@ -191,11 +203,35 @@ impl Door {
     fn turn_away(&self, refusal: &Error) -> Response<Full<Bytes>> {
         self.metrics
             .count(None, Some(refusal.code), std::time::Duration::ZERO);
-        let mut response = error_response(refusal, &request_id());
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-        response
+        self.complain(refusal);
+        self.count_refusal(refusal);
+        closing(error_response(refusal, &request_id()))
+    }
+
+    /// Refuses a request whose head has a signature that cannot be right, without its body.
+    async fn refuse_unread(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        refusal: Error,
+        arrival: Arrival,
+    ) -> Response<Full<Bytes>> {
+        body::pass_by(body, self.bytes_max(parts)).await;
+        match sqs::is_asked(&parts.headers) {
+            Some(true) => {
+                self.complain(&refusal);
+                closing(Door::refuse_sqs(parts, refusal, arrival))
+            }
+            _ => self.turn_away(&refusal),
+        }
+    }
+
+    /// Has the log tell of a refusal: of what strangers may try, and of what the server lacks.
+    fn complain(&self, refusal: &Error) {
+        match refusal.reason {
+            Some(reason) => self.complaints.add(reason.code()),
+            None => self.complaints.add(&refusal.code.name()),
+        }
     }
 
     /// Bytes of the body that are read: the service's own bound, where the headers say which it is.
@@ -206,19 +242,27 @@ impl Door {
         }
     }
 
-    /// Waits until there is room for a large body. Small ones are bounded by the connections.
-    async fn room_for(&self, body: &Incoming, bytes_max: usize) -> Option<SemaphorePermit<'_>> {
-        let bytes_max = bytes_max as u64;
-        let bytes = body.size_hint().upper().unwrap_or(bytes_max).min(bytes_max);
-        if bytes <= SMALL_BODY_BYTES {
-            return None;
+    /// Where a body takes its memory from, as its head says.
+    ///
+    /// # Errors
+    /// When the head has a signature that cannot be right, whatever the body is.
+    fn room_for(&self, parts: &Parts, body: &Incoming) -> Result<&Room, Error> {
+        let is_small = |bytes| bytes <= body::SMALL_BYTES as u64;
+        if body.size_hint().upper().is_some_and(is_small) || self.settings.anonymous.is_some() {
+            return Ok(&self.room);
         }
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let room = self
-            .room
-            .acquire_many(bytes.min(self.settings.bodies_bytes_max))
-            .await;
-        Some(room.expect("the semaphore is never closed"))
+        let query = parts.uri.query().unwrap_or_default();
+        let parameters = Parameters::read(query.as_bytes(), b"", self.settings.parameters_max);
+        let is_plausible = self.verifier.is_plausible(
+            &parts.headers,
+            parameters.ok().as_ref(),
+            now_s(),
+            |id| self.node.open_key(id),
+        )?;
+        Ok(match is_plausible {
+            true => &self.room,
+            false => &self.strangers,
+        })
     }
 
     async fn simpledb(&self, parts: &Parts, body: &Bytes, port: u16) -> Response<Full<Bytes>> {
@@ -342,7 +386,11 @@ impl Door {
             Some(key) => Ok(Caller::Key(key)),
             None => match &self.settings.anonymous {
                 Some(account) => Ok(Caller::Anonymous(account.clone())),
-                None => Err(missing_keys()),
+                None => {
+                    let refusal = missing_keys();
+                    self.complain(&refusal);
+                    Err(refusal)
+                }
             },
         }
     }
@@ -370,38 +418,15 @@ impl Door {
         };
         self.verifier
             .verify(&signed, now_s(), |id| self.node.open_key(id))
+            .inspect_err(|refusal| self.complain(refusal))
     }
 
     fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {
         self.turn_away(&match error {
             BodyError::TooLarge => too_large(bytes_max),
             BodyError::Broken => invalid_http("the body is cut short or badly framed"),
+            BodyError::Slow => Error::unavailable(Reason::SlowBody, Reason::SlowBody.sentence()),
         })
-    }
-
-    fn health(&self) -> Response<Full<Bytes>> {
-        let (status, text) = match self.node.health() {
-            Health::Serving => (StatusCode::OK, serde_json::json!({"status": "ok"})),
-            Health::ReadOnly(reason) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                serde_json::json!({"status": "read-only", "reason": reason}),
-            ),
-            Health::Failed(reason) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                serde_json::json!({"status": "failed", "reason": reason}),
-            ),
-        };
-        response(status, "application/json", text.to_string().into())
-    }
-
-    async fn metrics_page(&self) -> Response<Full<Bytes>> {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        let node = self.node.clone();
-        // It reads the store, and anyone may ask: one at a time.
-        let _turn = self.page_turn.lock().await;
-        let figures = tokio::task::spawn_blocking(move || node.figures(COLLECTIONS_SHOWN)).await;
-        let page = self.metrics.render(figures.unwrap_or_default());
-        response(StatusCode::OK, kind, page.into())
     }
 }
 
@@ -494,6 +519,13 @@ fn error_response(error: &Error, request_id: &str) -> Response<Full<Bytes>> {
 
 fn xml_response(status: StatusCode, xml: Vec<u8>) -> Response<Full<Bytes>> {
     response(status, "text/xml", xml.into())
+}
+
+/// The last reply of its connection.
+fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    response
 }
 
 /// A reply with a body.

@@ -12,6 +12,7 @@
 //! Deliberately absent: SimpleDB's rules (`services`), storage (`node`), HTTP framing (hyper).
 
 mod body;
+mod complaints;
 mod connection;
 mod consistency;
 mod control;
@@ -21,7 +22,9 @@ mod metrics;
 mod origin;
 mod parameters;
 mod percent;
+mod places;
 mod refusal;
+mod room;
 mod server;
 mod settings;
 mod signature;

@@ -68,21 +68,33 @@ pub struct Limit {
 
 /// What is wrong with the text of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not part of a limit such as gets=1300/s+100,puts=32+200,latency=113ms,work=20ms (a \
-     rate with its burst, slots with their queue, times)"
-)]
-pub struct LimitError(String);
+pub enum LimitError {
+    /// A part is none.
+    #[error(
+        "{0:?} is not part of a limit such as gets=1300/s+100,puts=32+200,latency=113ms,work=20ms \
+         (a rate with its burst, slots with their queue, times)"
+    )]
+    NoPart(String),
+    /// A part is given more than once.
+    #[error("{0} is given twice: say it once")]
+    Twice(String),
+}
 
 impl FromStr for Limit {
     type Err = LimitError;
 
     fn from_str(text: &str) -> Result<Limit, LimitError> {
         let mut limit = Limit::default();
+        let mut names = Vec::new();
         for part in text.split(',').map(str::trim) {
-            let wrong = || LimitError(part.to_owned());
+            let wrong = || LimitError::NoPart(part.to_owned());
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
-            match name.trim() {
+            let name = name.trim();
+            if names.contains(&name) {
+                return Err(LimitError::Twice(name.to_owned()));
+            }
+            names.push(name);
+            match name {
                 "gets" => limit.gets = Some(capacity(value.trim()).ok_or_else(wrong)?),
                 "puts" => limit.puts = Some(capacity(value.trim()).ok_or_else(wrong)?),
                 "latency" => limit.latency = span(value.trim()).ok_or_else(wrong)?,

@@ -48,6 +48,8 @@ pub(crate) struct Metrics {
     pub(crate) connections_refused: Counter,
     /// Receives withdrawn because their clients sent no more.
     pub(crate) receives_given_up: Counter,
+    /// Connections ended because others needed their places.
+    pub(crate) connections_ended: Counter,
 }
 
 struct ActionMetrics {
@@ -142,6 +144,7 @@ impl Metrics {
             connections: Gauge::default(),
             connections_refused: Counter::default(),
             receives_given_up: Counter::default(),
+            connections_ended: Counter::default(),
         };
         metrics.register(latencies, node);
         metrics
@@ -170,6 +173,11 @@ impl Metrics {
             "sqs_receives_given_up",
             "Receives that ended early because their clients had gone, or the server stopped",
             self.receives_given_up.clone(),
+        );
+        registry.register(
+            "connections_ended",
+            "Idle or slow connections ended because others needed their places",
+            self.connections_ended.clone(),
         );
         registry.register_collector(Box::new(NodeCollector::new(node)));
         registry.register_collector(Box::new(self.collections.clone()));

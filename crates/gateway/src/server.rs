@@ -1,13 +1,14 @@
 //! The listeners' loops: who may connect, for how long, and how all of it ends.
 //!
 //! Invariants:
-//! - L1 at most `connections_max` connections are open, the control socket's not counted.
+//! - L1 at most `connections_max` connections are served, the control socket's not counted; a few
+//!   more are in the lobby, or end.
 //! - L2 a connection ends alone: neither its errors nor a panic in it reach another.
 //! - L3 after the stop signal nothing is accepted, and `serve` returns within `shutdown_grace`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use fader_node::Node;
 use hyper::service::service_fn;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -25,33 +26,45 @@ use crate::connection::{self, Progress, is_stopped};
 use crate::control;
 use crate::door::{Arrival, Door};
 use crate::metrics::Counted;
+use crate::places::{LOBBY_MAX, Numbers, Places, Seat};
 use crate::tls::Tls;
 
 /// How long to wait after a failed accept: it is for want of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection beyond the limit hears, in plain text only: there is no time to shake hands.
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/xml\r\n\
-    Content-Length: 196\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\n<Response><Errors>\
-    <Error><Code>ServiceUnavailable</Code><Message>Service AmazonSimpleDB is currently \
-    unavailable. Please try again later</Message></Error></Errors></Response>";
+/// Connections that have lost their places, and have not ended yet.
+const ENDING_MAX: usize = 16;
+/// Connections to the control socket at once.
+const CONTROL_MAX: usize = 64;
 
 /// One front door of a node. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct Gateway {
     door: Arc<Door>,
-    free: Arc<Semaphore>,
+    places: Arc<Places>,
+    /// File descriptors for connections: those with places, and a few more.
+    files: Arc<Semaphore>,
 }
 
 impl Gateway {
     /// A gateway to `node`.
     pub fn new(node: Node, settings: Settings) -> Gateway {
-        let free = Arc::new(Semaphore::new(settings.connections_max));
+        let places = Places::new(Numbers {
+            max: settings.connections_max,
+            of_address: settings.connections_per_address,
+            heads_bytes_max: settings.heads_bytes_max,
+        });
+        let files = settings.connections_max + LOBBY_MAX + ENDING_MAX;
         Gateway {
             door: Arc::new(Door::new(node, settings)),
-            free,
+            places,
+            files: Arc::new(Semaphore::new(files)),
         }
     }
+
+    /// File descriptors that a gateway may have open beside those of `connections_max`, the
+    /// listeners' own not counted.
+    pub const FILES_MORE: usize = LOBBY_MAX + ENDING_MAX + CONTROL_MAX;
 
     /// Serves `listener` until `stop` turns true, then lets running requests end for up to
     /// `shutdown_grace`.
@@ -67,11 +80,14 @@ impl Gateway {
     ) -> std::io::Result<()> {
         let port = listener.local_addr()?.port();
         let accept = |context: &mut Context<'_>| listener.poll_accept(context);
-        let start = |stream, tasks: &mut JoinSet<()>| {
+        let start = |stream, file, tasks: &mut JoinSet<()>| {
             let tls = tls.as_ref().map(Tls::current);
-            self.start(stream, port, tls, stop.clone(), tasks);
+            self.start((stream, file), port, tls, stop.clone(), tasks);
         };
-        let mut tasks = accept_until_stopped(accept, start, stop.clone()).await;
+        let mut tasks = tokio::select! {
+            tasks = accept_until_stopped(accept, start, &self.files, stop.clone()) => tasks,
+            () = self.door.complaints.tell() => JoinSet::new(),
+        };
         drop(listener);
         drain(&mut tasks, self.door.settings.shutdown_grace).await;
         Ok(())
@@ -88,9 +104,11 @@ impl Gateway {
         stop: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
         let accept = |context: &mut Context<'_>| listener.poll_accept(context);
-        let start = |stream, tasks: &mut JoinSet<()>| {
+        let files = Arc::new(Semaphore::new(CONTROL_MAX));
+        let start = |stream, file, tasks: &mut JoinSet<()>| {
             let (door, stop) = (Arc::clone(&self.door), stop.clone());
             tasks.spawn(async move {
+                let _file: OwnedSemaphorePermit = file;
                 let progress = Progress::new();
                 let service = service_fn(async |request| {
                     Ok::<_, Infallible>(control::answer(&door, &progress, request).await)
@@ -98,29 +116,21 @@ impl Gateway {
                 connection::serve(stream, &progress, &door.settings, stop, service).await;
             });
         };
-        let mut tasks = accept_until_stopped(accept, start, stop.clone()).await;
+        let mut tasks = accept_until_stopped(accept, start, &files, stop.clone()).await;
         drop(listener);
         drain(&mut tasks, self.door.settings.shutdown_grace).await;
         Ok(())
     }
 
-    /// Starts the task of one connection, or refuses it.
+    /// Starts the task of one connection.
     fn start(
         &self,
-        stream: TcpStream,
+        (stream, file): (TcpStream, OwnedSemaphorePermit),
         port: u16,
         tls: Option<Arc<ServerConfig>>,
         stop: watch::Receiver<bool>,
         tasks: &mut JoinSet<()>,
     ) {
-        let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
-            self.door.metrics.connections_refused.inc();
-            tracing::debug!("refused a connection: there are connections_max already");
-            if tls.is_none() {
-                refuse(stream);
-            }
-            return;
-        };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection cannot be set to send at once");
         }
@@ -130,40 +140,86 @@ impl Gateway {
             is_secure: tls.is_some(),
             peer: stream.peer_addr().ok().map(|peer| peer.ip()),
         };
+        let address = arrival.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let (seat, ended) = self.places.enter(address);
+        if 0 < ended {
+            door.metrics.connections_ended.inc_by(ended as u64);
+            door.complaints.add("idle connections ended for new ones");
+        }
         tasks.spawn(async move {
-            let _permit = permit;
             let _counted = Counted::new(&door.metrics.connections);
-            let Some(config) = tls else {
-                return serve_http(&door, stream, arrival, stop).await;
-            };
-            let handshake = TlsAcceptor::from(config).accept(stream);
-            match tokio::time::timeout(door.settings.handshake_timeout, handshake).await {
-                Ok(Ok(stream)) => serve_http(&door, stream, arrival, stop).await,
-                Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                Err(_) => tracing::debug!("a TLS handshake took too long"),
+            tokio::select! {
+                biased;
+                () = seat.ended() => {}
+                () = attend(&door, stream, &seat, tls, (arrival, stop)) => {}
             }
+            // The stream is closed: its descriptor is another connection's now.
+            drop(file);
         });
     }
 }
 
-async fn serve_http<T>(door: &Door, stream: T, arrival: Arrival, stop: watch::Receiver<bool>)
-where
+/// Serves one connection, in TLS or not.
+async fn attend(
+    door: &Door,
+    stream: TcpStream,
+    seat: &Seat,
+    tls: Option<Arc<ServerConfig>>,
+    (arrival, stop): (Arrival, watch::Receiver<bool>),
+) {
+    let Some(config) = tls else {
+        return serve_http(door, stream, seat, arrival, stop).await;
+    };
+    let handshake = TlsAcceptor::from(config).accept(stream);
+    match tokio::time::timeout(door.settings.handshake_timeout, handshake).await {
+        Ok(Ok(stream)) => serve_http(door, stream, seat, arrival, stop).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn serve_http<T>(
+    door: &Door,
+    stream: T,
+    seat: &Seat,
+    arrival: Arrival,
+    stop: watch::Receiver<bool>,
+) where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    let progress = Progress::new();
+    let progress = seat.progress();
     let service = service_fn(async |request| {
-        Ok::<_, Infallible>(door.answer(&progress, arrival, request).await)
+        seat.head_is_whole();
+        if seat.is_lobby {
+            return Ok::<_, Infallible>(door.answer_in_lobby(progress, request).await);
+        }
+        let is_page = Door::is_page(request.uri().path());
+        let response = door.answer(progress, arrival, request).await;
+        if response.status().is_success() && !is_page {
+            seat.served();
+        }
+        Ok(response)
     });
-    connection::serve(stream, &progress, &door.settings, stop, service).await;
+    connection::serve(
+        seat.metered(stream),
+        progress,
+        &door.settings,
+        stop,
+        service,
+    )
+    .await;
 }
 
 /// Accepts until `stop` turns true. The tasks that then still run are returned.
 async fn accept_until_stopped<T, A>(
     accept: impl Fn(&mut Context<'_>) -> Poll<std::io::Result<(T, A)>>,
-    start: impl Fn(T, &mut JoinSet<()>),
+    start: impl Fn(T, OwnedSemaphorePermit, &mut JoinSet<()>),
+    files: &Arc<Semaphore>,
     mut stop: watch::Receiver<bool>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
+    let mut file = None;
+    let mut is_failing = false;
     loop {
         tokio::select! {
             biased;
@@ -173,12 +229,21 @@ async fn accept_until_stopped<T, A>(
                     tracing::error!(%error, "a connection's task ended badly");
                 }
             }
-            accepted = poll_fn(&accept) => match accepted {
-                Ok((stream, _)) => start(stream, &mut tasks),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+            free = Arc::clone(files).acquire_owned(), if file.is_none() => {
+                file = Some(free.expect("the semaphore is never closed"));
+            }
+            accepted = poll_fn(&accept), if file.is_some() => match (accepted, file.take()) {
+                (Ok((stream, _)), Some(file)) => {
+                    is_failing = false;
+                    start(stream, file, &mut tasks);
+                }
+                (Err(error), _) => {
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::warn!(%error, "no connection can be accepted now: waiting");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
+                (Ok(_), None) => {}
             },
         }
     }
@@ -193,15 +258,5 @@ async fn drain(tasks: &mut JoinSet<()>, grace: Duration) {
             "cut connections that outlasted the grace"
         );
         tasks.shutdown().await;
-    }
-}
-
-/// Says why and closes. Best effort: nothing here waits. What the client has sent is taken first,
-/// since closing over unread bytes would take the answer back.
-fn refuse(stream: TcpStream) {
-    if let Ok(mut stream) = stream.into_std() {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write(REFUSAL);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
     }
 }

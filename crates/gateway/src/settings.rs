@@ -12,9 +12,13 @@ use crate::limit::Limit;
 /// Limits of a gateway and who may ask without signing. Every one has a default that works.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Open connections; one beyond is answered 503 and closed at once. Each costs about 20 KiB and
-    /// one file descriptor, so stay below `ulimit -n`.
+    /// Open connections. For one beyond, one that is idle ends; where none is, it may only ask for
+    /// the health, and is answered 503 else. Each costs about 20 KiB and one file descriptor.
     pub connections_max: usize,
+    /// Those of one address, or of 64 bits of addresses of version 6.
+    pub connections_per_address: usize,
+    /// Bytes of heads that are not whole yet, over all connections. Beyond, the oldest ends.
+    pub heads_bytes_max: usize,
     /// From a request's first byte to the end of its headers: ends clients that trickle.
     pub header_timeout: Duration,
     /// From the end of the headers to the end of the body: ends clients that trickle.
@@ -30,9 +34,9 @@ pub struct Settings {
     pub simpledb_bytes_max: usize,
     /// Bytes of a body that SQS takes: a batch of 1 MiB, whatever its encoding makes of it.
     pub sqs_bytes_max: usize,
-    /// Bytes of bodies of more than 16 KiB that are held at once, over all connections: what
-    /// unsigned strangers can make the server keep. More wait, within `body_timeout`.
-    pub bodies_bytes_max: u32,
+    /// Bytes of bodies of more than 16 KiB that are held at once, over all connections whose heads
+    /// may be signed; a quarter more for all others. Beyond, the slowest body is refused.
+    pub bodies_bytes_max: usize,
     /// Bytes of a request's path and query; what is longer is `URITooLong`.
     pub uri_bytes_max: usize,
     /// Bytes of a request's headers together, the request line excluded.
@@ -55,6 +59,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             connections_max: 4096,
+            connections_per_address: 2048,
+            heads_bytes_max: 16 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),

@@ -15,6 +15,10 @@ pub enum Reason {
     Overloaded,
     /// The limit that the server was given (`--limit`).
     Limit,
+    /// As many connections are open as may be, and all are at work.
+    Connections,
+    /// Bodies take all memory for them, and this one came slowest.
+    SlowBody,
     /// No member that may answer has been found in the time of a request.
     NoMember,
     /// The member that may answer is another node's now.
@@ -55,11 +59,13 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 22] = [
+    pub const ALL: [Reason; 24] = [
         Reason::Stopping,
         Reason::QueueFull,
         Reason::Overloaded,
         Reason::Limit,
+        Reason::Connections,
+        Reason::SlowBody,
         Reason::NoMember,
         Reason::Moved,
         Reason::Lost,
@@ -87,6 +93,8 @@ impl Reason {
             Reason::QueueFull => "queue-full",
             Reason::Overloaded => "overloaded",
             Reason::Limit => "limit",
+            Reason::Connections => "connections",
+            Reason::SlowBody => "slow-body",
             Reason::NoMember => "no-member",
             Reason::Moved => "moved",
             Reason::Lost => "lost",
@@ -115,6 +123,8 @@ impl Reason {
             Reason::QueueFull => "too many writes are waiting",
             Reason::Overloaded => "too many writes are under way",
             Reason::Limit => "the limit of this server is reached",
+            Reason::Connections => "too many connections are at work",
+            Reason::SlowBody => "bodies take all memory for them, and this one came slowest",
             Reason::NoMember => "no member can take it now",
             Reason::Moved => "its member is elsewhere",
             Reason::Lost => {

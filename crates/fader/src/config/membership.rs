@@ -7,7 +7,8 @@ use anyhow::{Context, Error, Result, bail};
 use fader_node::coordinator::{Tls, ZooKeeperSettings};
 use fader_node::{Secret, Version};
 
-use super::{Choice, Setting, Values, is_world_readable};
+use super::guarded::is_world_readable;
+use super::{Choice, Setting, Values};
 
 /// Where a cluster is kept, unless another place is named.
 pub(crate) const ROOT: &str = "/fader";

@@ -19,18 +19,18 @@ use fader_gateway::Limit;
 use fader_node::Secret;
 use fader_services::request::Limits;
 use membership::Membership;
+use root::{RootValues, root};
 use serde::{Deserialize, Deserializer};
 
+mod guarded;
 mod limits;
 pub(crate) mod membership;
+mod root;
 #[cfg(test)]
 mod tests;
 
 /// Bytes of a configuration file: anything longer is another file given by mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-const ACCESS_KEY_VARIABLE: &str = "FADER_ROOT_ACCESS_KEY";
-const SECRET_KEY_VARIABLE: &str = "FADER_ROOT_SECRET_KEY";
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -104,9 +104,14 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
     cache_mb: Option<u64>,
 
-    /// Connections served at once; one more is answered 503. [default: 4096]
+    /// Connections served at once. For one more, an idle one is closed, strangers' first; where
+    /// none is idle it is answered 503. Fewer where `ulimit -n` leaves fewer. [default: 4096]
     #[arg(long, env = "FADER_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
+
+    /// Those of one address; of IPv6, of 64 bits of it. [default: half of all]
+    #[arg(long, env = "FADER_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
+    connections_per_address: Option<usize>,
 
     /// A capacity on purpose, to try clients on: what is beyond is refused with 503, as SimpleDB
     /// did. Gets (all that only reads) and puts are limited apart, in requests a second, with a
@@ -186,25 +191,6 @@ impl Values {
     }
 }
 
-/// The access key that the configuration brings along.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct RootValues {
-    access_key: Option<String>,
-    #[serde(deserialize_with = "secret")]
-    secret_key: Option<Secret>,
-}
-
-/// The error names no value: it may be a secret that lacks its quotation marks.
-fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
-    match toml::Value::deserialize(deserializer)? {
-        toml::Value::String(text) => Ok(Some(Secret::new(text))),
-        _ => Err(serde::de::Error::custom(
-            "secret-key is a text: it needs quotation marks",
-        )),
-    }
-}
-
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(serde::de::Error::custom)
@@ -249,6 +235,7 @@ pub(crate) struct Config {
     pub(crate) host: Setting<Option<String>>,
     pub(crate) cache_mb: Setting<u64>,
     pub(crate) connections_max: Setting<usize>,
+    pub(crate) connections_per_address: Setting<Option<usize>>,
     pub(crate) limit: Setting<Option<Limit>>,
     pub(crate) log_format: Setting<LogFormat>,
     pub(crate) log_level: Setting<String>,
@@ -341,6 +328,12 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
             filed.connections_max,
             fader_gateway::Settings::default().connections_max,
         ),
+        connections_per_address: choice.pick(
+            "connections_per_address",
+            given.connections_per_address.map(Some),
+            filed.connections_per_address.map(Some),
+            None,
+        ),
         limit: choice.pick("limit", given.limit.map(Some), filed.limit.map(Some), None),
         log_format: choice.pick(
             "log_format",
@@ -391,51 +384,6 @@ fn parse(text: &str) -> Result<Values> {
     })
 }
 
-/// Characters of a secret that is not guessed.
-const SECRET_SIZE_MIN: usize = 8;
-
-/// The bootstrap key: both halves from the environment, or both from the file.
-fn root(filed: RootValues, path: Option<&Path>) -> Result<Setting<Option<(String, Secret)>>> {
-    let root = given_root(filed, path)?;
-    if let Some((_, secret)) = &root.value
-        && secret.reveal().chars().count() < SECRET_SIZE_MIN
-    {
-        bail!(
-            "the secret key of the configuration ({}) has fewer than {SECRET_SIZE_MIN} characters: \
-             it would be guessed",
-            root.origin
-        );
-    }
-    Ok(root)
-}
-
-fn given_root(filed: RootValues, path: Option<&Path>) -> Result<Setting<Option<(String, Secret)>>> {
-    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-    let given = (variable(ACCESS_KEY_VARIABLE), variable(SECRET_KEY_VARIABLE));
-    match (given, (filed.access_key, filed.secret_key)) {
-        ((Some(id), Some(secret)), _) => {
-            let value = Some((id, Secret::new(secret)));
-            Ok(Setting {
-                value,
-                origin: Origin::Environment,
-            })
-        }
-        ((None, None), (Some(id), Some(secret))) => {
-            let origin = Origin::File(path.unwrap_or(Path::new("")).to_path_buf());
-            Ok(Setting {
-                value: Some((id, secret)),
-                origin,
-            })
-        }
-        ((None, None), (None, None)) => Ok(Setting {
-            value: None,
-            origin: Origin::Default,
-        }),
-        ((None, None), _) => bail!("[root] needs both access-key and secret-key"),
-        _ => bail!("{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} go together: set both"),
-    }
-}
-
 fn check(mut config: Config) -> Result<Config> {
     let is_loopback = config.listen.value.ip().is_loopback();
     let has_tls = match (&config.tls_certificate.value, &config.tls_key.value) {
@@ -453,8 +401,8 @@ fn check(mut config: Config) -> Result<Config> {
     if config.cache_mb.value == 0 || config.cache_mb.value > 1 << 20 {
         bail!("cache-mb must be between 1 and {}", 1 << 20);
     }
-    if config.connections_max.value == 0 {
-        bail!("connections-max must be at least 1");
+    if config.connections_max.value == 0 || config.connections_per_address.value == Some(0) {
+        bail!("connections-max and connections-per-address must be at least 1");
     }
     config.membership.member()?;
     if !is_loopback && !has_tls {
@@ -464,20 +412,16 @@ fn check(mut config: Config) -> Result<Config> {
             config.listen.value
         ));
     }
-    if let (Some(file), Origin::File(_)) = (&config.file, &config.root.origin)
-        && is_world_readable(file)
-    {
-        config.warnings.push(format!(
-            "{} holds a secret and every user of this machine can read it: chmod 600 {0}",
-            file.display()
-        ));
+    let mut exposed = Vec::new();
+    if let (Some(file), Origin::File(_)) = (&config.file, &config.root.origin) {
+        exposed.extend(guarded::secret(file, "a secret"));
     }
+    if let Some(key) = &config.tls_key.value {
+        exposed.extend(guarded::secret(key, "the private key of TLS"));
+    }
+    exposed.extend(guarded::data(&config.data.value));
+    config.warnings.extend(exposed);
     Ok(config)
-}
-
-fn is_world_readable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 impl Config {
@@ -520,12 +464,9 @@ impl Config {
             self.cache_mb.value.to_string(),
             &self.cache_mb.origin,
         );
-        let connections = &self.connections_max;
-        row(
-            "connections-max",
-            connections.value.to_string(),
-            &connections.origin,
-        );
+        let (all, each) = (&self.connections_max, &self.connections_per_address);
+        row("connections-max", all.value.to_string(), &all.origin);
+        row("connections-per-address", shown(each.value), &each.origin);
         row("limit", shown(self.limit.value), &self.limit.origin);
         row(
             "log-format",

@@ -33,6 +33,7 @@ use crate::keys::FIRST_ACCOUNT;
 use crate::output;
 
 mod control;
+mod files;
 mod first_key;
 mod member;
 pub(crate) mod reload;
@@ -131,6 +132,7 @@ pub(crate) async fn serve(
     for warning in &config.warnings {
         warn!("{warning}");
     }
+    let allowed = files::raise();
     let mut signals = Signals::new()?;
     let tls = reload::begin(config, (again, zookeeper), set_level)?;
     // Binding first: a port that is taken is reported before any data is touched.
@@ -143,7 +145,8 @@ pub(crate) async fn serve(
     let socket = control::listen(&config.data.value)?;
 
     let (stop, stopped) = watch::channel(false);
-    let gateway = Gateway::new(node.clone(), gateway_settings(config));
+    let connections = files::connections(allowed, config.connections_max.value, node.is_alone())?;
+    let gateway = Gateway::new(node.clone(), gateway_settings(config, connections));
     let scheme = if tls.is_some() { "https" } else { "http" };
     // A cluster that cannot begin by itself can be given orders.
     let mut administrators = pin!(async {
@@ -358,7 +361,7 @@ fn report(recovery: &Recovery) {
     );
 }
 
-fn gateway_settings(config: &Config) -> fader_gateway::Settings {
+fn gateway_settings(config: &Config, connections: usize) -> fader_gateway::Settings {
     let default = fader_gateway::Settings::default();
     let (raised, aws) = (
         &config.limits.simpledb,
@@ -372,7 +375,11 @@ fn gateway_settings(config: &Config) -> fader_gateway::Settings {
         .div_ceil(aws.submitted_attributes);
     let parameters = items.saturating_mul(pairs);
     fader_gateway::Settings {
-        connections_max: config.connections_max.value,
+        connections_max: connections,
+        connections_per_address: config
+            .connections_per_address
+            .value
+            .unwrap_or_else(|| connections.div_ceil(2)),
         anonymous: config
             .anonymous
             .value

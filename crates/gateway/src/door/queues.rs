@@ -112,6 +112,20 @@ impl Door {
         Some(respond(protocol, outcome, (parts, arrival), &id))
     }
 
+    /// Refuses a request to SQS of which only the head was read.
+    pub(super) fn refuse_sqs(
+        parts: &Parts,
+        refusal: Refusal,
+        arrival: Arrival,
+    ) -> Response<Full<Bytes>> {
+        let protocol = match parts.headers.contains_key("x-amz-target") {
+            true => Protocol::Json,
+            false => Protocol::Query,
+        };
+        let outcome = Err(of_gateway(refusal));
+        respond(protocol, outcome, (parts, arrival), &request_id())
+    }
+
     /// Carries a request out. A receive that waits is withdrawn when its client sends no more: it
     /// takes no message then, and a client that still reads is told of none.
     async fn ask(&self, prepared: Prepared, progress: &Progress) -> Result<Answered, Error> {

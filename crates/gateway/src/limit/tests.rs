@@ -34,6 +34,18 @@ fn a_limit_is_read_and_shown() {
 }
 
 #[test]
+fn a_part_is_given_once() {
+    for text in [
+        "gets=1,gets=2",
+        "latency=1s, latency=1s",
+        "gets=1,puts=1, gets =1",
+    ] {
+        let error = text.parse::<Limit>().unwrap_err().to_string();
+        assert!(error.contains("is given twice"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_named() {
     for text in [
         "",

@@ -28,11 +28,14 @@ use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
+use crate::complaints::Complaints;
 use crate::parameters::Parameters;
 use crate::refusal::refuse;
 
 /// The longest id of an access key.
 const KEY_ID_BYTES_MAX: usize = 128;
+/// Seconds that a signature may live ahead, as those of AWS may: a week.
+const EXPIRES_S_MAX: i64 = 7 * 24 * 3600;
 /// Signs in place of the secret of a key that does not exist.
 const DUMMY_SECRET: &str = "no-such-key-no-such-key-no-such-key-none";
 
@@ -58,6 +61,7 @@ pub(crate) struct Signed<'a> {
 pub(crate) struct Verifier {
     clock_skew: Duration,
     derived: v4::DerivedKeys,
+    complaints: Arc<Complaints>,
 }
 
 enum Presented<'a> {
@@ -71,7 +75,46 @@ impl Verifier {
         Verifier {
             clock_skew,
             derived: v4::DerivedKeys::default(),
+            complaints: Arc::default(),
         }
+    }
+
+    /// Where what it refuses is counted.
+    pub(crate) fn complaints(&self) -> &Arc<Complaints> {
+        &self.complaints
+    }
+
+    fn skew_s(&self) -> i64 {
+        i64::try_from(self.clock_skew.as_secs()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether a head may be that of a signed request: it names an active key and a time that is
+    /// right. `query` are the parameters of its URI, if they can be read. Nothing is verified.
+    ///
+    /// # Errors
+    /// What [`Verifier::verify`] says of a header that cannot be right, whatever the body is.
+    pub(crate) fn is_plausible(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&Parameters<'_>>,
+        now_s: i64,
+        open_key: impl FnOnce(&str) -> Result<Option<Arc<OpenKey>>, Refusal>,
+    ) -> Result<bool, Error> {
+        let is_known = |key_id: &str| {
+            let key = open_key(key_id).ok().flatten();
+            key.is_some_and(|key| key.key.status == KeyStatus::Active)
+        };
+        if let Some(header) = headers.get(AUTHORIZATION) {
+            let presented = v4::Presented::in_header(header, headers)?;
+            return Ok(is_known(presented.check_time(now_s, self.skew_s())?));
+        }
+        // Here the body may add what is missing.
+        let presented = query.map(in_parameters);
+        let Some(Ok(Some(presented))) = presented else {
+            return Ok(false);
+        };
+        let key_id = presented.check_time(now_s, self.skew_s());
+        Ok(key_id.is_ok_and(is_known))
     }
 
     /// The key that signed, `None` for a request without any signature, or why it is refused.
@@ -85,11 +128,7 @@ impl Verifier {
         let Some(presented) = presented(signed)? else {
             return Ok(None);
         };
-        let skew_s = i64::try_from(self.clock_skew.as_secs()).unwrap_or(i64::MAX);
-        let key_id = match &presented {
-            Presented::Version2(presented) => presented.check_time(now_s, skew_s)?,
-            Presented::Version4(presented) => presented.check_time(now_s, skew_s)?,
-        };
+        let key_id = presented.check_time(now_s, self.skew_s())?;
         let key = match key_id.len() {
             1..=KEY_ID_BYTES_MAX => open_key(key_id).map_err(|refusal| unreadable(&refusal))?,
             _ => None,
@@ -105,7 +144,8 @@ impl Verifier {
             Some(key) if key.key.status == KeyStatus::Active && is_signed => Ok(Some(key)),
             Some(key) if key.key.status == KeyStatus::Active => Err(does_not_match()),
             Some(_) => {
-                tracing::info!(key_id, is_signed, "refused: the access key is disabled");
+                tracing::debug!(key_id, is_signed, "refused: the access key is disabled");
+                self.complaints.add(&format!("disabled key {key_id}"));
                 Err(unknown_key())
             }
             None => {
@@ -116,12 +156,27 @@ impl Verifier {
     }
 }
 
+impl Presented<'_> {
+    /// The key's id, if the time of the request is right.
+    fn check_time(&self, now_s: i64, skew_s: i64) -> Result<&str, Error> {
+        match self {
+            Presented::Version2(presented) => presented.check_time(now_s, skew_s),
+            Presented::Version4(presented) => presented.check_time(now_s, skew_s),
+        }
+    }
+}
+
 /// The signature that a request presents. A header goes before parameters.
 fn presented<'a>(signed: &Signed<'a>) -> Result<Option<Presented<'a>>, Error> {
-    let parameters = signed.parameters;
-    if let Some(header) = signed.headers.get(AUTHORIZATION) {
-        v4::Presented::in_header(header, signed).map(|p| Some(Presented::Version4(p)))
-    } else if let Some(signature) = parameters.find("X-Amz-Signature") {
+    match signed.headers.get(AUTHORIZATION) {
+        Some(header) => v4::Presented::in_header(header, signed.headers)
+            .map(|presented| Some(Presented::Version4(presented))),
+        None => in_parameters(signed.parameters),
+    }
+}
+
+fn in_parameters<'a>(parameters: &'a Parameters<'_>) -> Result<Option<Presented<'a>>, Error> {
+    if let Some(signature) = parameters.find("X-Amz-Signature") {
         v4::Presented::in_parameters(signature, parameters).map(|p| Some(Presented::Version4(p)))
     } else if parameters.get("X-Amz-Algorithm").is_some() {
         Err(incomplete("X-Amz-Signature is missing"))
@@ -187,7 +242,7 @@ fn unknown_key() -> Error {
 /// Keys cannot be read, as where a member does not serve: nothing was tried, and nobody can say who
 /// asked.
 fn unreadable(refusal: &Refusal) -> Error {
-    tracing::warn!(%refusal, "access keys cannot be read");
+    tracing::debug!(%refusal, "access keys cannot be read");
     Error::unavailable(Reason::NoMember, Reason::NoMember.sentence())
 }
 

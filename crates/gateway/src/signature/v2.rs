@@ -11,7 +11,7 @@ use sha1::Sha1;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{Signed, expired, incomplete, missing_keys, time};
+use super::{EXPIRES_S_MAX, Signed, expired, incomplete, missing_keys, time};
 use crate::parameters::Parameters;
 use crate::percent;
 use crate::refusal::{missing, refuse};
@@ -88,12 +88,17 @@ impl<'a> Presented<'a> {
             .ok_or_else(|| incomplete(&format!("{name} is not a time of ISO 8601")))?;
         let is_in_time = match self.time {
             Time::Timestamp(_) => now_s.abs_diff(time_s) <= skew_s.unsigned_abs(),
-            Time::Expires(_) => now_s <= time_s,
+            Time::Expires(_) => now_s <= time_s && time_s <= now_s.saturating_add(EXPIRES_S_MAX),
         };
-        if is_in_time {
-            Ok(self.key_id)
-        } else {
-            Err(expired(name, text))
+        match (is_in_time, &self.time) {
+            (true, _) => Ok(self.key_id),
+            (false, Time::Expires(_)) if now_s < time_s => Err(refuse(
+                Code::InvalidParameterValue,
+                format!(
+                    "Value ({text}) for parameter Expires is invalid. It must be within 7 days."
+                ),
+            )),
+            (false, _) => Err(expired(name, text)),
         }
     }
 

@@ -13,13 +13,13 @@ use std::collections::HashMap;
 
 use fader_services::simpledb::{Code, Error};
 use hmac::{Hmac, KeyInit, Mac};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::{Signed, expired, incomplete, time};
+use super::{EXPIRES_S_MAX, Signed, expired, incomplete, time};
 use crate::parameters::{Parameter, Parameters, Source};
 use crate::percent;
 use crate::refusal::refuse;
@@ -28,8 +28,6 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// A request goes to the service that its scope names (`sqs::is_asked`).
 const SERVICES: [&str; 2] = ["sdb", "sqs"];
 const TERMINATOR: &str = "aws4_request";
-/// A week, the most that AWS lets a presigned request live.
-const EXPIRES_S_MAX: i64 = 7 * 24 * 3600;
 /// Credential scopes whose derived keys are kept.
 const DERIVED_KEYS_MAX: usize = 1024;
 
@@ -56,7 +54,10 @@ enum Place {
 
 impl<'a> Presented<'a> {
     /// Reads an `Authorization` header.
-    pub(super) fn in_header(header: &'a HeaderValue, signed: &Signed<'a>) -> Result<Self, Error> {
+    pub(super) fn in_header(
+        header: &'a HeaderValue,
+        headers: &'a HeaderMap,
+    ) -> Result<Self, Error> {
         let fields = header
             .to_str()
             .ok()
@@ -79,8 +80,7 @@ impl<'a> Presented<'a> {
         let credential = credential.ok_or_else(|| missing("Credential"))?;
         let signed_headers = signed_headers.ok_or_else(|| missing("SignedHeaders"))?;
         let signature = signature.ok_or_else(|| missing("Signature"))?;
-        let date = signed
-            .headers
+        let date = headers
             .get("x-amz-date")
             .and_then(|date| date.to_str().ok());
         let date = date.ok_or_else(|| incomplete("The header X-Amz-Date is missing"))?;

@@ -6,7 +6,7 @@ use fader_gateway::Settings;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::server::{Server, anonymous, exchange, outcome, post, read_all, read_reply};
+use crate::server::{KEY_ID, Server, anonymous, outcome, post, read_all, read_reply};
 
 const LIST: &str = "Action=ListDomains&Version=2009-04-15";
 
@@ -57,30 +57,78 @@ async fn bodies_beyond_simpledb_and_beyond_reading_are_refused() {
 }
 
 #[tokio::test]
-async fn large_bodies_wait_for_room() {
+async fn a_body_that_stands_still_gives_way() {
     let settings = Settings {
         bodies_bytes_max: 100_000,
         ..anonymous()
     };
     let server = Server::start(settings).await;
-    let large = post(&format!("{LIST}&X={}", "x".repeat(60_000)));
-    let (start, rest) = large.split_at(1000);
+    let large = post(&format!("{LIST}&X={}", "x".repeat(90_000)));
     let mut first = server.connect().await;
-    first.write_all(start.as_bytes()).await.unwrap();
+    first.write_all(&large.as_bytes()[..80_000]).await.unwrap();
     // Whoever is answered comes after the first in all that the server does.
     server.check_alive().await;
-    let second = exchange(server.connect().await, large.as_bytes());
-    let mut second = Box::pin(second);
-    for _ in 0..5 {
-        tokio::select! {
-            biased;
-            _ = &mut second => panic!("there was no room"),
-            () = server.check_alive() => {}
-        }
+    let reply = server.exchange(large.as_bytes()).await;
+    assert_eq!(outcome(&reply), (200, ""), "{reply}");
+    let reply = read_all(&mut first).await;
+    assert_eq!(outcome(&reply), (503, "ServiceUnavailable"), "{reply}");
+    assert!(reply.contains("x-fader-reason: slow-body\r\n"), "{reply}");
+    server.stop().await;
+}
+
+/// The head of a large request to a service, signed as it says.
+fn head(signed: &str) -> String {
+    format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n{signed}\r\n")
+}
+
+#[tokio::test]
+async fn a_body_is_not_waited_for_whose_signature_cannot_be_right() {
+    let server = Server::start(Settings::default()).await;
+    let header = |service: &str| {
+        format!(
+            "Authorization: AWS4-HMAC-SHA256 Credential={KEY_ID}/20200101/us-east-1/{service}/\
+             aws4_request, SignedHeaders=host, Signature=00\r\nX-Amz-Date: 20200101T000000Z\r\n"
+        )
+    };
+    for (signed, code) in [
+        (header("sdb"), "RequestExpired"),
+        (header("sqs"), "SignatureDoesNotMatch"),
+        (
+            "Authorization: Basic eDp5\r\n".to_owned(),
+            "InvalidHTTPAuthHeader",
+        ),
+    ] {
+        let mut connection = server.connect().await;
+        connection
+            .write_all(head(&signed).as_bytes())
+            .await
+            .unwrap();
+        // Not one byte of the body is sent.
+        let reply = read_all(&mut connection).await;
+        assert!(reply.contains(code), "{signed}: {reply}");
+        assert!(reply.contains("connection: close\r\n"), "{reply}");
     }
-    first.write_all(rest.as_bytes()).await.unwrap();
-    assert_eq!(outcome(&read_reply(&mut first).await), (200, ""));
-    assert_eq!(outcome(&second.await), (200, ""));
+    server.check_refusing().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn partial_heads_end_when_they_are_too_much() {
+    let server = Server::start(Settings {
+        heads_bytes_max: 40_000,
+        ..anonymous()
+    })
+    .await;
+    let part = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(15_000));
+    let mut heads = Vec::new();
+    for _ in 0..4 {
+        let mut connection = server.connect().await;
+        connection.write_all(part.as_bytes()).await.unwrap();
+        server.check_alive().await;
+        heads.push(connection);
+    }
+    assert_eq!(read_all(&mut heads[0]).await, "");
+    server.check_alive().await;
     server.stop().await;
 }
 
@@ -245,29 +293,54 @@ async fn http_1_0_is_answered_and_closed() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_hears_503() {
+async fn an_idle_connection_gives_way_strangers_first() {
     let server = Server::start(Settings {
-        connections_max: 1,
+        connections_max: 2,
+        connections_per_address: 2,
         ..anonymous()
     })
     .await;
-    let mut first = server.connect().await;
-    first.write_all(post(LIST).as_bytes()).await.unwrap();
-    assert_eq!(outcome(&read_reply(&mut first).await), (200, ""));
-    let mut second = server.connect().await;
-    let reply = read_all(&mut second).await;
-    assert_eq!(outcome(&reply), (503, "ServiceUnavailable"), "{reply}");
-    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-    assert!(
-        head.contains(&format!("Content-Length: {}\r\n", body.len())),
-        "{reply}"
-    );
-    // The first is served still, and its place is free when it goes.
-    first.write_all(post(LIST).as_bytes()).await.unwrap();
-    assert_eq!(outcome(&read_reply(&mut first).await), (200, ""));
-    drop(first);
-    while outcome(&server.post(LIST).await).0 != 200 {}
+    let mut known = server.connect().await;
+    known.write_all(post(LIST).as_bytes()).await.unwrap();
+    assert_eq!(outcome(&read_reply(&mut known).await), (200, ""));
+    let mut stranger = server.connect().await;
+    server.check_alive().await;
+    assert_eq!(read_all(&mut stranger).await, "");
+    known.write_all(post(LIST).as_bytes()).await.unwrap();
+    assert_eq!(outcome(&read_reply(&mut known).await), (200, ""));
     server.stop().await;
+}
+
+#[tokio::test]
+async fn where_all_are_at_work_the_health_is_told_and_nothing_else() {
+    let server = Server::start(Settings {
+        connections_max: 1,
+        connections_per_address: 1,
+        ..anonymous()
+    })
+    .await;
+    let ask = |action: &str, more: &str| post(&format!("Action={action}&Version=2012-11-05{more}"));
+    let create = ask("CreateQueue", "&QueueName=q");
+    let made = server.exchange(create.as_bytes()).await;
+    assert_eq!(outcome(&made).0, 200, "{made}");
+    let queue = "&QueueUrl=http%3A%2F%2Flocalhost%2F000000000001%2Fq&WaitTimeSeconds=20";
+    let receive = ask("ReceiveMessage", queue);
+    let mut waiting = server.connect().await;
+    waiting.write_all(receive.as_bytes()).await.unwrap();
+    while server.node.counters().parked == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let reply = server.post(LIST).await;
+    assert_eq!(outcome(&reply), (503, "ServiceUnavailable"), "{reply}");
+    assert!(reply.contains("x-fader-reason: connections\r\n"), "{reply}");
+    assert!(reply.contains("connection: close\r\n"), "{reply}");
+    for page in ["/healthz", "/metrics"] {
+        let request = format!("GET {page} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let reply = server.exchange(request.as_bytes()).await;
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    }
+    server.stop().await;
+    drop(waiting);
 }
 
 #[tokio::test]

@@ -99,6 +99,12 @@ impl Server {
         assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     }
 
+    /// The same of a server that takes no unsigned requests.
+    pub(crate) async fn check_refusing(&self) {
+        let reply = self.post("Action=ListDomains&Version=2009-04-15").await;
+        assert_eq!(outcome(&reply), (403, "AuthMissingFailure"), "{reply}");
+    }
+
     /// Stops the gateway and the node.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
