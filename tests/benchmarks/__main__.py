@@ -1,13 +1,19 @@
-"""`python -m benchmarks failover|delay|scaling|etcd`."""
+"""`python -m benchmarks failover|delay|scaling|etcd|attacks`."""
 
 import argparse
 import pathlib
 import sys
 import tempfile
 
-from benchmarks import delay, etcd, failover, figures, scaling
+from benchmarks import attacks, delay, etcd, failover, figures, scaling
 
-BENCHMARKS = {"failover": failover, "delay": delay, "scaling": scaling, "etcd": etcd}
+BENCHMARKS = {
+    "failover": failover,
+    "delay": delay,
+    "scaling": scaling,
+    "etcd": etcd,
+    "attacks": attacks,
+}
 
 
 def options():

@@ -63,6 +63,8 @@ enum Name {
     Scaling,
     /// A cluster of three processes against three etcd servers.
     Etcd,
+    /// What strangers' connections, bodies and heads cost a signed client, and memory.
+    Attacks,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
@@ -77,8 +79,14 @@ enum Name {
     Cloud,
 }
 
-/// The benchmarks of clusters, which Python drives.
-const OF_CLUSTERS: [Name; 4] = [Name::Failover, Name::Delay, Name::Scaling, Name::Etcd];
+/// The benchmarks that Python drives: of clusters, and of a server under attack.
+const BY_PYTHON: [Name; 5] = [
+    Name::Failover,
+    Name::Delay,
+    Name::Scaling,
+    Name::Etcd,
+    Name::Attacks,
+];
 
 /// What measures, and what is measured.
 pub(crate) const PACKAGES: [&str; 2] = ["fader-fader", "fader-measure"];
@@ -104,11 +112,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .name
         .to_possible_value()
         .context("every benchmark has a name")?;
-    if OF_CLUSTERS.contains(&options.name) {
-        return of_cluster(
+    if BY_PYTHON.contains(&options.name) {
+        return by_python(
             Profile::Release,
             name.get_name(),
-            &Clusters {
+            &Measured {
                 is_quick: options.quick,
                 runs: options.runs,
                 cpu: options.cpu.as_deref(),
@@ -159,16 +167,16 @@ pub(crate) fn fader_bench(profile: Profile, name: &str) -> Command {
     bench
 }
 
-/// How clusters are measured.
+/// How they measure.
 #[derive(Default)]
-struct Clusters<'a> {
+struct Measured<'a> {
     is_quick: bool,
     runs: Option<u32>,
     cpu: Option<&'a str>,
 }
 
-/// One of the benchmarks of clusters of processes, with binaries that are built already.
-fn of_cluster(profile: Profile, name: &str, how: &Clusters<'_>) -> Result<bool> {
+/// One of the benchmarks that Python drives, with binaries that are built already.
+fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
@@ -190,15 +198,15 @@ fn of_cluster(profile: Profile, name: &str, how: &Clusters<'_>) -> Result<bool> 
     command::succeeds(&mut bench)
 }
 
-/// The benchmarks of clusters as every merge runs them; which of them succeeded.
-pub(crate) fn small_clusters(profile: Profile) -> Result<Vec<bool>> {
-    let names = OF_CLUSTERS.iter().filter_map(ValueEnum::to_possible_value);
-    let quick = Clusters {
+/// The benchmarks that Python drives as every merge runs them; which of them succeeded.
+pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<bool>> {
+    let names = BY_PYTHON.iter().filter_map(ValueEnum::to_possible_value);
+    let quick = Measured {
         is_quick: true,
-        ..Clusters::default()
+        ..Measured::default()
     };
     names
-        .map(|name| of_cluster(profile, name.get_name(), &quick))
+        .map(|name| by_python(profile, name.get_name(), &quick))
         .collect()
 }
 

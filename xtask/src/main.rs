@@ -17,6 +17,7 @@ mod crash;
 mod differ;
 mod earlier;
 mod fake_s3;
+mod fuzz;
 mod nemesis;
 mod python;
 mod simulate;
@@ -48,12 +49,14 @@ enum Task {
     Tidy,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
     /// `one-node`, `sqs`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`,
-    /// `scaling` or `etcd`.
+    /// `scaling` or `etcd`; one under `attacks`.
     Bench(bench::Options),
     /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
     /// lost.
     #[command(subcommand)]
     Crash(crash::Kind),
+    /// Tries a million mutations of good inputs on all that reads what strangers send.
+    Fuzz(fuzz::Options),
     /// Kills, stops and cuts off members of a real cluster, steps their clocks, fills and wipes
     /// their disks, while clients write a history, which Porcupine and our own checks judge.
     ///
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
             Task::Tidy => tidy::run(),
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
+            Task::Fuzz(options) => fuzz::run(&options),
             Task::Nemesis(options) => nemesis::run(&options),
             Task::Upgrade => upgrade::run(),
             Task::Clouds => clouds::run(),

@@ -17,6 +17,8 @@ mod connection;
 mod consistency;
 mod control;
 mod door;
+#[cfg(test)]
+mod fuzz;
 mod limit;
 mod metrics;
 mod origin;

@@ -233,7 +233,7 @@ fn benchmark(score: &mut Score) -> Result<bool> {
         let mut quick = bench::fader_bench(Profile::Checked, name);
         add(command::succeeds(quick.arg("--quick"))?);
     }
-    for is_good in bench::small_clusters(Profile::Checked)? {
+    for is_good in bench::small_by_python(Profile::Checked)? {
         add(is_good);
     }
     Ok(are_good)

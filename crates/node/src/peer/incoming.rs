@@ -169,7 +169,8 @@ fn read(
     }
 }
 
-fn take(
+/// Understands one message, and hands it on.
+pub(super) fn take(
     body: Bytes,
     node: NodeId,
     traffic: &Arc<Traffic>,

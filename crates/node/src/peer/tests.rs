@@ -1,6 +1,7 @@
 //! Nodes on loopback talk to each other, and to nobody else.
 
 mod attacks;
+mod fuzz;
 mod replicas;
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -21,6 +21,8 @@ pub mod command;
 mod dead;
 mod error;
 mod figures;
+#[cfg(test)]
+mod fuzz;
 mod grants;
 mod groups;
 mod handle;

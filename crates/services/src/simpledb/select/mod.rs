@@ -19,6 +19,8 @@
 
 mod execute;
 mod explain;
+#[cfg(test)]
+mod fuzz;
 mod lexer;
 mod parse;
 mod plan;
