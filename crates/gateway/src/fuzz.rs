@@ -230,7 +230,7 @@ fn fuzz_signatures() {
 }
 
 fn key() -> fader_node::OpenKey {
-    use fader_services::catalog::{AccessKey, AccountId, KeyStatus};
+    use fader_services::catalog::{AccessKey, AccountId, KeyStatus, Rights};
     fader_node::OpenKey {
         key: AccessKey {
             id: "AKIDEXAMPLE01234".to_owned(),
@@ -240,6 +240,7 @@ fn key() -> fader_node::OpenKey {
             created_ms: 0,
             note: String::new(),
             preference: None,
+            rights: Rights::All,
         },
         secret: fader_node::Secret::new("another one".to_owned()),
     }

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A connection that was never served is a stranger's. It goes before one that was, and one that
-//! says nothing before one whose head or body comes slowly. One whose request is carried out, such
-//! as a long poll, never goes.
+//! says nothing before one whose head or body comes slowly. Each has a moment to begin: where all
+//! have just come, the next one waits. One whose request is carried out, such as a long poll, never
+//! goes.
 //!
 //! Invariants:
 //! - L4 at most `max` places are taken, and at most `of_address` of them from one address.
@@ -27,7 +28,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::connection::{Phase, Progress};
 
@@ -35,8 +36,10 @@ use crate::connection::{Phase, Progress};
 pub(crate) const LOBBY_MAX: usize = 16;
 /// When places run out, this part of them is emptied at once: looking for them looks at all.
 const EMPTIED_PART: usize = 64;
-/// How long a stranger's request may be on its way before its place may be needed by another.
-const YOUNG: Duration = Duration::from_secs(1);
+/// How long a stranger has to begin, and its request to come, before another may need its place.
+const YOUNG: Duration = Duration::from_millis(250);
+/// How often one that waits for a place looks again.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The numbers of places.
 #[derive(Clone, Copy, Debug)]
@@ -90,17 +93,31 @@ pub(crate) struct Seat {
 enum Rank {
     SilentStranger,
     SlowStranger,
+    /// One that may leave in a moment: it is waited for.
+    Young,
     Resting,
 }
 
 /// The rank of a connection in a phase since `age`; none if it stays.
 fn rank(phase: Phase, age: Duration, is_known: bool) -> Option<Rank> {
     match (phase, is_known) {
-        (Phase::Rest, false) => Some(Rank::SilentStranger),
-        (Phase::Head | Phase::Body, false) if YOUNG <= age => Some(Rank::SlowStranger),
+        (Phase::Work, _) | (Phase::Head | Phase::Body, true) => None,
         (Phase::Rest, true) => Some(Rank::Resting),
-        _ => None,
+        (_, false) if age < YOUNG => Some(Rank::Young),
+        (Phase::Rest, false) => Some(Rank::SilentStranger),
+        (Phase::Head | Phase::Body, false) => Some(Rank::SlowStranger),
     }
+}
+
+/// What came of the search for places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Emptied {
+    /// So many connections ended.
+    Ended(usize),
+    /// Some may in a moment.
+    Soon,
+    /// All are at work.
+    None,
 }
 
 /// The addresses that one client may have: one of version 4, 64 bits of version 6.
@@ -150,15 +167,22 @@ impl State {
         }
     }
 
-    /// Ends `count` connections, of one address or any: those of the lowest rank, the longest in
-    /// it first. Says how many there were.
-    fn empty(&mut self, count: usize, of: Option<IpAddr>) -> usize {
+    /// Ends `count` connections at most, of one address or any: those of the lowest rank, the
+    /// longest in it first.
+    fn empty(&mut self, count: usize, of: Option<IpAddr>) -> Emptied {
         let now = Instant::now();
         let candidates = self.taken.values();
         let candidates = candidates.filter(|it| of.is_none_or(|block| block == it.block));
         let mut ranked: Vec<((Rank, Instant), Arc<Occupant>)> = candidates
             .filter_map(|it| Some((it.rank(now)?, Arc::clone(it))))
             .collect();
+        let Some(lowest) = ranked.iter().map(|((rank, _), _)| *rank).min() else {
+            return Emptied::None;
+        };
+        if lowest == Rank::Young {
+            return Emptied::Soon;
+        }
+        ranked.retain(|((rank, _), _)| *rank == lowest);
         let count = count.min(ranked.len());
         if count < ranked.len() {
             ranked.select_nth_unstable_by_key(count, |(rank, _)| *rank);
@@ -168,7 +192,7 @@ impl State {
             self.free(occupant);
             occupant.end();
         }
-        count
+        Emptied::Ended(count)
     }
 
     /// Ends the longest in the lobby if that is full.
@@ -193,13 +217,35 @@ impl Places {
     }
 
     /// A place for a connection from `address`, or one in the lobby. Says how many connections had
-    /// to end for it.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> (Seat, usize) {
+    /// to end for it. Waits while all places are those of strangers that have just come.
+    pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> (Seat, usize) {
+        let mut ended = 0;
+        loop {
+            if let Some(seat) = self.try_enter(block(address), &mut ended) {
+                return (seat, ended);
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    fn try_enter(self: &Arc<Self>, block: IpAddr, ended: &mut usize) -> Option<Seat> {
         let Numbers {
             max, of_address, ..
         } = self.numbers;
-        let block = block(address);
         let mut state = self.state.lock();
+        let mut is_lobby = false;
+        let own = (of_address, Some(block), state.count(block));
+        let all = (max, None, state.taken.len());
+        for (most, of, taken) in [own, all] {
+            if taken < most || (of.is_none() && state.taken.len() < most) {
+                continue;
+            }
+            match state.empty(most.div_ceil(EMPTIED_PART), of) {
+                Emptied::Ended(count) => *ended += count,
+                Emptied::Soon => return None,
+                Emptied::None => is_lobby = true,
+            }
+        }
         state.next += 1;
         let occupant = Arc::new(Occupant {
             id: state.next,
@@ -210,25 +256,16 @@ impl Places {
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
         });
-        let mut ended = 0;
-        if of_address <= state.count(block) {
-            ended += state.empty(of_address.div_ceil(EMPTIED_PART), Some(block));
-        }
-        if max <= state.taken.len() {
-            ended += state.empty(max.div_ceil(EMPTIED_PART), None);
-        }
-        let is_lobby = max <= state.taken.len() || of_address <= state.count(block);
         match is_lobby {
             true => state.wait(&occupant),
             false => state.take(&occupant),
         }
         drop(state);
-        let seat = Seat {
+        Some(Seat {
             places: Arc::clone(self),
             occupant,
             is_lobby,
-        };
-        (seat, ended)
+        })
     }
 
     /// Ends the connection whose head has been on its way for longest.

@@ -140,14 +140,15 @@ impl Gateway {
             is_secure: tls.is_some(),
             peer: stream.peer_addr().ok().map(|peer| peer.ip()),
         };
-        let address = arrival.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let (seat, ended) = self.places.enter(address);
-        if 0 < ended {
-            door.metrics.connections_ended.inc_by(ended as u64);
-            door.complaints.add("idle connections ended for new ones");
-        }
+        let places = Arc::clone(&self.places);
         tasks.spawn(async move {
             let _counted = Counted::new(&door.metrics.connections);
+            let address = arrival.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            let (seat, ended) = places.enter(address).await;
+            if 0 < ended {
+                door.metrics.connections_ended.inc_by(ended as u64);
+                door.complaints.add("idle connections ended for new ones");
+            }
             tokio::select! {
                 biased;
                 () = seat.ended() => {}

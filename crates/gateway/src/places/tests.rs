@@ -13,8 +13,8 @@ fn places(max: usize, of_address: usize) -> Arc<Places> {
     })
 }
 
-fn seat(places: &Arc<Places>, address: IpAddr, phase: Phase) -> Seat {
-    let (seat, _) = places.enter(address);
+async fn seat(places: &Arc<Places>, address: IpAddr, phase: Phase) -> Seat {
+    let (seat, _) = places.enter(address).await;
     seat.progress().enter(phase);
     seat
 }
@@ -26,13 +26,13 @@ fn is_ended(seat: &Seat) -> bool {
 #[tokio::test(start_paused = true)]
 async fn the_longest_silent_stranger_goes_first() {
     let places = places(3, 3);
-    let known = seat(&places, HERE, Phase::Rest);
+    let known = seat(&places, HERE, Phase::Rest).await;
     known.served();
     tokio::time::advance(YOUNG).await;
-    let older = seat(&places, HERE, Phase::Rest);
+    let older = seat(&places, HERE, Phase::Rest).await;
     tokio::time::advance(YOUNG).await;
-    let newer = seat(&places, HERE, Phase::Rest);
-    let (next, ended) = places.enter(HERE);
+    let newer = seat(&places, HERE, Phase::Rest).await;
+    let (next, ended) = places.enter(HERE).await;
     assert_eq!((ended, next.is_lobby), (1, false));
     assert!(is_ended(&older) && !is_ended(&newer) && !is_ended(&known));
     // Its task goes later: its place is free already, and not freed twice.
@@ -43,16 +43,22 @@ async fn the_longest_silent_stranger_goes_first() {
 #[tokio::test(start_paused = true)]
 async fn who_is_at_work_stays_and_the_next_is_in_the_lobby() {
     let places = places(2, 2);
-    let polls = [(); 2].map(|()| seat(&places, HERE, Phase::Work));
+    let polls = [
+        seat(&places, HERE, Phase::Work).await,
+        seat(&places, HERE, Phase::Work).await,
+    ];
     tokio::time::advance(Duration::from_secs(20)).await;
-    let (next, ended) = places.enter(HERE);
+    let (next, ended) = places.enter(HERE).await;
     assert_eq!((ended, next.is_lobby), (0, true));
     assert!(!polls.iter().any(is_ended));
     // A lobby that is full lets the longest go.
-    let others: Vec<Seat> = (0..LOBBY_MAX).map(|_| places.enter(HERE).0).collect();
+    let mut others = Vec::new();
+    for _ in 0..LOBBY_MAX {
+        others.push(places.enter(HERE).await.0);
+    }
     assert!(is_ended(&next) && !others.iter().any(is_ended));
     drop(polls);
-    assert!(!places.enter(HERE).0.is_lobby);
+    assert!(!places.enter(HERE).await.0.is_lobby);
     drop((next, others));
     assert!(places.state.lock().lobby.is_empty());
 }
@@ -60,9 +66,12 @@ async fn who_is_at_work_stays_and_the_next_is_in_the_lobby() {
 #[tokio::test(start_paused = true)]
 async fn an_address_has_its_share() {
     let places = places(4, 2);
-    let attacker = [(); 2].map(|()| seat(&places, HERE, Phase::Work));
-    assert!(places.enter(HERE).0.is_lobby);
-    let other = seat(&places, THERE, Phase::Work);
+    let attacker = [
+        seat(&places, HERE, Phase::Work).await,
+        seat(&places, HERE, Phase::Work).await,
+    ];
+    assert!(places.enter(HERE).await.0.is_lobby);
+    let other = seat(&places, THERE, Phase::Work).await;
     assert!(!other.is_lobby);
     drop(attacker);
     assert_eq!(places.state.lock().of_address.len(), 1);
@@ -73,22 +82,28 @@ async fn an_address_has_its_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_on_its_way_has_a_moment() {
-    let places = places(1, 1);
-    let head = seat(&places, HERE, Phase::Head);
-    assert!(places.enter(HERE).0.is_lobby);
-    tokio::time::advance(YOUNG).await;
-    assert!(!places.enter(HERE).0.is_lobby);
-    assert!(is_ended(&head));
+async fn who_has_just_come_has_a_moment_to_begin() {
+    for phase in [Phase::Rest, Phase::Head] {
+        let places = places(2, 2);
+        let known = seat(&places, HERE, Phase::Rest).await;
+        known.served();
+        let young = seat(&places, HERE, phase).await;
+        let begun = Instant::now();
+        let (next, ended) = places.enter(HERE).await;
+        assert_eq!((ended, next.is_lobby), (1, false));
+        assert!(is_ended(&young) && !is_ended(&known));
+        // In the time of tokio's test clock.
+        assert!(YOUNG <= begun.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_oldest_head_goes_when_heads_are_too_much() {
     let places = places(9, 9);
-    let older = seat(&places, HERE, Phase::Head);
+    let older = seat(&places, HERE, Phase::Head).await;
     older.read(60);
     tokio::time::advance(YOUNG).await;
-    let newer = seat(&places, HERE, Phase::Head);
+    let newer = seat(&places, HERE, Phase::Head).await;
     newer.read(40);
     assert!(!is_ended(&older));
     newer.read(1);
@@ -104,10 +119,11 @@ async fn the_oldest_head_goes_when_heads_are_too_much() {
 #[test]
 fn ranks() {
     let (young, old) = (Duration::ZERO, YOUNG);
-    assert_eq!(rank(Phase::Rest, young, false), Some(Rank::SilentStranger));
-    assert_eq!(rank(Phase::Head, young, false), None);
+    assert_eq!(rank(Phase::Rest, young, false), Some(Rank::Young));
+    assert_eq!(rank(Phase::Rest, old, false), Some(Rank::SilentStranger));
+    assert_eq!(rank(Phase::Head, young, false), Some(Rank::Young));
     assert_eq!(rank(Phase::Body, old, false), Some(Rank::SlowStranger));
-    assert_eq!(rank(Phase::Rest, old, true), Some(Rank::Resting));
+    assert_eq!(rank(Phase::Rest, young, true), Some(Rank::Resting));
     assert_eq!(rank(Phase::Body, old, true), None);
     assert_eq!(rank(Phase::Work, old, false), None);
 }
