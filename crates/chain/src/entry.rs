@@ -5,8 +5,11 @@
 //!            result:bytes  count:varint  change*
 //! id      := epoch:varint index:varint
 //! request := 0 | 1 name
-//! name    := client:u128be seq:varint part:varint
+//! name    := client:u128be seq:varint part:varint [owner:varint]
 //! ```
+//!
+//! An owner is there where `part` is 2^32 or more, by which it is then too great. It came with
+//! version 4 of a cluster: what was written before has none.
 //!
 //! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by
 //! chains that had strong collections only.
@@ -25,11 +28,32 @@ use crate::stamp::{EntryId, Stamp};
 const FORMAT: u8 = 2;
 const FORMAT_WITHOUT_FLOOR: u8 = 1;
 
+/// What is added to `part` where an owner follows.
+const OWNED: u64 = 1 << 32;
+
+/// A client of an account. Its id is of its own choice, so it says nothing beside its owner's: two
+/// accounts that choose one id are two clients (XO-7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client {
+    /// The account, as a number that the shell gives it. 0 is of nobody: of a member itself, and
+    /// of all that was named before version 4.
+    pub owner: u64,
+    /// Which client of it.
+    pub id: u128,
+}
+
+impl From<u128> for Client {
+    /// A client of nobody.
+    fn from(id: u128) -> Self {
+        Client { owner: 0, id }
+    }
+}
+
 /// The name of an operation, so that a retry takes effect at most once (XO-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// The client.
-    pub client: u128,
+    pub client: Client,
     /// The request's number at that client.
     pub seq: u64,
     /// Which item of an eventual batch it is; otherwise 0 (D19).
@@ -37,11 +61,28 @@ pub struct RequestId {
 }
 
 impl RequestId {
+    /// The same of a client of this account.
+    #[must_use]
+    pub fn owned_by(self, owner: u64) -> Self {
+        let client = Client {
+            owner,
+            ..self.client
+        };
+        RequestId { client, ..self }
+    }
+
     /// Appends the encoding of the name.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.client.to_be_bytes());
+        let Client { owner, id } = self.client;
+        out.extend_from_slice(&id.to_be_bytes());
         put_varint(out, self.seq);
-        put_varint(out, u64::from(self.part));
+        match owner {
+            0 => put_varint(out, u64::from(self.part)),
+            owner => {
+                put_varint(out, u64::from(self.part) | OWNED);
+                put_varint(out, owner);
+            }
+        }
     }
 
     /// Reads what `encode` wrote.
@@ -49,10 +90,20 @@ impl RequestId {
     /// # Errors
     /// [`DecodeError`] when the bytes are no name.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let (id, seq) = (reader.u128()?, reader.varint()?);
+        let wrong = || DecodeError::new("a request's name");
+        let (part, owner) = match reader.varint()? {
+            owned if owned & OWNED != 0 => {
+                let owner = reader.varint()?;
+                let owner = (owner != 0).then_some(owner).ok_or_else(wrong)?;
+                (owned ^ OWNED, owner)
+            }
+            part => (part, 0),
+        };
         Ok(RequestId {
-            client: reader.u128()?,
-            seq: reader.varint()?,
-            part: reader.varint_u32()?,
+            client: Client { owner, id },
+            seq,
+            part: u32::try_from(part).map_err(|_| wrong())?,
         })
     }
 }
@@ -165,7 +216,7 @@ fn decode_request(reader: &mut Reader, has_part: bool) -> Result<Option<RequestI
         0 => Ok(None),
         1 if has_part => RequestId::decode(reader).map(Some),
         1 => Ok(Some(RequestId {
-            client: reader.u128()?,
+            client: reader.u128()?.into(),
             seq: reader.varint()?,
             part: 0,
         })),

@@ -54,6 +54,13 @@ pub trait Host {
     /// [`ViewError`] when the store fails: the member stops.
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError>;
 
+    /// Whether `result`, kept under the name of the request of `token` since before names had
+    /// owners, is this request's and not another account's (XO-7).
+    fn is_own(&self, token: Token, result: &Bytes) -> bool {
+        let _ = (token, result);
+        true
+    }
+
     /// Decides the eventual request of `token` on what this member shows; `None` is a refusal that
     /// the shell answers.
     ///
@@ -92,6 +99,8 @@ pub enum Refusal {
     Overloaded,
     /// The name's number is below the client's window (XO-4). Never executed under this name.
     TooOld(RequestId),
+    /// The name's number is too far above those of its client (XO-8). Nothing was done.
+    TooFar(RequestId),
     /// The name is of another request: an eventual write, where this one is strong, or the other
     /// way round (XO-6). Never executed under this name.
     NameUsed(RequestId),

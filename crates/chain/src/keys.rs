@@ -3,10 +3,14 @@
 //! ```text
 //! key    := 0xff × 8  table:u8  rest          behind every collection
 //! result := 'q' client:u128be seq:u64be part:u32be    what a retry is answered
+//!         | 's' owner:u64be client:u128be seq:u64be part:u32be
 //! client := 'c' client:u128be                         what is known of a client
+//!         | 'd' owner:u64be client:u128be
 //! row    := 'r' epoch:u64be index:u64be register      marks to collect (GC-4)
 //! mode   := 'o' collection:u64be                      of a collection that is not strong (MD-1)
 //! ```
+//!
+//! The tables `s` and `d` are of clients that have an owner; they came with version 4.
 //!
 //! Numbers have a fixed size, so keys sort as what they name: the results of a client by seq and
 //! part, rows by entry. All rows up to an entry are those from `row_key(EntryId::ZERO, b"")` to the
@@ -16,7 +20,7 @@
 
 use bytes::Bytes;
 
-use crate::entry::RequestId;
+use crate::entry::{Client, RequestId};
 use crate::stamp::EntryId;
 
 /// The collection id of the chain's own keys; no service may use it.
@@ -29,51 +33,80 @@ pub(crate) const END: [u8; 9] = [0xff; 9];
 pub const ROWS: u8 = b'r';
 
 const RESULTS: u8 = b'q';
+const OWNED_RESULTS: u8 = b's';
 const CLIENTS: u8 = b'c';
+/// Follows [`CLIENTS`]: a scan of all clients is one.
+const OWNED_CLIENTS: u8 = b'd';
 const MODES: u8 = b'o';
 
 /// Where the result of a request is.
 pub fn result_key(request: RequestId) -> Bytes {
-    let client = request.client.to_be_bytes();
     let (seq, part) = (request.seq.to_be_bytes(), request.part.to_be_bytes());
-    key(RESULTS, &[&client, &seq, &part])
+    of_client(request.client, [RESULTS, OWNED_RESULTS], &[&seq, &part])
 }
 
 /// The request whose result is at `key`, if a result is.
 pub fn parse_result_key(key: &[u8]) -> Option<RequestId> {
-    let (client, rest) = rest_of(RESULTS, key)?.split_first_chunk()?;
+    let (client, rest) = parse_client(key, [RESULTS, OWNED_RESULTS])?;
     let (seq, part) = rest.split_first_chunk()?;
     Some(RequestId {
-        client: u128::from_be_bytes(*client),
+        client,
         seq: u64::from_be_bytes(*seq),
         part: u32::from_be_bytes(part.try_into().ok()?),
     })
 }
 
 /// Where the record of a client is.
-pub fn client_key(client: u128) -> Bytes {
-    key(CLIENTS, &[&client.to_be_bytes()])
+pub fn client_key(client: Client) -> Bytes {
+    of_client(client, [CLIENTS, OWNED_CLIENTS], &[])
 }
 
 /// The client whose record is at `key`, if one is.
-pub fn parse_client_key(key: &[u8]) -> Option<u128> {
-    let client = rest_of(CLIENTS, key)?.try_into().ok()?;
-    Some(u128::from_be_bytes(client))
+pub fn parse_client_key(key: &[u8]) -> Option<Client> {
+    let (client, rest) = parse_client(key, [CLIENTS, OWNED_CLIENTS])?;
+    rest.is_empty().then_some(client)
 }
 
 /// Behind every client's record.
 pub(crate) fn clients_end() -> Bytes {
-    key(CLIENTS + 1, &[])
+    key(OWNED_CLIENTS + 1, &[])
 }
 
 /// Where the results of a client begin, and where they are over.
-pub(crate) fn results_of(client: u128) -> (Bytes, Bytes) {
-    let results = |client: u128| key(RESULTS, &[&client.to_be_bytes()]);
-    let end = client.checked_add(1).map(results);
-    (
-        results(client),
-        end.unwrap_or_else(|| key(RESULTS + 1, &[])),
-    )
+pub(crate) fn results_of(client: Client) -> (Bytes, Bytes) {
+    let start = of_client(client, [RESULTS, OWNED_RESULTS], &[]);
+    let mut end = start.to_vec();
+    // The table's byte is not the greatest, so this ends.
+    while end.last() == Some(&u8::MAX) {
+        end.pop();
+    }
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    (start, end.into())
+}
+
+/// A key in one of two tables: of clients of nobody, and of those with an owner.
+fn of_client(client: Client, [nobody, owned]: [u8; 2], rest: &[&[u8]]) -> Bytes {
+    let (owner, id) = (client.owner.to_be_bytes(), client.id.to_be_bytes());
+    match client.owner {
+        0 => key(nobody, &[&[&id[..]], rest].concat()),
+        _ => key(owned, &[&[&owner[..], &id[..]], rest].concat()),
+    }
+}
+
+/// The client at the beginning of a key of these tables, and the rest.
+fn parse_client(key: &[u8], [nobody, owned]: [u8; 2]) -> Option<(Client, &[u8])> {
+    let (owner, rest) = match rest_of(nobody, key) {
+        Some(rest) => (0, rest),
+        None => {
+            let (owner, rest) = rest_of(owned, key)?.split_first_chunk()?;
+            (u64::from_be_bytes(*owner), rest)
+        }
+    };
+    let (id, rest) = rest.split_first_chunk()?;
+    let id = u128::from_be_bytes(*id);
+    Some((Client { owner, id }, rest))
 }
 
 /// Whether a result or a client's record is at `key`.

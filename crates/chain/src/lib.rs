@@ -35,7 +35,7 @@ pub use codec::{DecodeError, Reader, put_bytes, put_varint};
 pub use config::{
     Away, ChainId, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
 };
-pub use entry::{Entry, RequestId};
+pub use entry::{Client, Entry, RequestId};
 pub use guard::{ALL_GUARDS, Guard, Guards};
 pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};
 pub use keys::{

@@ -29,6 +29,7 @@ mod future;
 mod idle;
 mod interface;
 mod joining;
+mod names;
 mod read;
 mod send;
 mod slow;

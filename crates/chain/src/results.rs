@@ -22,7 +22,7 @@ use bytes::Bytes;
 
 use crate::change::{Change, Mutation};
 use crate::codec::{Reader, put_varint};
-use crate::entry::{Entry, RequestId};
+use crate::entry::{Client, Entry, RequestId};
 use crate::keys;
 use crate::operation::Settlement;
 use crate::stamp::EntryId;
@@ -30,6 +30,11 @@ use crate::view::{Direction, View, ViewError};
 
 /// How many of a client's numbers are remembered.
 pub(crate) const WINDOW: u64 = 1_024;
+/// How far beyond its client's greatest number a request may be: whoever sends the greatest number
+/// there is would be refused everything else (XO-8).
+const SKIPPED_MAX: u64 = 1 << 20;
+/// The greatest number with which a client may begin.
+const FIRST_MAX: u64 = 1 << 63;
 /// Results looked at when one is added: the window moves by one, so old ones never pile up.
 const SWEPT_PER_ENTRY: usize = 4;
 /// Clients of which it is remembered where their results begin.
@@ -56,6 +61,8 @@ pub(crate) enum Known {
     },
     /// Its number is below the client's window.
     TooOld,
+    /// Its number is too far above all that the client asked.
+    TooFar,
 }
 
 /// Where the results of clients begin in the state that entries come to, computed one after the
@@ -64,7 +71,7 @@ pub(crate) enum Known {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Numbers below which the client has no result.
-    begins: BTreeMap<u128, u64>,
+    begins: BTreeMap<Client, u64>,
 }
 
 impl Hash for Swept {
@@ -73,11 +80,11 @@ impl Hash for Swept {
 }
 
 impl Swept {
-    fn begin(&self, client: u128) -> u64 {
+    fn begin(&self, client: Client) -> u64 {
         self.begins.get(&client).copied().unwrap_or_default()
     }
 
-    fn on_begin(&mut self, client: u128, begin: u64) {
+    fn on_begin(&mut self, client: Client, begin: u64) {
         if SWEPT_CLIENTS_MAX <= self.begins.len() && !self.begins.contains_key(&client) {
             self.begins.clear();
         }
@@ -102,8 +109,16 @@ pub(crate) fn known(name: &RequestId, state: &dyn View) -> Result<Option<Known>,
         Some((id, false, result)) => return Ok(Some(Known::Decided { id, result })),
         None => {}
     }
-    let is_old = name.seq.saturating_add(WINDOW) <= greatest(name.client, state)?;
-    Ok(is_old.then_some(Known::TooOld))
+    let greatest = greatest(name.client, state)?;
+    let most = match greatest {
+        0 => FIRST_MAX,
+        greatest => greatest.saturating_add(SKIPPED_MAX),
+    };
+    Ok(if name.seq.saturating_add(WINDOW) <= greatest {
+        Some(Known::TooOld)
+    } else {
+        (most < name.seq).then_some(Known::TooFar)
+    })
 }
 
 /// Whether the state has a result for `name`, whatever the window.
@@ -115,7 +130,7 @@ pub(crate) fn is_settled(name: &RequestId, state: &dyn View) -> Result<bool, Vie
 /// settled an eventual operation.
 pub(crate) fn of_client(
     state: &dyn View,
-    client: u128,
+    client: Client,
 ) -> impl Iterator<Item = Result<(RequestId, EntryId, bool), ViewError>> {
     let (start, end) = keys::results_of(client);
     let results = state.scan(&start, &end, Direction::Forward);
@@ -226,7 +241,7 @@ fn client(greatest: u64) -> Bytes {
     value.into()
 }
 
-fn greatest(client: u128, state: &dyn View) -> Result<u64, ViewError> {
+fn greatest(client: Client, state: &dyn View) -> Result<u64, ViewError> {
     match state.get(&keys::client_key(client))? {
         Some(value) => Ok(Reader::new(value).varint()?),
         None => Ok(0),

@@ -53,7 +53,7 @@ impl Names {
         Named {
             names: self,
             name: RequestId {
-                client: it.client,
+                client: it.client.into(),
                 seq: it.next,
                 part: 0,
             },
@@ -82,7 +82,9 @@ impl Named<'_> {
 impl Drop for Named<'_> {
     fn drop(&mut self) {
         let mut clients = self.names.clients();
-        let it = clients.iter_mut().find(|it| it.client == self.name.client);
+        let it = clients
+            .iter_mut()
+            .find(|it| it.client == self.name.client.id);
         if let Some(it) = it {
             it.open.remove(&self.name.seq);
         }

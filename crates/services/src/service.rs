@@ -193,6 +193,11 @@ pub struct Acceptance<R> {
     pub writes: Vec<Accepted>,
 }
 
+/// What [`Trouble::NameTooFar`] says.
+pub(crate) const NAME_TOO_FAR: &str = "The number of the request's name is more than 1048576 above \
+     the greatest that its client has used, or above 9223372036854775808 for a new client. Number \
+     the requests of a client one after the other.";
+
 /// What a node itself has to say to a client, which its service puts into words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -209,6 +214,8 @@ pub enum Trouble {
     Unreadable(ViewError),
     /// Its name is that of another request (XO-6).
     NameTaken,
+    /// The number of its name is too far above those of its client (XO-8).
+    NameTooFar,
     /// The chain never has as many members as the request's `r` or `w`.
     Quorum {
         /// `r` or `w`.

@@ -15,7 +15,7 @@ fn entry() -> Entry {
         floor: EntryId::new(2, 30),
         stamp: Stamp::strong(id),
         request: Some(RequestId {
-            client: 0x0102,
+            client: 0x0102_u128.into(),
             seq: 300,
             part: 2,
         }),
@@ -107,7 +107,7 @@ fn entries_of_format_1_have_no_floor_and_no_parts_and_drop_marks() {
     let expected = Entry {
         floor: EntryId::ZERO,
         request: Some(RequestId {
-            client: 0x0102,
+            client: 0x0102_u128.into(),
             seq: 300,
             part: 0,
         }),
@@ -146,7 +146,7 @@ fn a_floor_is_below_its_entry() {
 #[test]
 fn d19_a_part_tells_apart_the_items_of_a_batch() {
     let part = |part| RequestId {
-        client: 7,
+        client: 7_u128.into(),
         seq: 1,
         part,
     };

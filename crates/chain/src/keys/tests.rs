@@ -17,7 +17,7 @@ fn check(key: &Bytes, expected: &Expect) {
 #[test]
 fn bytes_are_frozen() {
     let request = RequestId {
-        client: 0x0102,
+        client: 0x0102_u128.into(),
         seq: 3,
         part: 4,
     };
@@ -26,8 +26,16 @@ fn bytes_are_frozen() {
         &expect!["7100000000000000000000000000000102000000000000000300000004"],
     );
     check(
-        &client_key(0x0102),
+        &client_key(0x0102_u128.into()),
         &expect!["6300000000000000000000000000000102"],
+    );
+    check(
+        &result_key(request.owned_by(0x0506)),
+        &expect!["73000000000000050600000000000000000000000000000102000000000000000300000004"],
+    );
+    check(
+        &client_key(request.owned_by(0x0506).client),
+        &expect!["64000000000000050600000000000000000000000000000102"],
     );
     check(
         &row_key(EntryId::new(5, 6), b"item"),
@@ -36,8 +44,10 @@ fn bytes_are_frozen() {
 }
 
 fn any_request() -> impl Strategy<Value = RequestId> {
-    (any::<u128>(), any::<u64>(), any::<u32>()).prop_map(|(client, seq, part)| RequestId {
-        client,
+    let owner = prop_oneof![Just(0), any::<u64>(), 1_u64..4];
+    let id = prop_oneof![any::<u128>(), Just(u128::MAX)];
+    (owner, id, any::<u64>(), any::<u32>()).prop_map(|(owner, id, seq, part)| RequestId {
+        client: Client { owner, id },
         seq,
         part,
     })

@@ -17,7 +17,7 @@ fn entry(index: u64) -> Entry {
         floor: EntryId::ZERO,
         stamp: Stamp::strong(id),
         request: Some(RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq: index,
             part: 0,
         }),

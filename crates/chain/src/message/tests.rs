@@ -40,7 +40,7 @@ fn entry(index: u64) -> Arc<Entry> {
 fn operation() -> Arc<Operation> {
     Arc::new(Operation {
         name: RequestId {
-            client: 7,
+            client: 7_u128.into(),
             seq: 8,
             part: 9,
         },
@@ -360,7 +360,11 @@ fn operations() -> impl Strategy<Value = Vec<Arc<Operation>>> {
     );
     let one = one.prop_map(|((client, seq, part), accept, key, node, digest)| {
         Arc::new(Operation {
-            name: RequestId { client, seq, part },
+            name: RequestId {
+                client: client.into(),
+                seq,
+                part,
+            },
             stamp: Stamp {
                 base: accept,
                 clock: seq,

@@ -27,7 +27,7 @@ fn what_is_no_outcome_is_refused() {
 fn operation(digest: Option<Digest>) -> Operation {
     Operation {
         name: RequestId {
-            client: 7,
+            client: 7_u128.into(),
             seq: 8,
             part: 9,
         },

@@ -8,7 +8,7 @@ use crate::stamp::Stamp;
 #[test]
 fn an_operation_goes_with_the_entry_that_settled_it() {
     let name = |seq| RequestId {
-        client: 7,
+        client: 7_u128.into(),
         seq,
         part: 0,
     };

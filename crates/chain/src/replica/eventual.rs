@@ -178,6 +178,11 @@ pub(super) struct Eventual {
 }
 
 impl Eventual {
+    /// The operation that is held under this name.
+    pub(super) fn held(&self, name: &RequestId) -> Option<&Operation> {
+        self.overlay.get(name).map(|held| &*held.operation)
+    }
+
     /// What was counted and asked in the old epoch is void.
     pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
         self.exchange.on_epoch(previous, next);

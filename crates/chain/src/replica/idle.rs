@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use super::{Replica, Step};
 use crate::change::Change;
+use crate::entry::Client;
 use crate::guard::Guard;
 use crate::keys;
 use crate::results;
@@ -35,7 +36,7 @@ pub(super) struct Idle {
     /// What was committed when the note before was made: long enough ago.
     before: EntryId,
     /// The client to look at next; none if there is nothing to do until the next note.
-    next: Option<u128>,
+    next: Option<Client>,
     /// The last entry that removed something.
     entry: EntryId,
 }
@@ -43,7 +44,7 @@ pub(super) struct Idle {
 /// What a look at some clients came to.
 struct Found {
     changes: Vec<Change>,
-    next: Option<u128>,
+    next: Option<Client>,
 }
 
 impl Replica {
@@ -54,7 +55,7 @@ impl Replica {
             Some((at, commit)) if at + self.tuning.idle_ms <= now => {
                 self.idle.noted = Some((now, self.commit));
                 self.idle.before = commit;
-                self.idle.next = Some(0);
+                self.idle.next = Some(Client::default());
             }
             Some(_) => {}
         }
@@ -85,7 +86,7 @@ impl Replica {
 /// `before`, and whose settlements are at or below `floor`.
 fn idle(
     state: &dyn View,
-    first: u128,
+    first: Client,
     before: EntryId,
     floor: EntryId,
 ) -> Result<Found, ViewError> {

@@ -58,7 +58,9 @@ scripts! {
     a_session_stamps_above_what_it_wrote_elsewhere
     a_session_reads_its_writes_at_any_member
     a_retry_at_another_member_is_settled_once
+    a_name_belongs_to_its_account
     a_name_is_of_one_request
+    names_wait_for_their_version
     a_digest_waits_for_its_version
     a_refused_operation_leaves_every_overlay
     a_quorum_read_joins_and_repairs

@@ -179,6 +179,10 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
+        let request = match request {
+            Some(name) => Some(self.name_here((token, name, None), step)?),
+            None => None,
+        };
         if !barrier.is_empty() {
             return self.begin_barrier(token, request, barrier, step);
         }
@@ -272,6 +276,7 @@ impl Replica {
             Known::Decided { id, result } => step.reply(token, Reply::Repeated { id, result }),
             Known::Settled { .. } => step.refuse(token, Refusal::NameUsed(name)),
             Known::TooOld => step.refuse(token, Refusal::TooOld(name)),
+            Known::TooFar => step.refuse(token, Refusal::TooFar(name)),
         }
     }
 

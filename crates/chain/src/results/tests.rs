@@ -66,7 +66,11 @@ fn entry(index: u64, name: RequestId, is_settlement: bool, floor: u64) -> Entry 
 }
 
 fn name(client: u128, seq: u64, part: u32) -> RequestId {
-    RequestId { client, seq, part }
+    RequestId {
+        client: client.into(),
+        seq,
+        part,
+    }
 }
 
 fn done(entry: &Entry, state: &dyn View, swept: &mut Swept) -> Vec<Mutation> {

@@ -14,8 +14,11 @@ fn operations() -> impl Strategy<Value = (Bytes, Stamp, RequestId)> {
             node,
             counter,
         });
-    let name =
-        any::<(u128, u64, u32)>().prop_map(|(client, seq, part)| RequestId { client, seq, part });
+    let name = any::<(u128, u64, u32)>().prop_map(|(client, seq, part)| RequestId {
+        client: client.into(),
+        seq,
+        part,
+    });
     (register, stamp, name)
 }
 
@@ -53,7 +56,7 @@ fn bytes_are_frozen() {
             Bytes::from_static(b"tom"),
             Stamp::strong(EntryId::new(2, 7)),
             RequestId {
-                client: u128::from_be_bytes(*b"sixteen bytes..."),
+                client: u128::from_be_bytes(*b"sixteen bytes...").into(),
                 seq: 5,
                 part: 1,
             },

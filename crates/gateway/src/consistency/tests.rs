@@ -45,7 +45,7 @@ fn headers_and_parameters_ask_the_same() {
         bound: Some(Bound::Millis(500)),
         session: Some(Bytes::from_static(b"\x00\xffseen")),
         request: Some(RequestId {
-            client: 0xc0ffee,
+            client: 0xc0ffee_u128.into(),
             seq: 7,
             part: 0,
         }),
@@ -195,7 +195,7 @@ fn a_retry_has_the_digest_of_its_request() {
 #[test]
 fn what_is_told_stands_in_headers() {
     let name = RequestId {
-        client: 1,
+        client: 1_u128.into(),
         seq: 2,
         part: 0,
     };

@@ -45,7 +45,7 @@ impl Alone {
             away: Vec::new(),
             floor: fader_chain::EntryId::ZERO,
             lossy: Lossy::default(),
-            version: Version::OLDEST,
+            version: Version::NEWEST,
         };
         Alone {
             me,
@@ -65,7 +65,7 @@ impl Coordinator for Alone {
     }
 
     fn version(&self) -> Version {
-        Version::OLDEST
+        Version::NEWEST
     }
 
     fn open(

@@ -23,7 +23,7 @@ use fader_services::waiters::{Bounds, Waiters};
 use fader_services::{Call, CollectionId, SYSTEM, Unhurried, ViewError};
 
 use super::context::{Around, in_context, reads_keys};
-use super::pending::{Stage, Work, kept_result};
+use super::pending::{Stage, Work, is_result_of, kept_result};
 use super::quorum::{Members, Quorum};
 use super::sweep::Sweep;
 use crate::clock;
@@ -249,6 +249,12 @@ fn refusal(refused: Refused) -> Decision {
 impl Host for Desk {
     fn committed(&self) -> &dyn View {
         &*self.committed
+    }
+
+    fn is_own(&self, token: Token, result: &Bytes) -> bool {
+        let works = self.works.borrow();
+        matches!(works.get(&token).map(|work| &**work),
+            Some(Work::Write { call, .. }) if is_result_of(call, result))
     }
 
     fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {

@@ -59,7 +59,7 @@ impl ChainThread {
             // GC-2: every member, this one, has applied it.
             floor: self.desk.applied(),
             lossy: fader_chain::Lossy::default(),
-            version: fader_chain::Version::OLDEST,
+            version: fader_chain::Version::NEWEST,
         })
     }
 

@@ -134,7 +134,7 @@ impl Work {
     /// The request's name, where it has one.
     pub(crate) fn name(&self) -> Option<RequestId> {
         match self {
-            Work::Write { call, .. } => call.demand.request,
+            Work::Write { call, .. } => name_of(call),
             _ => None,
         }
     }
@@ -143,8 +143,8 @@ impl Work {
     pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
         match self {
             Work::Write { call, .. } => {
-                let demand = &call.demand;
-                demand.request.map(|name| (name, Digest(demand.digest)))
+                let digest = Digest(call.demand.digest);
+                name_of(call).map(|name| (name, digest))
             }
             _ => None,
         }
@@ -250,9 +250,19 @@ impl Work {
                 let service = call.request.service();
                 drop(reply.send(Ok(service.word(Trouble::NameTaken).into())));
             }
+            (Work::Write { call, reply, .. }, fader_chain::Refusal::TooFar(_)) => {
+                let service = call.request.service();
+                drop(reply.send(Ok(service.word(Trouble::NameTooFar).into())));
+            }
             (work, refusal) => work.fail(refusal.into()),
         }
     }
+}
+
+/// The request's name, which is its account's (XO-7).
+fn name_of(call: &Call) -> Option<RequestId> {
+    let name = call.demand.request?;
+    Some(name.owned_by(call.account.number()))
 }
 
 /// What is told of a strong write that this entry decided, if it needed one.
@@ -281,6 +291,11 @@ pub(crate) fn kept_result(digest: u128, outcome: &Outcome) -> Bytes {
         Some(outcome) => Bytes::from([&digest.to_be_bytes(), &outcome[..]].concat()),
         None => Bytes::new(),
     }
+}
+
+/// Whether a kept result is of the request of `call`.
+pub(crate) fn is_result_of(call: &Call, result: &Bytes) -> bool {
+    result.starts_with(&call.demand.digest.to_be_bytes())
 }
 
 /// Reads what `kept_result` wrote; `None` if it was for another request.

@@ -93,7 +93,9 @@ impl From<fader_chain::Refusal> for Refusal {
             Of::NotDrained | Of::Denied => Refusal::new(Kind::Again, Reason::NoMember),
             Of::Quorum => Refusal::new(Kind::Again, Reason::TooFewMembers),
             Of::Overloaded => Refusal::new(Kind::Again, Reason::Overloaded),
-            Of::TooOld(_) | Of::NameUsed(_) => Refusal::new(Kind::Never, Reason::NameTooOld),
+            Of::TooOld(_) | Of::TooFar(_) | Of::NameUsed(_) => {
+                Refusal::new(Kind::Never, Reason::NameTooOld)
+            }
         }
     }
 }

@@ -165,7 +165,7 @@ fn confirm(from: u32, index: u64) -> Envelope {
 fn offer(from: u32, size: usize) -> Envelope {
     let operation = fader_chain::Operation {
         name: fader_chain::RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq: 2,
             part: 3,
         },

@@ -161,7 +161,7 @@ pub(crate) fn settled(demand: Demand) -> Demand {
 pub(crate) fn named(seq: u64, demand: Demand) -> Demand {
     Demand {
         request: Some(RequestId {
-            client: 7,
+            client: 7_u128.into(),
             seq,
             part: 0,
         }),

@@ -37,6 +37,16 @@ use crate::{CollectionId, Decision, Kind, Mode, View};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(pub String);
 
+impl AccountId {
+    /// The account in names of requests, above 0: no two accounts have the same, and none has that
+    /// of what a node asks for itself, 0.
+    pub fn number(&self) -> u64 {
+        self.0
+            .parse()
+            .map_or(0, |number: u64| number.saturating_add(1))
+    }
+}
+
 /// Whether an access key opens anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {

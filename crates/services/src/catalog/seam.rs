@@ -5,7 +5,9 @@ use fader_chain::{DecodeError, Reader};
 
 use crate::catalog::{self, Command, Refusal};
 use crate::level::{Bound, Demand, Level, Preference, show_name};
-use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
+use crate::service::{
+    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Target, Trouble, Wait,
+};
 use crate::{Decision, Mode, Reason, View, ViewError};
 
 /// The catalog.
@@ -95,6 +97,7 @@ impl Service for Catalog {
             Trouble::NameTaken => {
                 Refusal::Invalid("the request's name is that of another request".to_owned())
             }
+            Trouble::NameTooFar => Refusal::Invalid(NAME_TOO_FAR.to_owned()),
             Trouble::Quorum { name, size, .. } => {
                 Refusal::Invalid(format!("{name} must be between 1 and {size}"))
             }

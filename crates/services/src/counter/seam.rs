@@ -12,7 +12,7 @@ use crate::forward::wire::Wire;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::request::Limits;
 use crate::service::{
-    Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
+    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
 };
 use crate::simpledb::metadata_key;
 use crate::steps::{Step, Taken};
@@ -139,6 +139,7 @@ impl Service for Counter {
             Trouble::Unavailable { words, .. } => Refusal::Failed(words),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => Refusal::Invalid("the request's name is taken".to_owned()),
+            Trouble::NameTooFar => Refusal::Invalid(NAME_TOO_FAR.to_owned()),
             Trouble::Quorum { name, .. } => Refusal::Invalid(format!("{name} is too great")),
             Trouble::StrangeToken => Refusal::Invalid("a strange token".to_owned()),
             Trouble::Lost(name) => Refusal::Invalid(format!("{} is lost", show_name(&name))),

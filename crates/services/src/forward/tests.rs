@@ -127,7 +127,7 @@ fn reads() -> Vec<Request> {
 
 fn name() -> RequestId {
     RequestId {
-        client: 1,
+        client: 1_u128.into(),
         seq: 300,
         part: 0,
     }

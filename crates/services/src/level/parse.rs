@@ -144,7 +144,7 @@ pub fn parse_name(text: &str) -> Result<RequestId, Malformed> {
         return Err(wrong());
     }
     Ok(RequestId {
-        client: u128::from_str_radix(client, 16).map_err(|_| wrong())?,
+        client: (u128::from_str_radix(client, 16).map_err(|_| wrong())?).into(),
         seq: digits(seq).ok_or_else(wrong)?,
         part: 0,
     })

@@ -93,6 +93,7 @@ impl Display for Notice {
 /// A request's name: `CLIENT/SEQ`, and the part where there are parts.
 pub fn show_name(name: &RequestId) -> String {
     let RequestId { client, seq, part } = name;
+    let client = client.id;
     match part {
         0 => format!("{client:032x}/{seq}"),
         part => format!("{client:032x}/{seq}/{part}"),

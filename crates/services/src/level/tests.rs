@@ -115,8 +115,8 @@ fn what_is_preferred_is_a_level() {
 
 #[test]
 fn a_name_is_read() {
-    let name = |client, seq| RequestId {
-        client,
+    let name = |client: u128, seq| RequestId {
+        client: client.into(),
         seq,
         part: 0,
     };
@@ -195,7 +195,7 @@ fn outcomes_are_read() {
 fn a_notice_names_the_write() {
     let notice = Notice {
         name: RequestId {
-            client: 0xc0ffee,
+            client: 0xc0ffee_u128.into(),
             seq: 7,
             part: 0,
         },
@@ -249,7 +249,7 @@ proptest! {
         prop_assert_eq!(demand.to_string().parse::<Demand>(), Ok(demand));
         let stamp = Stamp { base: EntryId::new(seq, clock), clock, node, counter };
         prop_assert_eq!(parse_stamp(&show_stamp(&stamp)), Ok(stamp));
-        let name = RequestId { client: u128::from(clock) << 64, seq, part: 0 };
+        let name = RequestId { client: (u128::from(clock) << 64).into(), seq, part: 0 };
         prop_assert_eq!(parse_name(&show_name(&name)), Ok(name));
     }
 

@@ -5,7 +5,7 @@ use fader_chain::{DecodeError, ElementOp, Register, Stamp};
 
 use crate::kind::Kind;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
-use crate::service::{Class, Meaning, Outcome, Service, Sight, Target, Trouble};
+use crate::service::{Class, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble};
 use crate::simpledb::{
     self, Acceptance, Answered, AttributeDelete, AttributePut, Code, Context, Error, Expected,
     Limits, Request, counters,
@@ -184,6 +184,7 @@ impl Service for SimpleDb {
                 Code::InvalidParameterCombination,
                 "The request's name is that of another request",
             ),
+            Trouble::NameTooFar => Error::new(Code::InvalidParameterValue, NAME_TOO_FAR),
             Trouble::Quorum {
                 name,
                 members,

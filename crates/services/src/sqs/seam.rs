@@ -8,7 +8,8 @@ use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 use crate::forward::wire::Wire as _;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::service::{
-    Acceptance, Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait,
+    Acceptance, Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble,
+    Wait,
 };
 use crate::simpledb::metadata_key;
 use crate::sqs::command::{Command, Request};
@@ -199,6 +200,7 @@ impl Service for Sqs {
             Trouble::NoCollection => Error::no_such_queue(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => invalid("The request's name is that of another request"),
+            Trouble::NameTooFar => invalid(NAME_TOO_FAR),
             Trouble::Quorum { name, size, .. } => {
                 invalid(&format!("{name} must be between 1 and {size}"))
             }

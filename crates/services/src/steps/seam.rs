@@ -122,7 +122,9 @@ impl Service for Steps {
             Trouble::Unavailable { words, .. } => Refusal::Failed(words),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NoCollection => Refusal::Invalid("there is no such collection".to_owned()),
-            Trouble::NameTaken => Refusal::Invalid("a step has no name".to_owned()),
+            Trouble::NameTaken | Trouble::NameTooFar => {
+                Refusal::Invalid("a step has no name".to_owned())
+            }
             Trouble::Quorum { name, .. } => Refusal::Invalid(format!("a step has no {name}")),
             Trouble::StrangeToken | Trouble::Forgotten => {
                 Refusal::Invalid("a step has no session".to_owned())

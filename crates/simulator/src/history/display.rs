@@ -238,6 +238,7 @@ pub(crate) struct Name(pub(crate) RequestId);
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let RequestId { client, seq, part } = self.0;
+        let client = client.id;
         write!(f, "{client:x}:{seq}")?;
         if part != 0 {
             write!(f, ".{part}")?;

@@ -84,7 +84,7 @@ fn what_a_member_does() {
         node: NodeId(1),
         lease: false,
         name: RequestId {
-            client: 10,
+            client: 10_u128.into(),
             seq: 4,
             part: 0,
         },

@@ -263,7 +263,7 @@ impl Ledger {
         }
         let ask = scene.ask_of(operation.name.seq);
         let place = scene.place(&operation.key);
-        if operation.name.client != CLIENT || self.known[ask].is_stamped[place] {
+        if operation.name.client.id != CLIENT || self.known[ask].is_stamped[place] {
             return Ok(());
         }
         self.known[ask].is_stamped[place] = true;

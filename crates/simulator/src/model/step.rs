@@ -404,7 +404,7 @@ fn session(scene: &Scene, ask: usize) -> Seen {
             ..Stamp::strong(base)
         };
         let name = RequestId {
-            client: CLIENT + 1,
+            client: (CLIENT + 1).into(),
             seq: 1,
             part: 0,
         };
@@ -423,7 +423,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
     let asks = &scene.scenario.asks;
     let token = Token((ask + asks.len() * attempt) as u64);
     let request = RequestId {
-        client: CLIENT,
+        client: CLIENT.into(),
         seq: scene.seq(ask),
         part: 0,
     };

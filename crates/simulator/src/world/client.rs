@@ -81,7 +81,7 @@ impl Client {
 /// The name of a client's order.
 pub(crate) fn name_of(client: usize, order: usize, stride: u64) -> RequestId {
     RequestId {
-        client: client as u128 + 1,
+        client: (client as u128 + 1).into(),
         seq: order as u64 * stride + 1,
         part: 0,
     }
@@ -89,7 +89,7 @@ pub(crate) fn name_of(client: usize, order: usize, stride: u64) -> RequestId {
 
 /// The client and its order that have this name.
 pub(crate) fn order_of(name: RequestId, stride: u64) -> (usize, usize) {
-    let client = usize::try_from(name.client - 1).expect("there are few clients");
+    let client = usize::try_from(name.client.id - 1).expect("there are few clients");
     (client, ((name.seq - 1) / stride) as usize)
 }
 
@@ -255,6 +255,7 @@ impl World {
                 Refusal::NotServing => "not serving",
                 Refusal::Overloaded => "overloaded",
                 Refusal::TooOld(_) => "too old",
+                Refusal::TooFar(_) => "too far",
                 Refusal::NameUsed(_) => "a name of another request",
                 Refusal::Quorum => "no such quorum",
                 Refusal::NotDrained => "not drained",

@@ -23,7 +23,7 @@ fn add(group: &'static str, value: &'static str) -> ElementOp {
 fn operation(base: u64, accept: EntryId, ops: Vec<ElementOp>) -> Operation {
     Operation {
         name: RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq: 1,
             part: 0,
         },

@@ -184,8 +184,8 @@ impl Replica {
             }
             Some(Known::Decided { id, .. }) => State::Settled(Some((id, Outcome::Superseded))),
             Some(Known::TooOld) => State::Settled(None),
-            Some(Known::Logged(_)) | None if is_old => State::Settled(None),
-            Some(Known::Logged(_)) | None => State::Missing,
+            Some(Known::Logged(_) | Known::TooFar) | None if is_old => State::Settled(None),
+            Some(Known::Logged(_) | Known::TooFar) | None => State::Missing,
         })
     }
 

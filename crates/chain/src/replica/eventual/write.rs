@@ -58,6 +58,10 @@ impl Replica {
             return Ok(());
         }
         let digest = digest.filter(|_| request.is_some() && self.version().is_third());
+        let request = match request {
+            Some(name) => Some(self.name_here((token, name, digest), step)?),
+            None => None,
+        };
         let refusal = match request {
             Some(name) => self.refuses_name(name, step)?,
             None => None,
@@ -131,6 +135,7 @@ impl Replica {
             Some(Known::TooOld) if self.guards.has(Guard::WindowRefuses) => {
                 Some(Refusal::TooOld(name))
             }
+            Some(Known::TooFar) => Some(Refusal::TooFar(name)),
             Some(Known::Decided { .. }) => Some(Refusal::NameUsed(name)),
             _ => None,
         })
@@ -178,7 +183,7 @@ impl Replica {
     fn name_unnamed(&mut self) -> RequestId {
         self.eventual.unnamed += 1;
         RequestId {
-            client: self.me.incarnation.0,
+            client: self.me.incarnation.0.into(),
             seq: self.eventual.unnamed,
             part: 0,
         }
@@ -238,7 +243,7 @@ impl Replica {
             }
             // A strong request took the name first.
             Some(Known::Decided { id, .. }) => Some(Fate::Settled(id, Outcome::Superseded)),
-            Some(Known::TooOld | Known::Logged(_)) | None => None,
+            Some(Known::TooOld | Known::TooFar | Known::Logged(_)) | None => None,
         })
     }
 

@@ -13,7 +13,7 @@ fn state(clients: &[(u128, u64)]) -> BTreeMap<Bytes, Bytes> {
         for seq in 1..=*count {
             let id = EntryId::new(1, last.index + 1);
             let request = RequestId {
-                client: *client,
+                client: (*client).into(),
                 seq,
                 part: 0,
             };
@@ -41,7 +41,7 @@ fn state(clients: &[(u128, u64)]) -> BTreeMap<Bytes, Bytes> {
 /// Removes what is found until nothing is; how much each time.
 fn drop_all(state: &mut BTreeMap<Bytes, Bytes>, before: u64) -> Vec<usize> {
     let mut removed = Vec::new();
-    let mut next = Some(0);
+    let mut next = Some(Client::default());
     while let Some(first) = next {
         let found = idle(state, first, EntryId::new(1, before), EntryId::ZERO).unwrap();
         removed.push(found.changes.len());
@@ -61,7 +61,7 @@ fn drop_all(state: &mut BTreeMap<Bytes, Bytes>, before: u64) -> Vec<usize> {
 fn a_client_with_many_results_goes_in_several_entries() {
     let mut state = state(&[(1, 600), (2, 3), (u128::MAX, 2)]);
     assert_eq!(drop_all(&mut state, 605), [256, 256, 96]);
-    let clients = [1, 2, u128::MAX].map(keys::client_key);
+    let clients = [1, 2, u128::MAX].map(|id: u128| keys::client_key(id.into()));
     assert!(state.keys().eq(clients.iter()));
     assert_eq!(drop_all(&mut state, 605), [0]);
 }
@@ -72,7 +72,7 @@ fn what_is_not_kept_is_not_carried_out_again() {
     drop_all(&mut state, 3);
     let known = |seq| {
         let name = RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq,
             part: 0,
         };
@@ -99,17 +99,17 @@ fn settlements_above_the_floor_stay() {
         *value = Bytes::copy_from_slice(&[1, id, 1]);
     }
     let floor = EntryId::new(1, 1);
-    let found = idle(&state, 0, EntryId::new(1, 2), floor).unwrap();
+    let found = idle(&state, Client::default(), EntryId::new(1, 2), floor).unwrap();
     let changed = found.changes.into_iter().map(|change| match change {
         Change::Remove { key } | Change::Put { key, .. } => key,
         other => panic!("{other:?} is no plain change"),
     });
-    assert!(changed.eq([keys::client_key(1), results_key(1)]));
+    assert!(changed.eq([keys::client_key(1_u128.into()), results_key(1)]));
 }
 
 fn results_key(client: u128) -> Bytes {
     keys::result_key(RequestId {
-        client,
+        client: client.into(),
         seq: 1,
         part: 0,
     })

@@ -199,7 +199,7 @@ impl Run {
         self.tokens += 1;
         let token = Token(self.tokens);
         let request = name.map(|seq| RequestId {
-            client: 7,
+            client: 7_u128.into(),
             seq: 1 + seq,
             part: 0,
         });

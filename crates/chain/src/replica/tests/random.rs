@@ -181,7 +181,7 @@ impl World {
         self.tokens += 1;
         let token = Token(self.tokens);
         let name = RequestId {
-            client: 9,
+            client: 9_u128.into(),
             seq: self.tokens,
             part: 0,
         };

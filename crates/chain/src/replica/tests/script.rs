@@ -404,7 +404,7 @@ impl Script {
         let events = rows.keys().filter_map(|key| {
             let result =
                 parse_result_key(key).map(|name| format!("result of {}", show_name(&name)));
-            result.or_else(|| Some(format!("client {}", parse_client_key(key)?)))
+            result.or_else(|| Some(format!("client {}", parse_client_key(key)?.id)))
         });
         let events: Vec<String> = events.collect();
         self.0.events.extend(events);

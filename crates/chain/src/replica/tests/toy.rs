@@ -147,9 +147,13 @@ pub(super) fn show_items(view: &dyn View, scope: Option<&Scope>) -> String {
 
 /// A name as scripts write it.
 pub(super) fn show_name(name: &RequestId) -> String {
+    let owner = match name.client.owner {
+        0 => String::new(),
+        owner => format!("{owner}@"),
+    };
     match name.part {
-        0 => format!("{}/{}", name.client, name.seq),
-        part => format!("{}/{}/{part}", name.client, name.seq),
+        0 => format!("{owner}{}/{}", name.client.id, name.seq),
+        part => format!("{owner}{}/{}/{part}", name.client.id, name.seq),
     }
 }
 

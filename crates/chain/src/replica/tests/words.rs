@@ -124,6 +124,8 @@ pub(super) fn parse_id(id: &str) -> Result<EntryId, Box<dyn Error>> {
 }
 
 pub(super) fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
+    // An account may stand before it, as in 5@7/1.
+    let (owner, name) = name.split_once('@').unwrap_or(("0", name));
     let mut words = name.split('/');
     let mut next = || {
         words
@@ -131,7 +133,10 @@ pub(super) fn parse_name(name: &str) -> Result<RequestId, Box<dyn Error>> {
             .ok_or("a name is client/seq or client/seq/part")
     };
     Ok(RequestId {
-        client: next()?.parse()?,
+        client: Client {
+            owner: owner.parse()?,
+            id: next()?.parse()?,
+        },
         seq: next()?.parse()?,
         part: next().unwrap_or("0").parse()?,
     })

@@ -25,7 +25,7 @@ fn seen(session: &Session) -> Sessions {
 
 fn session(index: u64) -> Session {
     let name = RequestId {
-        client: 7,
+        client: 7_u128.into(),
         seq: index,
         part: 0,
     };

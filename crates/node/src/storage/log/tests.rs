@@ -213,7 +213,7 @@ fn a_log_of_format_1_is_read_and_goes_on() {
 /// One record of each kind but the entry.
 fn others() -> Vec<Record> {
     let name = RequestId {
-        client: 1 << 100,
+        client: (1 << 100).into(),
         seq: 300,
         part: 2,
     };

@@ -213,7 +213,7 @@ fn a_request_names_its_domain_and_what_it_does_to_it() {
 #[test]
 fn troubles_mean_the_same_in_the_words_of_every_service() {
     let name = RequestId {
-        client: 7,
+        client: 7_u128.into(),
         seq: 1,
         part: 0,
     };

@@ -109,7 +109,7 @@ fn operations_are_sorted_by_register() {
     let (service, collection) = filled();
     let operation = |seq: u64, item: &str, ops: Vec<ElementOp>| Operation {
         name: RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq,
             part: 0,
         },

@@ -394,7 +394,7 @@ impl Script {
     fn name(&mut self, name: &str) -> RequestId {
         let count = self.names.len() as u64;
         RequestId {
-            client: 1,
+            client: 1_u128.into(),
             seq: *self.names.entry(name.to_owned()).or_insert(count + 1),
             part: 0,
         }

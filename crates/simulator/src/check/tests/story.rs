@@ -150,7 +150,7 @@ impl Story {
             client: 1,
             session: None,
             name: Some(RequestId {
-                client: 1,
+                client: 1_u128.into(),
                 seq: call as u64 + 1,
                 part: 0,
             }),

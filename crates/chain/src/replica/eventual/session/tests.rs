@@ -5,7 +5,7 @@ use crate::stamp::Stamp;
 
 fn name(seq: usize) -> RequestId {
     RequestId {
-        client: 1,
+        client: 1_u128.into(),
         seq: seq as u64,
         part: 0,
     }

@@ -61,7 +61,7 @@ fn carry_out(
     is_eventual: impl Fn(usize) -> bool,
 ) -> Pairs {
     let name = |at: usize| RequestId {
-        client: 2,
+        client: 2_u128.into(),
         seq: at as u64,
         part: 0,
     };

@@ -77,7 +77,7 @@ impl Run {
 
     fn name(at: usize) -> RequestId {
         RequestId {
-            client: 3,
+            client: 3_u128.into(),
             seq: at as u64,
             part: 0,
         }
