@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod care;
 mod cloud;
 mod cluster;
 mod config;
@@ -67,6 +68,10 @@ enum Command {
     /// Makes a cluster of processes, says how it stands, and changes modes of domains and queues.
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Reads all that is in a data folder, and says what is damaged.
+    Check(care::CheckOptions),
+    /// Has a damaged data folder work again.
+    Repair(care::RepairOptions),
     /// Creates, lists, disables, enables and rotates access keys.
     Keys(keys::Options),
     /// A small client: domains, items, Select, import and export.
@@ -160,6 +165,8 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Cluster(ClusterCommand::Mode(options)) => {
             runtime.block_on(cluster::change_mode(&options))
         }
+        Command::Check(options) => care::check(&options),
+        Command::Repair(options) => care::repair(&options),
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Sqs(options) => runtime.block_on(sqs::run(*options)),

@@ -40,5 +40,6 @@ pub use request::Answer;
 pub use secrets::seal::{OpenKey, Secret};
 pub use settings::{Collections, EngineLayer, Placing, Settings};
 pub use status::{Counters, Health, OpenError, Recovery};
+pub use storage::care::Findings;
 pub use storage::log::Durability;
 pub use storage::{disk, engine};

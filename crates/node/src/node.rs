@@ -24,6 +24,7 @@ use crate::request::{Answer, Router, Unsettled};
 use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
+use crate::storage::care::{self, Findings};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::Engine;
 
@@ -45,7 +46,60 @@ impl Node {
         if joining::is_its_folder(&settings.data) {
             return Err(in_company(&settings.data));
         }
-        Self::assemble(Folder::open(settings)?, &RealDisk)
+        Self::assemble(Folder::open_alone(settings)?, &RealDisk)
+    }
+
+    /// Reads all that is in a lone node's data folder, and changes nothing but what a start would.
+    ///
+    /// # Errors
+    /// [`OpenError`]: locked by another process, or refused by the operating system.
+    pub fn check(settings: &Settings) -> Result<Findings, OpenError> {
+        let _lock = Folder::lock(&settings.data)?;
+        care::check(&settings.data, settings.cache_bytes)
+    }
+
+    /// Has a data folder work again: an engine that is damaged is made anew from the log; a log that
+    /// is damaged is cut there, if `accepts_loss`. What was there is set aside. Says what was done.
+    ///
+    /// # Errors
+    /// [`OpenError`]: nothing can be done, or not without a loss.
+    pub fn repair(settings: Settings, accepts_loss: bool) -> Result<Vec<String>, OpenError> {
+        let mut done = Vec::new();
+        let lock = Folder::lock(&settings.data)?;
+        let findings = care::check(&settings.data, settings.cache_bytes)?;
+        if findings.damage.is_empty() {
+            return Ok(done);
+        }
+        if let Some(cut) = &findings.cut {
+            let (file, offset) = (cut.0.display(), cut.1);
+            if !accepts_loss {
+                return Err(OpenError::Damaged(format!(
+                    "{}\nWhat follows offset {offset} of {file} cannot be had from this folder. To \
+                     go on without it, and lose those writes: fader repair --accept-loss",
+                    findings.damage.join("\n")
+                )));
+            }
+            let aside = care::cut(&settings.data, cut).map_err(|source| OpenError::Io {
+                context: format!("cutting {file}"),
+                source,
+            })?;
+            done.push(format!(
+                "the log was cut at offset {offset} of {file}: later writes are lost. It is kept \
+                 as it was in {}",
+                aside.display()
+            ));
+        }
+        drop(lock);
+        let folder = match findings.cut {
+            Some(_) => Folder::open_anew(settings)?,
+            None => Folder::open_alone(settings)?,
+        };
+        if folder.is_rebuilt() {
+            done.push("the engine was made anew from the log".to_owned());
+        }
+        let (node, _) = Self::assemble(folder, &RealDisk)?;
+        node.router.chains.close();
+        Ok(done)
     }
 
     /// As [`Node::open`], on a disk and an engine of the caller's choice, without a lock.
@@ -66,6 +120,7 @@ impl Node {
             return Err(in_company(folder.data()));
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
+        check_seal(&seal, &folder)?;
         let (system, recovery) = Cluster::of_one(folder)?;
         let node = Node::of(Chains::of_one(system), seal);
         Ok((node, recovery))
@@ -385,6 +440,29 @@ impl Node {
         let closing = tokio::task::spawn_blocking(move || router.chains.close());
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
+        }
+    }
+}
+
+/// What is in the catalog opens with this key: with another one every signed request would fail, and
+/// new secrets would be sealed that the true key does not open.
+fn check_seal(seal: &Seal, folder: &Folder) -> Result<(), OpenError> {
+    let Ok(keys) = catalog::keys(&*folder.snapshot()) else {
+        // The store says so at each read of them.
+        return Ok(());
+    };
+    let closed = keys
+        .iter()
+        .filter(|key| seal.open(&key.id, &key.sealed_secret).is_err());
+    match closed.count() {
+        0 => Ok(()),
+        count if count == keys.len() => Err(seal::foreign(folder.data())),
+        count => {
+            tracing::error!(
+                count,
+                "secrets of access keys do not open with seal.key: create those keys anew"
+            );
+            Ok(())
         }
     }
 }

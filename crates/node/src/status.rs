@@ -17,6 +17,11 @@ pub struct Recovery {
     pub entries_replayed: u64,
     /// Bytes cut off the log's end because the last write was torn, with where they stood.
     pub torn: Option<String>,
+    /// Bytes at the log's end that are zeros where a record says it has content: they may have been
+    /// acknowledged.
+    pub possibly_lost: u64,
+    /// Whether the engine was damaged and made anew from the log.
+    pub is_rebuilt: bool,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -72,6 +77,8 @@ pub struct Counters {
     pub log_syncs: u64,
     /// Microseconds spent in those syncs.
     pub log_sync_us: u64,
+    /// Bytes of log that the start found to be zeros where a record should be.
+    pub log_possibly_lost_bytes: u64,
     /// Requests waiting for the chain thread now.
     pub queue_depth: u64,
     /// Requests that wait now for their collection to change.
@@ -105,6 +112,7 @@ impl Counters {
             log_bytes: self.log_bytes + other.log_bytes,
             log_syncs: self.log_syncs + other.log_syncs,
             log_sync_us: self.log_sync_us + other.log_sync_us,
+            log_possibly_lost_bytes: self.log_possibly_lost_bytes + other.log_possibly_lost_bytes,
             queue_depth: self.queue_depth + other.queue_depth,
             parked: self.parked + other.parked,
             log_disk_bytes: self.log_disk_bytes + other.log_disk_bytes,

@@ -198,6 +198,32 @@ async fn a_full_disk_refuses_writes_until_there_is_room() {
     }
 }
 
+/// Clients that retry leave the chain's thread no idle moment, and it looks for room all the same.
+#[tokio::test]
+async fn writes_come_back_however_many_clients_retry() {
+    let machine = Machine::new();
+    let (node, _) = machine.open().unwrap();
+    create_domain(&node).await;
+    machine.disk.set_bytes_free(Some(50));
+    while put(&node, 1).await.is_ok() {}
+    machine.disk.set_bytes_free(None);
+    // As many as there are places in the queue: one is always waiting.
+    let clients = (0..64).map(|item| {
+        let node = node.clone();
+        async move { while put(&node, item).await.is_err() {} }
+    });
+    let all: Vec<_> = clients.map(tokio::spawn).collect();
+    let back = async {
+        for client in all {
+            client.await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), back)
+        .await
+        .expect("writes are taken again");
+    node.close().await;
+}
+
 #[tokio::test]
 async fn a_failing_disk_fails_the_node_and_loses_nothing() {
     for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {

@@ -350,7 +350,16 @@ fn report(recovery: &Recovery) {
         return;
     }
     if let Some(torn) = &recovery.torn {
-        warn!("the last write before the stop was torn, and cut off; nothing acknowledged: {torn}");
+        match recovery.possibly_lost {
+            0 => warn!(
+                "the last write before the stop was torn, and cut off; nothing acknowledged: {torn}"
+            ),
+            bytes => tracing::error!(
+                bytes,
+                "the log ends in zeros where a record should be; unless the power went, \
+                 acknowledged writes are lost: {torn}"
+            ),
+        }
     }
     info!(
         segments = recovery.segments,

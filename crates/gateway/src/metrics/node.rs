@@ -20,7 +20,7 @@ pub(super) struct NodeCollector(Node);
 /// A metric: its name, what it is for people, whether it only grows, and where it is read.
 type Metric<T> = (&'static str, &'static str, MetricType, fn(&T) -> u64);
 
-const NODE: [Metric<Counters>; 10] = [
+const NODE: [Metric<Counters>; 11] = [
     ("log_entries", "Entries made durable", Count, |it| {
         it.log_entries
     }),
@@ -33,6 +33,12 @@ const NODE: [Metric<Counters>; 10] = [
         "Time spent syncing the log",
         Count,
         |it| it.log_sync_us,
+    ),
+    (
+        "log_possibly_lost_bytes",
+        "Bytes at the log's end that the start found to be zeros where a record should be",
+        Now,
+        |it| it.log_possibly_lost_bytes,
     ),
     ("queue_depth", "Requests waiting for the chain", Now, |it| {
         it.queue_depth

@@ -489,7 +489,14 @@ impl Cluster {
         };
         let (member, recovery) = folder.live(me, Some(company))?;
         if let Some(torn) = recovery.torn {
-            tracing::warn!(torn, "the last write was cut short, and never acknowledged");
+            match recovery.possibly_lost {
+                0 => tracing::warn!(torn, "the last write was cut short, and never acknowledged"),
+                bytes => tracing::error!(
+                    torn,
+                    bytes,
+                    "the log ends in zeros where a record should be: acknowledged writes may be lost"
+                ),
+            }
         }
         self.links.connect(me.node, member.jobs());
         let is_ending = Arc::new(AtomicBool::new(false));

@@ -119,6 +119,12 @@ impl Desk {
         token
     }
 
+    /// The same of one that may have been answered.
+    pub(super) fn take_if_there(&mut self, token: Token) -> Option<Box<Work>> {
+        let is_there = self.works.get_mut().contains_key(&token);
+        is_there.then(|| self.take(token))
+    }
+
     /// Gives a request back, to be answered.
     pub(crate) fn take(&mut self, token: Token) -> Box<Work> {
         let work = self.works.get_mut().remove(&token);

@@ -14,8 +14,9 @@ use super::state::Shared;
 use super::thread::{ChainThread, Company};
 use crate::settings::Settings;
 use crate::status::{OpenError, Recovery};
+use crate::storage::care;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::engine::{Engine, LsmEngine};
+use crate::storage::engine::{self, Engine, LsmEngine, Snapshot};
 use crate::storage::lock::FolderLock;
 use crate::storage::log::{Durability, Log};
 use crate::storage::recovery::{self, Recovered, creating, open_log};
@@ -31,6 +32,7 @@ pub(crate) struct Folder {
     recovered: Recovered,
     is_new: bool,
     unfinished: Option<String>,
+    is_rebuilt: bool,
     lock: Option<FolderLock>,
     start: Instant,
 }
@@ -43,10 +45,95 @@ impl Folder {
         let creating = |source| creating(&folder, source);
         RealDisk.create_folder(&folder).map_err(creating)?;
         let lock = FolderLock::take(&folder)?;
-        let engine = Arc::new(LsmEngine::open(
-            &folder.join("engine"),
-            settings.cache_bytes,
-        )?);
+        let engine = LsmEngine::open(&folder.join("engine"), settings.cache_bytes)?;
+        if let Some(damage) = engine.damage().first() {
+            return Err(engine::damaged(damage));
+        }
+        Self::open_on(engine, settings, lock, start)
+    }
+
+    /// As [`Folder::open`], for a member that has no company to be filled by: an engine that is
+    /// damaged is made anew from the log, where that has everything. Where it has not, and the
+    /// damage is in blocks of tables alone, the member goes on with all that can be read.
+    pub(crate) fn open_alone(settings: Settings) -> Result<Folder, OpenError> {
+        let start = Instant::now();
+        let folder = settings.data.clone();
+        let creating = |source| creating(&folder, source);
+        RealDisk.create_folder(&folder).map_err(creating)?;
+        let lock = FolderLock::take(&folder)?;
+        let place = folder.join("engine");
+        let opened = LsmEngine::open(&place, settings.cache_bytes);
+        let damage: Vec<String> = match &opened {
+            Ok(engine) => engine.damage().to_vec(),
+            Err(OpenError::Damaged(words)) => vec![words.clone()],
+            Err(_) => Vec::new(),
+        };
+        for damage in &damage {
+            tracing::error!(damage, "the engine is damaged");
+        }
+        if damage.is_empty() || !can_rebuild(&settings)? {
+            if !damage.is_empty() && opened.is_ok() {
+                tracing::error!(
+                    "the log does not reach back to the first entry, so the engine cannot be made \
+                     anew: what the damaged blocks hold is neither read nor written, all else is. \
+                     Restore the data folder from a copy"
+                );
+            }
+            let engine = opened?;
+            engine.tolerate_damage();
+            return Self::open_on(engine, settings, lock, start);
+        }
+        drop(opened);
+        Self::rebuild(settings, lock, start)
+    }
+
+    /// As [`Folder::open_alone`], with an engine that is made anew whatever the old one is like.
+    pub(crate) fn open_anew(settings: Settings) -> Result<Folder, OpenError> {
+        let lock = Self::lock(&settings.data)?;
+        Self::rebuild(settings, lock, Instant::now())
+    }
+
+    /// Takes a folder that is there.
+    pub(crate) fn lock(folder: &Path) -> Result<FolderLock, OpenError> {
+        match folder.is_dir() {
+            true => FolderLock::take(folder),
+            false => Err(OpenError::Refused(format!(
+                "there is no folder {}",
+                folder.display()
+            ))),
+        }
+    }
+
+    fn rebuild(settings: Settings, lock: FolderLock, start: Instant) -> Result<Folder, OpenError> {
+        let place = settings.data.join("engine");
+        let aside = care::set_aside(&place).map_err(|source| OpenError::Io {
+            context: format!("setting {} aside", place.display()),
+            source,
+        })?;
+        tracing::warn!(
+            aside = %aside.display(),
+            "the engine is made anew from the log; what was damaged is set aside, yours to look \
+             at or delete"
+        );
+        let engine = LsmEngine::open(&place, settings.cache_bytes)?;
+        engine.tolerate_damage();
+        let mut folder = Self::open_on(engine, settings, lock, start)?;
+        folder.is_rebuilt = true;
+        Ok(folder)
+    }
+
+    /// Whether its engine was made anew.
+    pub(crate) fn is_rebuilt(&self) -> bool {
+        self.is_rebuilt
+    }
+
+    fn open_on(
+        engine: LsmEngine,
+        settings: Settings,
+        lock: FolderLock,
+        start: Instant,
+    ) -> Result<Folder, OpenError> {
+        let (folder, engine) = (settings.data.clone(), Arc::new(engine));
         let engine = settings.engine_layer.over(&folder, engine);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         Self::recover(settings, &disk, engine, Some(lock), start)
@@ -86,9 +173,15 @@ impl Folder {
             recovered,
             is_new,
             unfinished,
+            is_rebuilt: false,
             lock,
             start,
         })
+    }
+
+    /// The state that was recovered.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
     }
 
     /// The numbers of its member.
@@ -145,6 +238,7 @@ impl Folder {
             recovered,
             is_new,
             unfinished,
+            is_rebuilt,
             lock,
             start,
         } = self;
@@ -179,7 +273,13 @@ impl Folder {
             segments: recovered.replayed.segments,
             bytes_verified: recovered.replayed.bytes,
             entries_replayed: recovered.entries_replayed,
-            torn: recovered.replayed.torn.or(unfinished),
+            possibly_lost: recovered.replayed.torn.as_ref().map_or(0, |torn| torn.lost),
+            torn: recovered
+                .replayed
+                .torn
+                .map(|torn| torn.words)
+                .or(unfinished),
+            is_rebuilt,
             elapsed: start.elapsed(),
         };
         let member = Member {
@@ -191,4 +291,11 @@ impl Folder {
         };
         Ok((member, recovery))
     }
+}
+
+/// Whether the log of the folder has everything that its engine came to.
+fn can_rebuild(settings: &Settings) -> Result<bool, OpenError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let how = (settings.durability, settings.segment_bytes);
+    Ok(open_log(&settings.data, how, &disk)?.0.reaches_back())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Wiring};
+use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Token, Wiring};
 use fader_services::{Reason, ViewError, catalog};
 
 use super::closing::{Closings, Waiting};
@@ -21,6 +21,8 @@ use crate::storage::log::{Durability, LogError};
 const CHECKPOINT_BYTES: u64 = 64 << 20;
 /// Milliseconds between two attempts at the last step of a change of mode.
 const AGAIN_MS: u64 = 100;
+/// Milliseconds between two looks for room after the disk was full.
+const RESUME_MS: u64 = 100;
 
 impl ChainThread {
     /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
@@ -152,6 +154,25 @@ impl ChainThread {
         self.fail(&format!("the store is damaged: {reason}"));
     }
 
+    /// A request cannot be decided, since it reads what is damaged: nothing was appended for it, and
+    /// a member that has no company goes on with all that can be read. What it does by itself,
+    /// sweeps and what is due, it leaves alone from then on.
+    pub(super) fn refuse_unreadable(&mut self, (token, kind): (Token, Kind), error: &ViewError) {
+        if !std::mem::replace(&mut self.is_unreadable, true) {
+            tracing::error!(
+                %error,
+                "the store is damaged: requests that need what cannot be read are refused. The next \
+                 start says which file it is, and makes the engine anew if the log has everything"
+            );
+        }
+        if let Some(work) = self.desk.take_if_there(token) {
+            work.fail(Refusal::of_store(
+                kind,
+                format!("the store is damaged: {error}"),
+            ));
+        }
+    }
+
     /// I23: it answers nobody, so its session can end at once, and the others go on without it.
     fn stop(&mut self) {
         if self.company.is_some() {
@@ -172,11 +193,22 @@ impl ChainThread {
         if self.shared.failure().is_some() {
             return;
         }
-        if self.log_full.is_some() {
-            self.try_to_resume();
-        } else if let Err(error) = self.log.mark() {
+        if self.log_full.is_none()
+            && let Err(error) = self.log.mark()
+        {
             self.on_log_error(&error);
         }
+    }
+
+    /// Looks whether there is room again, however much is asked meanwhile: clients that retry leave
+    /// no moment idle.
+    fn resume_if_due(&mut self) {
+        let now = clock::monotonic_ms();
+        if self.log_full.is_none() || self.shared.failure().is_some() || now < self.resume_at_ms {
+            return;
+        }
+        self.resume_at_ms = now + RESUME_MS;
+        self.try_to_resume();
     }
 
     /// Goes on after the disk was full, in a new life, if there is room again.
@@ -208,13 +240,15 @@ impl ChainThread {
     /// What is due between two turns: a step of the sweep, closing collections, checkpoints, and
     /// the log's end.
     pub(super) fn maintain(&mut self) {
+        self.resume_if_due();
         if self.shared.refusal().is_some() && self.engine_full.is_none() {
             return;
         }
-        if self.is_sweeper() {
+        let may_sweep = self.is_sweeper() && !self.is_unreadable;
+        if may_sweep {
             self.desk.look_for_work();
         }
-        if self.engine_full.is_none() && self.is_sweeper() && self.desk.sweep().is_due() {
+        if self.engine_full.is_none() && may_sweep && self.desk.sweep().is_due() {
             self.submit(Box::new(Work::Sweep));
             self.flush();
         }

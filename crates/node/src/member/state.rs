@@ -161,6 +161,7 @@ impl Shared {
         counters.log_bytes = log.bytes;
         counters.log_syncs = log.syncs;
         counters.log_sync_us = log.sync_us;
+        counters.log_possibly_lost_bytes = log.possibly_lost;
         counters.log_disk_bytes = log_disk_bytes;
     }
 

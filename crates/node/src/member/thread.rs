@@ -127,6 +127,10 @@ pub(crate) struct ChainThread {
     pub(super) checkpoint_at: u64,
     /// Why the log takes nothing, while it has no room.
     pub(super) log_full: Option<String>,
+    /// Whether a request could not be decided since something it reads is damaged.
+    pub(super) is_unreadable: bool,
+    /// When it is looked for room again.
+    pub(super) resume_at_ms: u64,
     /// Why the engine makes nothing durable, while it has no room.
     pub(super) engine_full: Option<String>,
 }
@@ -168,6 +172,8 @@ impl ChainThread {
             until_ms: None,
             checkpoint_at: 0,
             log_full: None,
+            is_unreadable: false,
+            resume_at_ms: 0,
             engine_full: None,
             shared,
         };
@@ -210,7 +216,7 @@ impl ChainThread {
     }
 
     fn patience(&mut self) -> Duration {
-        let sweeps = self.desk.sweep().is_due() && self.is_sweeper();
+        let sweeps = self.desk.sweep().is_due() && self.is_sweeper() && !self.is_unreadable;
         if sweeps {
             return Duration::ZERO;
         }
@@ -398,11 +404,19 @@ impl ChainThread {
 
     pub(super) fn step(&mut self, input: Input) {
         let mut effects = std::mem::take(&mut self.effects);
+        let asked = input.token().map(|token| match input {
+            Input::Write { .. } | Input::Outcome { .. } => (token, Kind::Unknown),
+            _ => (token, Kind::Never),
+        });
         let stepped = self
             .replica
             .step(clock::now(), input, &mut self.desk, &mut effects);
-        if let Err(error) = stepped {
-            self.on_damage(&error.to_string());
+        match (stepped, asked) {
+            (Ok(()), _) => {}
+            (Err(error), Some(asked)) if self.company.is_none() => {
+                self.refuse_unreadable(asked, &error);
+            }
+            (Err(error), _) => self.on_damage(&error.to_string()),
         }
         effects.drain(..).for_each(|effect| self.perform(effect));
         if self.effects.capacity() < effects.capacity() {

@@ -174,6 +174,15 @@ pub(crate) fn derive(key: &ClusterKey, purpose: &[u8], cluster: u128) -> [u8; KE
     derived
 }
 
+/// The key in the folder is not the one with which its secrets are sealed.
+pub(crate) fn foreign(folder: &Path) -> OpenError {
+    OpenError::Damaged(format!(
+        "{} is damaged, or that of another data folder: it opens no secret of the access keys here. \
+         Restore it from a copy of the data folder",
+        folder.join(KEY_FILE).display()
+    ))
+}
+
 /// The key is whole under its name or not there at all.
 fn create_key(disk: &dyn Disk, folder: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut key = Zeroizing::new(vec![0; KEY_SIZE]);

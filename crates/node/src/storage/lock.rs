@@ -1,4 +1,8 @@
 //! One process per data folder.
+//!
+//! The lock is on the folder itself: a file in it can be deleted while it is held, and another
+//! process would then lock another file of that name. The file `lock` says who has the folder, and
+//! is locked as well, for processes of earlier versions.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -12,6 +16,7 @@ const LOCK_FILE: &str = "lock";
 /// Holds the folder for as long as it lives; the operating system lets go of it with the process.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
+    _folder: File,
     _file: File,
 }
 
@@ -20,9 +25,10 @@ impl FolderLock {
     pub(crate) fn take(folder: &Path) -> Result<Self, OpenError> {
         let path = folder.join(LOCK_FILE);
         let failed = |source: io::Error| OpenError::Io {
-            context: format!("locking {}", path.display()),
+            context: format!("locking {}", folder.display()),
             source,
         };
+        let held = File::open(folder).map_err(failed)?;
         let mut options = File::options();
         let options = options
             .read(true)
@@ -31,20 +37,25 @@ impl FolderLock {
             .truncate(false)
             .mode(0o600);
         let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked(format!(
-                    "{} is in use by {}. Stop that process, or use another folder with --data",
-                    folder.display(),
-                    holder(&mut file)
-                )));
+        for locked in [held.try_lock(), file.try_lock()] {
+            match locked {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(OpenError::Locked(format!(
+                        "{} is in use by {}. Stop that process, or use another folder with --data",
+                        folder.display(),
+                        holder(&mut file)
+                    )));
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(FolderLock { _file: file })
+        Ok(FolderLock {
+            _folder: held,
+            _file: file,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! back after a crash.
 
 pub(crate) mod cache;
+pub(crate) mod care;
 pub mod disk;
 pub mod engine;
 pub(crate) mod lock;

@@ -32,6 +32,8 @@ pub enum SyncSite {
     SealKey,
     /// The folder of the sealing key, after it got its name.
     SealFolder,
+    /// That something was acknowledged at all, before it is.
+    Acknowledged,
     /// What the engine holds, before the log lets go of it.
     Engine,
     /// What the coordinator keeps, before it gets its name.
@@ -41,7 +43,8 @@ pub enum SyncSite {
 }
 
 impl SyncSite {
-    /// All of a member's: the coordinator has a test of its own.
+    /// All of a member's whose loss shows after any power cut: the coordinator has a test of its own,
+    /// and [`SyncSite::Acknowledged`] matters when the log is lost as well.
     pub const ALL: [SyncSite; 8] = [
         SyncSite::DataFolder,
         SyncSite::SegmentHeader,

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,6 +46,9 @@ const MARKER: &[u8] = &[0xff];
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
 const UNMERGED_MAX: usize = 24;
+/// Bytes of tables that are read at a start to see that they are whole: a second, or a few, of a
+/// disk's time. Of what is beyond, a block is looked at when it is read.
+const VERIFIED_BYTES: u64 = 1 << 30;
 /// Open files kept.
 const FILES_MAX: usize = 256;
 /// How long to wait before trying again after the medium was full.
@@ -84,6 +88,8 @@ struct State {
     writing: Option<EntryId>,
     is_merge_due: bool,
     is_merging: bool,
+    /// Whether tables are not merged any more, as some cannot be read.
+    is_unmergeable: bool,
     /// What stands in the way of the thread that writes, while something does.
     write_error: Option<EngineError>,
     /// The same for the thread that merges.
@@ -109,6 +115,8 @@ struct Core {
     recent: Recent,
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether it goes on with what can be read.
+    tolerates: AtomicBool,
 }
 
 /// The engine on a medium.
@@ -116,6 +124,7 @@ pub struct LsmEngine {
     core: Arc<Core>,
     opened: BTreeMap<Tree, EntryId>,
     was_filling: bool,
+    damage: Vec<String>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -133,13 +142,19 @@ impl LsmEngine {
         let mut trees = BTreeMap::new();
         let mut opened = BTreeMap::new();
         let mut was_filling = false;
+        let (mut damage, mut unverified) = (Vec::new(), VERIFIED_BYTES);
         for tree in Tree::ALL {
             let path = folder.join(name(tree));
-            files::check(&path).map_err(|reason| damaged(folder, &reason))?;
+            let found = files::check(&path, &mut unverified);
+            damage.extend(found.map_err(|reason| damaged(folder, &reason))?);
             // What the trees believe to be visible is not what snapshots go by (G2).
             let config = Config::new(path, seqno.clone(), SequenceNumberCounter::default())
                 .use_cache(cache.clone())
                 .use_descriptor_table(Some(files.clone()));
+            let failed = |error| match damage.last() {
+                Some(words) => super::damaged(words),
+                None => open_failed(folder, error),
+            };
             let opening = configure(config, tree).open().map_err(failed)?;
             seqno.fetch_max(opening.get_highest_seqno().map_or(1, |highest| highest + 1));
             let marker = opening.get(MARKER, SeqNo::MAX).map_err(failed)?;
@@ -168,11 +183,13 @@ impl LsmEngine {
                 writing: None,
                 is_merge_due: true,
                 is_merging: false,
+                is_unmergeable: false,
                 write_error: None,
                 merge_error: None,
                 is_closing: false,
             }),
             changed: Condvar::new(),
+            tolerates: AtomicBool::new(false),
         });
         let threads = [
             start("engine-write", core.clone(), Core::write_checkpoints),
@@ -184,8 +201,20 @@ impl LsmEngine {
             core,
             opened,
             was_filling,
+            damage,
             threads: Mutex::new(threads),
         })
+    }
+
+    /// Goes on when a table cannot be merged since it is damaged: what can be read is served, and
+    /// what is written becomes durable beside it.
+    pub fn tolerate_damage(&self) {
+        self.core.tolerates.store(true, Ordering::Relaxed);
+    }
+
+    /// Blocks of tables that were found to be damaged, each with its file and offset.
+    pub fn damage(&self) -> &[String] {
+        &self.damage
     }
 }
 
@@ -397,7 +426,7 @@ impl Core {
                 let mut state = core.state.lock();
                 if let Some(durable) = state.writing.take() {
                     state.durable = durable;
-                    state.is_merge_due = true;
+                    state.is_merge_due = !state.is_unmergeable;
                 }
                 Ok(())
             },
@@ -414,9 +443,18 @@ impl Core {
                 drop(state);
                 let merged = core.merge_all();
                 let mut state = core.state.lock();
-                state.is_merge_due |= merged.is_err();
                 state.is_merging = false;
-                merged
+                match merged {
+                    Err(error) if is_damage(&error) && core.tolerates.load(Ordering::Relaxed) => {
+                        tracing::error!(%error, "tables are not merged any more: one is damaged");
+                        state.is_unmergeable = true;
+                        Ok(())
+                    }
+                    merged => {
+                        state.is_merge_due |= merged.is_err();
+                        merged
+                    }
+                }
             },
         );
     }
@@ -489,6 +527,14 @@ fn engine_error(error: &lsm_tree::Error) -> EngineError {
     }
 }
 
+/// Whether what is read is not what was written.
+fn is_damage(error: &lsm_tree::Error) -> bool {
+    match error {
+        lsm_tree::Error::Io(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+        _ => true,
+    }
+}
+
 fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
     match error {
         lsm_tree::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
@@ -502,10 +548,7 @@ fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
 }
 
 fn damaged(folder: &Path, reason: &str) -> OpenError {
-    OpenError::Damaged(format!(
-        "the engine is damaged: {}: {reason}. Restore the data folder from a copy",
-        folder.display()
-    ))
+    super::damaged(&format!("{}: {reason}", folder.display()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use bytes::Bytes;
 use fader_chain::{EntryId, ROWS, RangeContent};
 use fader_services::{Direction, Table, View};
 
+use crate::status::OpenError;
+
 pub use lsm::LsmEngine;
 
 /// What entries did to keys: a value, or `None` for a removal.
@@ -62,6 +64,14 @@ impl Tree {
         let is_one = end <= table_end(start)?.as_slice();
         is_one.then(|| Tree::of(start))
     }
+}
+
+/// What is said of an engine that is damaged.
+pub(crate) fn damaged(what: &str) -> OpenError {
+    OpenError::Damaged(format!(
+        "the engine is damaged: {what}. The log does not have all that it held. Restore the data \
+         folder from a copy"
+    ))
 }
 
 /// Where the keys of the collection's table that has `key` end, if it is in one.

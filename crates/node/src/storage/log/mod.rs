@@ -17,6 +17,7 @@
 //!
 //! Deliberately absent: reading entries while running; the chain thread knows them.
 
+mod acknowledged;
 mod payload;
 mod reader;
 mod record;
@@ -29,7 +30,8 @@ use std::time::Instant;
 
 use fader_chain::{Durable, EntryId, Record};
 
-pub(crate) use reader::Replayed;
+use acknowledged::{Acknowledged, Bound};
+pub(crate) use reader::{Replayed, whole_until};
 use record::{Before, Codec, HEADER_SIZE, Header};
 
 use crate::status::OpenError;
@@ -86,6 +88,8 @@ pub(crate) struct LogStats {
     pub(crate) bytes: u64,
     pub(crate) syncs: u64,
     pub(crate) sync_us: u64,
+    /// Bytes that the start found to be zeros where a record should be.
+    pub(crate) possibly_lost: u64,
 }
 
 #[derive(Debug)]
@@ -133,6 +137,7 @@ pub(crate) struct Log {
     /// The last entry written.
     last: EntryId,
     kept: Durable,
+    acknowledged: Acknowledged,
     stats: LogStats,
     buffer: Vec<u8>,
 }
@@ -158,6 +163,7 @@ impl Log {
             is_unfinished: false,
             last: EntryId::ZERO,
             kept: Durable::default(),
+            acknowledged: Acknowledged::beside(folder),
             stats: LogStats::default(),
             buffer: Vec::new(),
         };
@@ -168,6 +174,25 @@ impl Log {
     /// Whether nothing was ever logged.
     pub(crate) fn is_new(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// The entry before the first that it has.
+    pub(crate) fn oldest(&self) -> EntryId {
+        self.segments
+            .front()
+            .map_or(EntryId::ZERO, |first| first.prev)
+    }
+
+    /// Whether it has everything from the first entry of its chain on.
+    pub(crate) fn reaches_back(&self) -> bool {
+        let mut expected = 1..;
+        let mut segments = self.segments.iter();
+        !self.is_new()
+            && segments.all(|it| expected.next() == Some(it.sequence))
+            && self
+                .segments
+                .front()
+                .is_some_and(|first| first.prev == EntryId::ZERO)
     }
 
     /// The random number that all its segments carry.
@@ -454,7 +479,13 @@ impl Log {
         self.stats.syncs += 1;
         self.stats.sync_us += start.elapsed().as_micros() as u64;
         current.synced = current.end;
-        Ok(())
+        let bound = Bound {
+            chain: self.chain,
+            sequence: current.codec.sequence(),
+            end: u64::from(current.synced),
+        };
+        let noted = self.acknowledged.note(&*self.disk, bound);
+        noted.map_err(|source| failed("writing", self.acknowledged.path(), source))
     }
 
     fn path(&self, sequence: u64) -> PathBuf {

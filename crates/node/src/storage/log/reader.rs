@@ -12,7 +12,7 @@ use fader_chain::{Durable, EntryId, Record};
 
 use super::payload::{self, KIND_MARK};
 use super::record::{Before, Codec, HEADER_SIZE, Header};
-use super::{Log, Segment, follow};
+use super::{Bound, Log, Segment, follow};
 use crate::status::OpenError;
 use crate::storage::disk::{self, File, SyncSite};
 
@@ -30,7 +30,17 @@ pub(crate) struct Replayed {
     /// Bytes read.
     pub(crate) bytes: u64,
     /// What was cut off the end, and where.
-    pub(crate) torn: Option<String>,
+    pub(crate) torn: Option<Torn>,
+}
+
+/// What stood behind the last whole record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Torn {
+    /// The file, the offset, and what was found.
+    pub(crate) words: String,
+    /// Bytes that a record says it has, and that are zeros: what a write that was cut short leaves
+    /// only if the power went. They may have been acknowledged.
+    pub(crate) lost: u64,
 }
 
 impl Log {
@@ -112,6 +122,7 @@ impl Log {
         mut take: impl FnMut(Record, &mut Durable) -> Result<(), OpenError>,
     ) -> Result<Replayed, OpenError> {
         let mut replayed = Replayed::default();
+        let bound = self.bound()?;
         if self.segments.is_empty() {
             return Ok(replayed);
         }
@@ -124,7 +135,73 @@ impl Log {
             self.replay_segment(at, &mut replayed, &mut take)?;
         }
         self.last = replayed.last;
+        self.check_bound(bound, &mut replayed)?;
+        self.stats.possibly_lost = replayed.torn.as_ref().map_or(0, |torn| torn.lost);
         Ok(replayed)
+    }
+
+    /// What is known to have been acknowledged; of a folder that acknowledged anything, there must
+    /// be a log.
+    fn bound(&self) -> Result<Option<Bound>, OpenError> {
+        let path = self.acknowledged.path();
+        let read = self.acknowledged.read(&*self.disk);
+        let bound = match read.map_err(|source| reading(path, source))? {
+            None => return Ok(None),
+            Some(bound) => bound,
+        };
+        if self.is_new() {
+            return Err(OpenError::Damaged(format!(
+                "the log is missing: {} has no segment, but {} says that writes were acknowledged \
+                 in this folder. Restore the data folder from a copy; to begin anew, use another \
+                 folder with --data",
+                self.folder.display(),
+                path.display()
+            )));
+        }
+        if bound.is_none() {
+            tracing::warn!(
+                file = %path.display(),
+                "it cannot be read, so it does not say up to where writes were acknowledged; the \
+                 log is read as it is"
+            );
+        }
+        Ok(bound)
+    }
+
+    /// The log has all that is known to have been acknowledged.
+    fn check_bound(&self, bound: Option<Bound>, replayed: &mut Replayed) -> Result<(), OpenError> {
+        let last = self.segments.back().expect("the log has segments");
+        let Some(bound) = bound else {
+            return Ok(());
+        };
+        if bound.chain != self.chain {
+            let path = self.path(last.sequence);
+            let reason = format!(
+                "the segment is not of the log that {} knows: the folder mixes two nodes",
+                self.acknowledged.path().display()
+            );
+            return Err(damaged(&path, 0, &reason));
+        }
+        let end = (last.sequence, last.size);
+        if end < (bound.sequence, bound.end) {
+            let reason = match last.sequence < bound.sequence {
+                true => format!("segments up to {:016x}.log must follow", bound.sequence),
+                false => format!("everything up to offset {} was acknowledged", bound.end),
+            };
+            let path = self.path(last.sequence);
+            return Err(damaged(
+                &path,
+                last.size as usize,
+                &format!("the log ends, and {reason}"),
+            ));
+        }
+        if let Some(torn) = &mut replayed.torn
+            && end == (bound.sequence, bound.end)
+        {
+            // What is known is exact: a process was killed, and the power was there.
+            torn.lost = 0;
+        }
+        Ok(())
     }
 
     /// Makes durable what is about to be believed: a process that was killed between its write and
@@ -233,6 +310,40 @@ impl Log {
     }
 }
 
+/// How much of a segment is whole, whatever follows.
+pub(crate) struct Whole {
+    /// The log's identity.
+    pub(crate) chain: u64,
+    /// The segment's number.
+    pub(crate) sequence: u64,
+    /// Where its last whole record ends.
+    pub(crate) offset: u64,
+    /// Whether nothing but zeros follows.
+    pub(crate) is_to_the_end: bool,
+}
+
+/// Reads a segment as far as it is whole; nothing if it does not follow the one `before`, by chain
+/// and number.
+pub(crate) fn whole_until(bytes: &[u8], before: Option<(u64, u64)>) -> Option<Whole> {
+    let header = Header::decode(bytes).ok()?;
+    let (chain, sequence) = (header.chain, header.sequence);
+    if before.is_some_and(|(of, last)| (chain, sequence) != (of, last + 1)) {
+        return None;
+    }
+    let codec = Codec::new(chain, sequence);
+    let bytes = Bytes::copy_from_slice(bytes);
+    let mut offset = HEADER_SIZE;
+    while let Some(frame) = codec.read(&bytes, offset) {
+        offset = frame.end;
+    }
+    Some(Whole {
+        chain,
+        sequence,
+        offset: offset as u64,
+        is_to_the_end: used_size(&bytes) <= offset,
+    })
+}
+
 /// Where a segment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -301,7 +412,7 @@ fn judge(
     offset: usize,
     end: End,
     path: &Path,
-) -> Result<Option<String>, OpenError> {
+) -> Result<Option<Torn>, OpenError> {
     let must_follow = match end {
         End::Open => None,
         End::Entry(id) => Some(format!("entries up to {id} must follow")),
@@ -320,10 +431,18 @@ fn judge(
         return Err(damaged(path, offset, &reason));
     }
     let size = used - offset;
-    Ok(Some(format!(
+    let claimed = codec.claimed_end(bytes, offset);
+    let claimed = claimed.filter(|claimed| used < *claimed).unwrap_or(used);
+    let words = format!(
         "{}, offset {offset}: {size} bytes of an unfinished write",
         path.display()
-    )))
+    );
+    let lost = (claimed - used) as u64;
+    let words = match lost {
+        0 => words,
+        _ => format!("{words}, and zeros up to offset {claimed}, where its record ends"),
+    };
+    Ok(Some(Torn { words, lost }))
 }
 
 /// How long the bytes are without the zeros at their end: most of a segment may be zeros.

@@ -149,6 +149,11 @@ impl Codec {
         Codec { chain, sequence }
     }
 
+    /// The segment's number.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Appends a record to `out`, whose first byte belongs at `base` of the segment.
     pub(super) fn put(&self, out: &mut Vec<u8>, base: u32, synced: u32, record: &Record) {
         let start = out.len();
@@ -192,6 +197,14 @@ impl Codec {
             synced,
             end,
         })
+    }
+
+    /// Where the record at `offset` ends by its own size, be it whole or not.
+    pub(super) fn claimed_end(&self, segment: &Bytes, offset: usize) -> Option<usize> {
+        let head = segment.get(offset..offset.checked_add(RECORD_SIZE)?)?;
+        let end = (offset + RECORD_SIZE).checked_add(u32_at(head, 4) as usize)?;
+        let is_of_a_record = (1..=KIND_MAX).contains(&head[12]) && end <= segment.len();
+        is_of_a_record.then_some(end)
     }
 
     /// Where in `bad..end` a whole record begins that proves, by L1, that the bytes at `bad` were

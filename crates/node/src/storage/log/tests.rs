@@ -70,6 +70,13 @@ fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Arc<Entry>>), OpenError> 
     Ok((replayed, entries))
 }
 
+const ACKNOWLEDGED: &str = "/acknowledged";
+
+/// Nothing is known of what was acknowledged, as behind a power cut.
+fn forget(disk: &SimulatedDisk) {
+    disk.remove(Path::new(ACKNOWLEDGED)).unwrap();
+}
+
 impl Writer {
     fn new(durability: Durability) -> Self {
         use crate::storage::disk::SyncSite;
@@ -386,6 +393,9 @@ fn without_a_mark_only_the_last_write_may_pass_for_cut_short() {
     for offset in 0..SEGMENT_BYTES as usize {
         let disk = writer.disk.copy();
         disk.flip(&path, offset, 0x04);
+        let known = read(&disk).map(|(_, entries)| entries == writer.entries);
+        assert!(known.unwrap_or(true), "{offset}: it was acknowledged");
+        forget(&disk);
         match read(&disk) {
             Ok((_, entries)) if entries == writer.entries => {}
             Ok((replayed, entries)) => {
@@ -423,6 +433,8 @@ fn a_write_cut_at_any_byte_is_cut_off_and_reported() {
         for (offset, byte) in whole.iter().enumerate().take(end).skip(cut) {
             disk.flip(&path, offset, *byte);
         }
+        assert!(matches!(read(&disk), Err(OpenError::Damaged(_))), "{cut}");
+        forget(&disk);
         let (replayed, entries) = read(&disk).unwrap();
         assert!(entries.starts_with(&before) && entries.len() < writer.entries.len());
         let has_rest = disk.content(&path).unwrap()[start..]
@@ -430,7 +442,7 @@ fn a_write_cut_at_any_byte_is_cut_off_and_reported() {
             .any(|byte| *byte != 0);
         let is_cut = entries.len() == before.len() && has_rest;
         if is_cut {
-            let torn = replayed.torn.unwrap();
+            let torn = replayed.torn.unwrap().words;
             assert!(torn.contains(&format!("offset {start}")), "{torn}");
         }
     }
@@ -448,9 +460,51 @@ fn a_write_that_lost_its_beginning_is_cut_off() {
     let whole = writer.disk.content(&path).unwrap();
     // The page with the first record never reached the medium; later ones of the same write did.
     (start..start + 20).for_each(|offset| writer.disk.flip(&path, offset, whole[offset]));
+    assert!(matches!(read(&writer.disk), Err(OpenError::Damaged(_))));
+    forget(&writer.disk);
     let (replayed, entries) = read(&writer.disk).unwrap();
     assert_eq!(entries, before);
     assert!(replayed.torn.is_some());
+}
+
+/// Zeros where a record says it has content are no write that was cut short, unless what is known
+/// to be acknowledged ends before them.
+#[test]
+fn zeros_in_a_record_are_a_possible_loss() {
+    let mut writer = Writer::new(Durability::Disk);
+    writer.append(&[10]);
+    let earlier = writer.disk.content(Path::new(ACKNOWLEDGED)).unwrap();
+    let path = writer.files()[0].clone();
+    writer.append(&[200]);
+    let whole = writer.disk.content(&path).unwrap();
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    (end - 100..end).for_each(|offset| writer.disk.flip(&path, offset, whole[offset]));
+    let lost = |disk: &SimulatedDisk| read(disk).unwrap().0.torn.unwrap().lost;
+    let disk = writer.disk.copy();
+    forget(&disk);
+    assert_eq!(lost(&disk), 100);
+    let disk = writer.disk.copy();
+    let mut file = disk.open(Path::new(ACKNOWLEDGED)).unwrap();
+    file.write_all_at(0, &earlier).unwrap();
+    assert_eq!(
+        lost(&disk),
+        0,
+        "the write before was the last one that was acknowledged"
+    );
+}
+
+#[test]
+fn a_folder_that_acknowledged_has_a_log() {
+    let writer = written();
+    for path in writer.files() {
+        writer.disk.remove(&path).unwrap();
+    }
+    let error = read(&writer.disk).unwrap_err().to_string();
+    assert!(error.contains("the log is missing"), "{error}");
+    // One that cannot be read knows that much, and no more.
+    let writer = written();
+    writer.disk.flip(Path::new(ACKNOWLEDGED), 20, 1);
+    assert_eq!(read(&writer.disk).unwrap().1, writer.entries);
 }
 
 #[test]

@@ -7,7 +7,13 @@
 //! ```
 //!
 //! Numbers are little-endian, sums are XXH3. All else in a table is in blocks with sums of their
-//! own, checked whenever a block is read.
+//! own, checked whenever a block is read:
+//!
+//! ```text
+//! block   := "LSM" version:u8 type:u8 sum:u128 size:u32 size:u32 sum:u32 of what is before  bytes
+//! ```
+//!
+//! The list of tables has a sum of each table, so that what rotted is found before it is read.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,6 +26,7 @@ use crate::storage::disk::{Disk, RealDisk};
 
 const CURRENT_SIZE: usize = 25;
 const TRAILER_SIZE: usize = 38;
+const BLOCK_HEADER_SIZE: usize = 33;
 /// No list of parts is near this size.
 const LIST_SIZE_MAX: u64 = 1 << 20;
 
@@ -35,15 +42,25 @@ pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) ->
 }
 
 /// Checks the lists of a tree, and makes durable which of them is the newest: a process that was
-/// killed may not have.
+/// killed may not have. Of tables of so many bytes as `unverified` says all is read; what is found
+/// to be damaged in their blocks comes back in words, with file and offset.
 ///
 /// # Errors
-/// In words, with the file.
-pub(super) fn check(folder: &Path) -> Result<(), String> {
+/// In words, with the file: the tree cannot be opened.
+pub(super) fn check(folder: &Path, unverified: &mut u64) -> Result<Vec<String>, String> {
     let current = folder.join("current");
     let named = match std::fs::read(&current) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match is_new(folder) {
+                Ok(true) => Ok(Vec::new()),
+                Ok(false) => Err(format!(
+                    "{} is missing, and there are tables",
+                    current.display()
+                )),
+                Err(error) => Err(format!("{}: {error}", folder.display())),
+            };
+        }
         Err(error) => return Err(format!("{}: {error}", current.display())),
     };
     let Some((number, sum)) = split_current(&named) else {
@@ -55,7 +72,8 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
         return Err(format!("the checksum of {} does not match", list.display()));
     }
     let tables = listed_tables(&list).map_err(|e| format!("{}: {e}", list.display()))?;
-    for table in tables {
+    let mut damage = Vec::new();
+    for (table, sum) in tables {
         let path = folder.join("tables").join(table.to_string());
         let is_whole = has_whole_list(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         if !is_whole {
@@ -64,13 +82,63 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
                 path.display()
             ));
         }
+        let found = verify(&path, sum, unverified);
+        damage.extend(found.map_err(|e| format!("{}: {e}", path.display()))?);
     }
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| format!("syncing {}: {error}", folder.display()))
+    synced.map_err(|error| format!("syncing {}: {error}", folder.display()))?;
+    Ok(damage)
+}
+
+/// Whether a tree was never used: a start that was cut short leaves lists, but no tables.
+fn is_new(folder: &Path) -> io::Result<bool> {
+    match std::fs::read_dir(folder.join("tables")) {
+        Ok(mut tables) => Ok(tables.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a table, if it is not too large, and says where it is not what was written.
+fn verify(path: &Path, sum: u128, unverified: &mut u64) -> io::Result<Option<String>> {
+    let size = std::fs::metadata(path)?.len();
+    let Some(left) = unverified.checked_sub(size) else {
+        return Ok(None);
+    };
+    *unverified = left;
+    let bytes = std::fs::read(path)?;
+    if xxh3_128(&bytes) == sum {
+        return Ok(None);
+    }
+    let offset = first_bad(&bytes);
+    let path = path.display();
+    Ok(Some(format!(
+        "{path}: the block at offset {offset} is damaged"
+    )))
+}
+
+/// Where the first block begins that is not whole.
+fn first_bad(bytes: &[u8]) -> usize {
+    let mut offset = 0;
+    while let Some(end) = block_end(bytes, offset) {
+        offset = end;
+    }
+    offset
+}
+
+fn block_end(bytes: &[u8], offset: usize) -> Option<usize> {
+    let header = bytes.get(offset..offset + BLOCK_HEADER_SIZE)?;
+    let (head, sum) = header.split_last_chunk::<4>()?;
+    let is_whole = xxh3_128(head) as u32 == u32::from_le_bytes(*sum);
+    let content = u128::from_le_bytes(head.get(5..21)?.try_into().ok()?);
+    let size = u32::from_le_bytes(head.get(21..25)?.try_into().ok()?);
+    let start = offset + BLOCK_HEADER_SIZE;
+    let end = start.checked_add(size as usize)?;
+    (is_whole && xxh3_128(bytes.get(start..end)?) == content).then_some(end)
 }
 
 /// The tables that a list names; others are what a crash left of tables that never came to be.
-fn listed_tables(list: &Path) -> io::Result<Vec<u64>> {
+fn listed_tables(list: &Path) -> io::Result<Vec<(u64, u128)>> {
     let archive = sfa::Reader::new(list).map_err(|error| io::Error::other(format!("{error:?}")))?;
     let section = archive
         .toc()
@@ -81,9 +149,10 @@ fn listed_tables(list: &Path) -> io::Result<Vec<u64>> {
     for _level in 0..read::<1>(&mut reader)?[0] {
         for _run in 0..read::<1>(&mut reader)?[0] {
             for _table in 0..u32::from_le_bytes(read(&mut reader)?) {
-                tables.push(u64::from_le_bytes(read(&mut reader)?));
-                // The kind of its sum, the sum, and a sequence number.
-                read::<25>(&mut reader)?;
+                let number = u64::from_le_bytes(read(&mut reader)?);
+                let _kind_of_sum = read::<1>(&mut reader)?;
+                tables.push((number, u128::from_le_bytes(read(&mut reader)?)));
+                let _sequence_number = read::<8>(&mut reader)?;
             }
         }
     }
