@@ -1,5 +1,6 @@
 """A name of a request belongs to the account that sends it."""
 
+import boto3
 import pytest
 
 import server as servers
@@ -57,3 +58,37 @@ def test_no_number_locks_a_client(server, other):
         assert get(make(), "locked", "i") == {"a": ["1", "3"]}
     with refused("InvalidParameterValue", 400):
         put(asking(other(), {"x-fader-request": f"f00d/{GREATEST}"}), "locked", "i", a="2")
+
+
+def test_two_accounts_may_choose_one_name_on_one_queue(server, other):
+    """A queue may be another account's: a name belongs to who sends it."""
+    owner, guest = (queues(server, make()) for make in (server.client, other))
+    url = owner.create_queue(QueueName="shared")["QueueUrl"]
+    owner.add_permission(
+        QueueUrl=url, Label="guest", AWSAccountIds=["000000000002"], Actions=["SendMessage"]
+    )
+    for client, body in [(guest, "theirs"), (owner, "ours"), (guest, "theirs"), (owner, "ours")]:
+        client.send_message(QueueUrl=url, MessageBody=body)
+    attributes = owner.get_queue_attributes(
+        QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"]
+    )["Attributes"]
+    assert attributes["ApproximateNumberOfMessages"] == "2"
+
+
+def queues(server, sdb):
+    """A client of queues with the keys of a client of domains, which names its sends."""
+    keys = sdb._request_signer._credentials
+    sqs = boto3.session.Session().client(
+        "sqs",
+        region_name="us-east-1",
+        endpoint_url=server.url,
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+    )
+
+    def name(params, model, **_):
+        if model.name == "SendMessage":
+            params["headers"]["x-fader-request"] = "beef/1"
+
+    sqs.meta.events.register("before-call.sqs", name)
+    return sqs

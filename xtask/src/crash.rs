@@ -45,6 +45,16 @@ pub(crate) enum Kind {
         #[arg(long, default_value = "simpledb")]
         service: Service,
     },
+    /// Damages a real data folder with domains and queues at random: each kind of file, by flips,
+    /// truncations, zeros and deletions.
+    ///
+    /// What comes of each is refused with the file and the reason, mended, or without effect. A wrong
+    /// answer, a silent loss, and a node that serves and then fails, are violations.
+    Damage {
+        /// How many.
+        #[arg(long, default_value_t = 1_000)]
+        seeds: u64,
+    },
     /// Kills processes (kill -9) that share objects, queues and domains in a folder, and queues and
     /// domains on gofakes3 behind a proxy that cuts replies, and checks what each was told. Then
     /// cuts the power under the folder. Needs Go.
@@ -72,7 +82,14 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
                 Service::Sqs => queues(Profile::Release, *rounds, *seed),
             }
         }
-        Kind::Power { seeds, service } => power(*seeds, *service),
+        Kind::Power { seeds, service } => {
+            let test = match service {
+                Service::Simpledb => "power",
+                Service::Sqs => "power_queues",
+            };
+            of_node(test, "FADER_POWER_SEEDS", *seeds)
+        }
+        Kind::Damage { seeds } => of_node("damage", "FADER_DAMAGE_SEEDS", *seeds),
         Kind::Cloud { rounds, seeds } => cloud(*rounds, *seeds),
     }
 }
@@ -96,11 +113,8 @@ pub(crate) fn queues(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
     command::succeeds(&mut crash)
 }
 
-fn power(seeds: u64, service: Service) -> Result<bool> {
-    let test = match service {
-        Service::Simpledb => "power",
-        Service::Sqs => "power_queues",
-    };
+/// A test of the node with so many seeds.
+fn of_node(test: &str, variable: &str, seeds: u64) -> Result<bool> {
     command::succeeds(
         command::cargo()
             .args([
@@ -113,7 +127,7 @@ fn power(seeds: u64, service: Service) -> Result<bool> {
                 "--",
                 "--nocapture",
             ])
-            .env("FADER_POWER_SEEDS", seeds.to_string()),
+            .env(variable, seeds.to_string()),
     )
 }
 

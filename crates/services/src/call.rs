@@ -37,6 +37,16 @@ impl Call {
         }
     }
 
+    /// The account that asks, as names have it ([`AccountId::number`]): of a queue it may be another
+    /// than its owner's, or nobody's.
+    pub fn sender(&self) -> u64 {
+        let Request::Sqs(request) = &self.request else {
+            return self.account.number();
+        };
+        let account = request.caller.principal.account().cloned();
+        account.map_or(u64::MAX, |account| AccountId(account).number())
+    }
+
     /// What a node asks for itself.
     pub fn of_node(request: impl Into<Request>) -> Self {
         Call::new(&AccountId(String::new()), request, Demand::default())

@@ -228,9 +228,12 @@ impl Door {
             ..asked.demand
         };
         if demand.request.is_some() {
+            // Who asks, and for what: the queue may be another account's, and its name in the path.
+            let sender = caller.principal.account().map_or("", String::as_str);
+            let sender = AccountId(format!("{sender} {} {}", account.0, parts.uri.path()));
             demand.digest = match json {
-                Some(_) => digest(&account, action, body),
-                None => consistency::digest(&account, parameters),
+                Some(_) => digest(&sender, action, body),
+                None => consistency::digest(&sender, parameters),
             };
         }
         let load = match &parsed.command {

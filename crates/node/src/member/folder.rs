@@ -134,9 +134,16 @@ impl Folder {
         start: Instant,
     ) -> Result<Folder, OpenError> {
         let (folder, engine) = (settings.data.clone(), Arc::new(engine));
+        let damage = engine.damage().join("; ");
         let engine = settings.engine_layer.over(&folder, engine);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        Self::recover(settings, &disk, engine, Some(lock), start)
+        let recovered = Self::recover(settings, &disk, engine, Some(lock), start);
+        recovered.map_err(|error| match error {
+            OpenError::Damaged(words) if !damage.is_empty() => {
+                OpenError::Damaged(format!("{damage}; so the start ends: {words}"))
+            }
+            error => error,
+        })
     }
 
     /// As [`Folder::open`], on a disk and an engine of the caller's choice, without a lock.

@@ -154,10 +154,23 @@ impl ChainThread {
         self.fail(&format!("the store is damaged: {reason}"));
     }
 
+    /// The request of a client that is an input, and what is known of it when the replica cannot take
+    /// it: an eventual write may be held in part.
+    pub(super) fn asked(input: &Input) -> Option<(Token, Kind)> {
+        let kind = match input {
+            Input::Write { .. } | Input::Outcome { .. } => Kind::Unknown,
+            _ => Kind::Never,
+        };
+        input.token().map(|token| (token, kind))
+    }
+
     /// A request cannot be decided, since it reads what is damaged: nothing was appended for it, and
     /// a member that has no company goes on with all that can be read. What it does by itself,
     /// sweeps and what is due, it leaves alone from then on.
-    pub(super) fn refuse_unreadable(&mut self, (token, kind): (Token, Kind), error: &ViewError) {
+    pub(super) fn on_unreadable(&mut self, asked: Option<(Token, Kind)>, error: &ViewError) {
+        let Some((token, kind)) = asked.filter(|_| self.company.is_none()) else {
+            return self.on_damage(&error.to_string());
+        };
         if !std::mem::replace(&mut self.is_unreadable, true) {
             tracing::error!(
                 %error,

@@ -262,7 +262,7 @@ impl Work {
 /// The request's name, which is its account's (XO-7).
 fn name_of(call: &Call) -> Option<RequestId> {
     let name = call.demand.request?;
-    Some(name.owned_by(call.account.number()))
+    Some(name.owned_by(call.sender()))
 }
 
 /// What is told of a strong write that this entry decided, if it needed one.

@@ -404,19 +404,12 @@ impl ChainThread {
 
     pub(super) fn step(&mut self, input: Input) {
         let mut effects = std::mem::take(&mut self.effects);
-        let asked = input.token().map(|token| match input {
-            Input::Write { .. } | Input::Outcome { .. } => (token, Kind::Unknown),
-            _ => (token, Kind::Never),
-        });
+        let asked = Self::asked(&input);
         let stepped = self
             .replica
             .step(clock::now(), input, &mut self.desk, &mut effects);
-        match (stepped, asked) {
-            (Ok(()), _) => {}
-            (Err(error), Some(asked)) if self.company.is_none() => {
-                self.refuse_unreadable(asked, &error);
-            }
-            (Err(error), _) => self.on_damage(&error.to_string()),
+        if let Err(error) = stepped {
+            self.on_unreadable(asked, &error);
         }
         effects.drain(..).for_each(|effect| self.perform(effect));
         if self.effects.capacity() < effects.capacity() {

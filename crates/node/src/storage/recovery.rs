@@ -57,8 +57,22 @@ pub(crate) fn recover(
     let newest = applied.values().max().copied().unwrap_or_default();
     if log.is_new() && newest != EntryId::ZERO {
         return Err(OpenError::Damaged(format!(
-            "the log is missing, but the engine holds entries up to {newest}. Restore the data \
-             folder from a copy"
+            "the log is missing: {} has no segment, but the engine holds entries up to {newest}. \
+             Restore the data folder from a copy",
+            log.folder().display()
+        )));
+    }
+    if let Some(missing) = log.missing_before(oldest)
+        && let Some((tree, _)) = applied.iter().find(|(_, applied)| **applied == oldest)
+    {
+        return Err(OpenError::Damaged(format!(
+            "{} holds entries up to {oldest}, and the log begins behind that: the tree is damaged, \
+             or {} is missing. Restore the data folder from a copy",
+            log.folder()
+                .with_file_name("engine")
+                .join(tree.name())
+                .display(),
+            missing.display()
         )));
     }
     let mut replay = Replay {

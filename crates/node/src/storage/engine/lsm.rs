@@ -135,7 +135,8 @@ impl LsmEngine {
     /// [`OpenError`]: damaged, or refused by the operating system.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
         let failed = |error: lsm_tree::Error| open_failed(folder, error);
-        files::create_folders(folder, Tree::ALL.map(name)).map_err(|error| failed(error.into()))?;
+        files::create_folders(folder, Tree::ALL.map(Tree::name))
+            .map_err(|error| failed(error.into()))?;
         let seqno = SequenceNumberCounter::new(1);
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let files = Arc::new(DescriptorTable::new(FILES_MAX));
@@ -144,7 +145,7 @@ impl LsmEngine {
         let mut was_filling = false;
         let (mut damage, mut unverified) = (Vec::new(), VERIFIED_BYTES);
         for tree in Tree::ALL {
-            let path = folder.join(name(tree));
+            let path = folder.join(tree.name());
             let found = files::check(&path, &mut unverified);
             damage.extend(found.map_err(|reason| damaged(folder, &reason))?);
             // What the trees believe to be visible is not what snapshots go by (G2).
@@ -222,14 +223,6 @@ fn start(name: &str, core: Arc<Core>, run: fn(&Core)) -> io::Result<JoinHandle<(
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || run(&core))
-}
-
-fn name(tree: Tree) -> &'static str {
-    match tree {
-        Tree::Registers => "registers",
-        Tree::Counters => "counters",
-        Tree::Index => "index",
-    }
 }
 
 fn configure(config: Config, tree: Tree) -> Config {

@@ -50,6 +50,15 @@ impl Tree {
     /// All of them.
     pub const ALL: [Tree; 3] = [Tree::Registers, Tree::Counters, Tree::Index];
 
+    /// The name of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tree::Registers => "registers",
+            Tree::Counters => "counters",
+            Tree::Index => "index",
+        }
+    }
+
     /// The tree that holds `key`.
     pub fn of(key: &[u8]) -> Tree {
         match key.get(TABLE_AT).copied() {

@@ -176,6 +176,17 @@ impl Log {
         self.segments.is_empty()
     }
 
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The segment that is missing before the first one, if the entry after `applied` is in it.
+    pub(crate) fn missing_before(&self, applied: EntryId) -> Option<PathBuf> {
+        let first = self.segments.front()?;
+        (applied.index < first.prev.index).then(|| self.path(first.sequence - 1))
+    }
+
     /// The entry before the first that it has.
     pub(crate) fn oldest(&self) -> EntryId {
         self.segments

@@ -516,7 +516,7 @@ fn reading(path: &Path, source: io::Error) -> OpenError {
 fn damaged(path: &Path, offset: usize, reason: &str) -> OpenError {
     OpenError::Damaged(format!(
         "the log is damaged: {}, offset {offset}: {reason}. Restore the data folder from a copy; \
-         if you have none, keep this one as it is and ask for help",
+         if you have none, fader check says what is left, and fader repair goes on with it",
         path.display()
     ))
 }

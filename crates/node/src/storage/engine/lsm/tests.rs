@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
 use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
 
-use super::{LsmEngine, name};
+use super::{LsmEngine, files};
 use crate::storage::engine::{Engine, Mutations, Tree, pairs};
 use crate::support::MemoryEngine;
 use crate::support::SimulatedDisk;
@@ -341,7 +341,7 @@ fn await_merges(engine: &LsmEngine) {
 
 /// Each table that is written has a number of its own: one that is merged has a new one.
 fn tables_written(folder: &Path, tree: Tree) -> u64 {
-    let tables = files(&folder.join(name(tree)).join("tables"));
+    let tables = files(&folder.join(tree.name()).join("tables"));
     let numbers = tables.iter().map(|(path, _)| path.to_str().unwrap());
     1 + numbers
         .map(|number| number.parse::<u64>().unwrap())
@@ -402,7 +402,7 @@ fn a_scan_that_stays_in_one_table_looks_at_no_other_tree() {
     engine.checkpoint().unwrap();
     engine.close();
     drop(engine);
-    let index = folder.path().join(name(Tree::Index)).join("tables/0");
+    let index = folder.path().join(Tree::Index.name()).join("tables/0");
     let mut bytes = std::fs::read(&index).unwrap();
     // In its first block; the marker is in the last.
     bytes[40] ^= 1;
@@ -442,7 +442,7 @@ fn what_a_snapshot_keeps_of_counters_is_not_looked_for_again() {
         .commit(&pairs(&puts(0..1_000, "newer")), id(2))
         .unwrap();
     // By now the cache holds items, and no counters.
-    let counters = folder.path().join(name(Tree::Counters)).join("tables/0");
+    let counters = folder.path().join(Tree::Counters.name()).join("tables/0");
     let mut bytes = std::fs::read(&counters).unwrap();
     bytes[40] ^= 1;
     std::fs::write(&counters, bytes).unwrap();
@@ -480,4 +480,74 @@ fn values_that_no_snapshot_looks_for_are_merged_away() {
     };
     let (kept, looked_for) = (written(true), written(false));
     assert!(10 * kept < looked_for, "{kept} and {looked_for} bytes");
+}
+
+/// Numbers that follow from a seed (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % end.max(1) as u64) as usize
+    }
+}
+
+/// Lists and tables with bytes changed, cut off and added: they are read or refused, and what is
+/// read is no more than there was. `FADER_FUZZ_INPUTS` says how many.
+#[test]
+fn fuzz_of_lists_and_tables() {
+    let inputs = std::env::var("FADER_FUZZ_INPUTS");
+    let inputs: u64 = inputs.map_or(3_000, |inputs| inputs.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    engine.commit(&pairs(&puts(0..40, "a")), id(40)).unwrap();
+    engine.checkpoint().unwrap();
+    engine.close();
+    drop(engine);
+    let tree = folder.path().join("registers");
+    let is_list = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with('v');
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&tree)
+        .unwrap()
+        .chain(std::fs::read_dir(tree.join("tables")).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    paths.sort();
+    let whole = paths
+        .iter()
+        .map(|path| std::fs::read(path).unwrap())
+        .collect::<Vec<_>>();
+    assert!(paths.iter().any(is_list) && 3 <= paths.len(), "{paths:?}");
+    for seed in 0..inputs {
+        let mut numbers = Numbers(seed);
+        let at = numbers.below(paths.len());
+        let mut bytes = whole[at].clone();
+        for _ in 0..=numbers.below(4) {
+            let place = numbers.below(bytes.len());
+            match numbers.below(4) {
+                0 => bytes.truncate(place),
+                1 => bytes.insert(place, numbers.below(256) as u8),
+                _ if bytes.is_empty() => {}
+                _ => bytes[place] = numbers.below(256) as u8,
+            }
+        }
+        let is_changed = bytes != whole[at];
+        std::fs::write(&paths[at], &bytes).unwrap();
+        let mut unverified = u64::MAX;
+        let found = files::check(&tree, &mut unverified);
+        let name = paths[at].display();
+        match found {
+            Ok(damage) if damage.is_empty() => {
+                let is_used = std::fs::read(tree.join("current")).unwrap();
+                let is_list = is_list(&paths[at]) && is_used == whole[0];
+                assert!(!is_changed || is_list, "seed {seed}: {name} passes");
+            }
+            Ok(damage) => assert!(damage[0].contains(&name.to_string()), "{damage:?}"),
+            Err(words) => assert!(words.contains(tree.to_str().unwrap()), "{words}"),
+        }
+        std::fs::write(&paths[at], &whole[at]).unwrap();
+    }
 }
