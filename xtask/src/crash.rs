@@ -48,8 +48,8 @@ pub(crate) enum Kind {
     /// Damages a real data folder with domains and queues at random: each kind of file, by flips,
     /// truncations, zeros and deletions.
     ///
-    /// What comes of each is refused with the file and the reason, mended, or without effect. A wrong
-    /// answer, a silent loss, and a node that serves and then fails, are violations.
+    /// What comes of each is refused with the file and the reason, mended, or without effect. A
+    /// wrong answer, a silent loss, and a node that serves and then fails, are violations.
     Damage {
         /// How many.
         #[arg(long, default_value_t = 1_000)]

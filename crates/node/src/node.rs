@@ -58,8 +58,9 @@ impl Node {
         care::check(&settings.data, settings.cache_bytes)
     }
 
-    /// Has a data folder work again: an engine that is damaged is made anew from the log; a log that
-    /// is damaged is cut there, if `accepts_loss`. What was there is set aside. Says what was done.
+    /// Has a data folder work again: an engine that is damaged is made anew from the log; a log
+    /// that is damaged is cut there, if `accepts_loss`. What was there is set aside. Says what was
+    /// done.
     ///
     /// # Errors
     /// [`OpenError`]: nothing can be done, or not without a loss.
@@ -444,8 +445,8 @@ impl Node {
     }
 }
 
-/// What is in the catalog opens with this key: with another one every signed request would fail, and
-/// new secrets would be sealed that the true key does not open.
+/// What is in the catalog opens with this key: with another one every signed request would fail,
+/// and new secrets would be sealed that the true key does not open.
 fn check_seal(seal: &Seal, folder: &Folder) -> Result<(), OpenError> {
     let Ok(keys) = catalog::keys(&*folder.snapshot()) else {
         // The store says so at each read of them.

@@ -37,8 +37,8 @@ impl Call {
         }
     }
 
-    /// The account that asks, as names have it ([`AccountId::number`]): of a queue it may be another
-    /// than its owner's, or nobody's.
+    /// The account that asks, as names have it ([`AccountId::number`]): of a queue it may be
+    /// another than its owner's, or nobody's.
     pub fn sender(&self) -> u64 {
         let Request::Sqs(request) = &self.request else {
             return self.account.number();

@@ -494,7 +494,7 @@ impl Cluster {
                 bytes => tracing::error!(
                     torn,
                     bytes,
-                    "the log ends in zeros where a record should be: acknowledged writes may be lost"
+                    "the log ends in zeros within a record: acknowledged writes may be lost"
                 ),
             }
         }

@@ -154,8 +154,8 @@ impl ChainThread {
         self.fail(&format!("the store is damaged: {reason}"));
     }
 
-    /// The request of a client that is an input, and what is known of it when the replica cannot take
-    /// it: an eventual write may be held in part.
+    /// The request of a client that is an input, and what is known of it when the replica cannot
+    /// take it: an eventual write may be held in part.
     pub(super) fn asked(input: &Input) -> Option<(Token, Kind)> {
         let kind = match input {
             Input::Write { .. } | Input::Outcome { .. } => Kind::Unknown,
@@ -164,8 +164,8 @@ impl ChainThread {
         input.token().map(|token| (token, kind))
     }
 
-    /// A request cannot be decided, since it reads what is damaged: nothing was appended for it, and
-    /// a member that has no company goes on with all that can be read. What it does by itself,
+    /// A request cannot be decided, since it reads what is damaged: nothing was appended for it,
+    /// and a member that has no company goes on with all that can be read. What it does by itself,
     /// sweeps and what is due, it leaves alone from then on.
     pub(super) fn on_unreadable(&mut self, asked: Option<(Token, Kind)>, error: &ViewError) {
         let Some((token, kind)) = asked.filter(|_| self.company.is_none()) else {
@@ -174,8 +174,8 @@ impl ChainThread {
         if !std::mem::replace(&mut self.is_unreadable, true) {
             tracing::error!(
                 %error,
-                "the store is damaged: requests that need what cannot be read are refused. The next \
-                 start says which file it is, and makes the engine anew if the log has everything"
+                "the store is damaged: requests that need what cannot be read are refused. The \
+                 next start names the file, and makes the engine anew if the log has everything"
             );
         }
         if let Some(work) = self.desk.take_if_there(token) {

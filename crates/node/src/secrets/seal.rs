@@ -177,8 +177,8 @@ pub(crate) fn derive(key: &ClusterKey, purpose: &[u8], cluster: u128) -> [u8; KE
 /// The key in the folder is not the one with which its secrets are sealed.
 pub(crate) fn foreign(folder: &Path) -> OpenError {
     OpenError::Damaged(format!(
-        "{} is damaged, or that of another data folder: it opens no secret of the access keys here. \
-         Restore it from a copy of the data folder",
+        "{} is damaged, or that of another data folder: it opens no secret of the access keys \
+         here. Restore it from a copy of the data folder",
         folder.join(KEY_FILE).display()
     ))
 }

@@ -1,5 +1,5 @@
-//! What an operator asks of a data folder that no process has: whether it is whole, and to go on with
-//! what is left of its log.
+//! What an operator asks of a data folder that no process has: whether it is whole, and to go on
+//! with what is left of its log.
 
 use std::io;
 use std::path::{Path, PathBuf};

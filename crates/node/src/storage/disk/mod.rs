@@ -43,8 +43,8 @@ pub enum SyncSite {
 }
 
 impl SyncSite {
-    /// All of a member's whose loss shows after any power cut: the coordinator has a test of its own,
-    /// and [`SyncSite::Acknowledged`] matters when the log is lost as well.
+    /// All of a member's whose loss shows after any power cut: the coordinator has a test of its
+    /// own, and [`SyncSite::Acknowledged`] matters when the log is lost as well.
     pub const ALL: [SyncSite; 8] = [
         SyncSite::DataFolder,
         SyncSite::SegmentHeader,
