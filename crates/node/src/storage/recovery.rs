@@ -55,26 +55,7 @@ pub(crate) fn recover(
         .collect();
     let oldest = applied.values().min().copied().unwrap_or_default();
     let newest = applied.values().max().copied().unwrap_or_default();
-    if log.is_new() && newest != EntryId::ZERO {
-        return Err(OpenError::Damaged(format!(
-            "the log is missing: {} has no segment, but the engine holds entries up to {newest}. \
-             Restore the data folder from a copy",
-            log.folder().display()
-        )));
-    }
-    if let Some(missing) = log.missing_before(oldest)
-        && let Some((tree, _)) = applied.iter().find(|(_, applied)| **applied == oldest)
-    {
-        return Err(OpenError::Damaged(format!(
-            "{} holds entries up to {oldest}, and the log begins behind that: the tree is damaged, \
-             or {} is missing. Restore the data folder from a copy",
-            log.folder()
-                .with_file_name("engine")
-                .join(tree.name())
-                .display(),
-            missing.display()
-        )));
-    }
+    check_reach(log, &applied, (oldest, newest))?;
     let mut replay = Replay {
         engine,
         applied,
@@ -123,6 +104,35 @@ pub(crate) fn recover(
         entries_replayed: replay.count,
         replayed,
     })
+}
+
+/// The log is there, and begins where the engine's trees need it.
+fn check_reach(
+    log: &Log,
+    applied: &BTreeMap<Tree, EntryId>,
+    (oldest, newest): (EntryId, EntryId),
+) -> Result<(), OpenError> {
+    if log.is_new() && newest != EntryId::ZERO {
+        return Err(OpenError::Damaged(format!(
+            "the log is missing: {} has no segment, but the engine holds entries up to {newest}. \
+             Restore the data folder from a copy",
+            log.folder().display()
+        )));
+    }
+    if let Some(missing) = log.missing_before(oldest)
+        && let Some((tree, _)) = applied.iter().find(|(_, applied)| **applied == oldest)
+    {
+        return Err(OpenError::Damaged(format!(
+            "{} holds entries up to {oldest}, and the log begins behind that: the tree is damaged, \
+             or {} is missing. Restore the data folder from a copy",
+            log.folder()
+                .with_file_name("engine")
+                .join(tree.name())
+                .display(),
+            missing.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Opens the log in the data folder, and creates both if absent; says so if a segment was never
