@@ -340,7 +340,9 @@ fn path_of(name: Name<'_>) -> Result<String, Error> {
     for part in [account, collection] {
         let is_step = [".", ".."].contains(&part);
         if part.is_empty() || is_step || !part.bytes().all(is_plain) {
-            return Err(Error::invalid(format!("{part:?} is no account or domain, and no queue")));
+            return Err(Error::invalid(format!(
+                "{part:?} is no account or domain, and no queue"
+            )));
         }
     }
     Ok(format!("/{root}/{account}/{collection}"))

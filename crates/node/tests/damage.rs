@@ -13,7 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fader_node::{Call, Health, Node, OpenError, Settings};
-use fader_services::catalog::AccountId;
+use fader_services::catalog::{AccountId, KeyNature};
 use fader_services::level::Demand;
 use fader_services::policy::Principal;
 use fader_services::request::Reply;
@@ -131,7 +131,9 @@ async fn written(data: &Path, (retains, is_closed): (bool, bool)) -> Content {
                 mode: None,
             };
             queue(&node, Command::CreateQueue(create)).await.unwrap();
-            let key = node.create_key(&account(), None, "", None).await;
+            let key = node
+                .create_key(&account(), None, "", KeyNature::default())
+                .await;
             key.unwrap();
         }
         for item in (0..ITEMS).filter(|item| item % 3 != life) {

@@ -415,7 +415,8 @@ fn seed(command: &Command, demand: &Demand) -> u128 {
     };
     let mut hash = Sha256::new();
     hash.update(demand.digest.to_be_bytes());
-    hash.update(name.client.to_be_bytes());
+    hash.update(name.client.owner.to_be_bytes());
+    hash.update(name.client.id.to_be_bytes());
     hash.update(name.seq.to_be_bytes());
     first_half(hash)
 }
