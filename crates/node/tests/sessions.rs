@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use fader_node::{Call, Node, Wiring};
 use fader_services::catalog::AccountId;
-use fader_services::level::{Cause, Demand, Level, Outcome, Outcomes, Receipt};
+use fader_services::level::{self, Cause, Demand, Level, Outcome, Outcomes, Receipt};
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
 
 use asking::Ask as _;
@@ -213,7 +213,8 @@ async fn a_session_is_told_what_was_not_applied_of_it() {
     let [notice] = told.settled[..] else {
         panic!("one write is told of: {told:?}");
     };
-    assert_eq!(Some(notice.name), named(1, strong()).request);
+    let name = named(1, strong()).request.unwrap();
+    assert_eq!(level::show_name(&notice.name), level::show_name(&name));
     assert_eq!(notice.outcome, Outcome::Superseded(Some(cause)));
     // Once.
     let (_, told) = other.try_values("carts", "j", strong()).await;
@@ -482,7 +483,8 @@ async fn who_was_late_is_told_that_another_write_stands() {
     let [notice] = told.settled[..] else {
         panic!("one write is told of: {told:?}");
     };
-    assert_eq!(Some(notice.name), named(seq, strong()).request);
+    let name = named(seq, strong()).request.unwrap();
+    assert_eq!(level::show_name(&notice.name), level::show_name(&name));
     assert_eq!(notice.outcome, Outcome::Superseded(None));
     // Under its name, too.
     let again = named(seq, settled(eventual(1, 1)));

@@ -63,6 +63,8 @@ pub(super) struct Meant {
     pub(super) moves: bool,
     /// The step that is settled.
     pub(super) settles: Option<(ChainId, u64)>,
+    /// Messages on their way from this chain when it is applied: their queues hide them.
+    pub(super) carries: BTreeSet<u128>,
 }
 
 #[derive(Debug)]
@@ -230,11 +232,12 @@ impl Ledger {
                 };
                 queue.rows.insert(*number, row);
             }
-            let missing: Vec<u64> = queue.rows.keys().copied().collect();
-            for number in missing.into_iter().filter(|it| !numbers.contains(it)) {
-                let row = queue.rows.remove(&number).expect("it was there just now");
-                gone.push((*at, number, row));
-            }
+            let is_purged = meant.purges == Some(*at);
+            let left = queue.rows.extract_if(.., |number, row| {
+                let is_hidden = meant.carries.contains(&row.id) && !is_purged;
+                !numbers.contains(number) && !is_hidden
+            });
+            gone.extend(left.map(|(number, row)| (*at, number, row)));
         }
         for (at, number, row) in gone {
             self.left((at, number, &row), &came, meant)?;

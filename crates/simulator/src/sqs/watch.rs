@@ -42,8 +42,10 @@ impl World {
         {
             self.receives(*call, received)?;
         }
-        self.ledger.shown(&shown, &meant)?;
         let steps = self.unsettled(at);
+        let carried = steps.iter().flat_map(|(_, ids)| ids);
+        meant.carries = carried.copied().collect();
+        self.ledger.shown(&shown, &meant)?;
         self.ledger.carry(id, &steps, at_ms);
         self.count("commits");
         self.ledger.check_whole()
