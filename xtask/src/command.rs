@@ -1,10 +1,19 @@
 //! Starting other programs: cargo, pip, go, mvn.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+/// How long a program that has ended may have its output held open by another.
+const LEFT_OPEN: Duration = Duration::from_secs(5);
+/// How often a program is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The root of the repository: the folder above xtask's own, where cargo says that it is now. What
 /// it was when xtask was built is asked second: the repository may have been moved since.
@@ -80,20 +89,80 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
 }
 
 /// Runs `command`, showing each line of its output and giving it to `on_line`; whether it
-/// succeeded.
+/// succeeded. A process that outlives it with its output open is a failure, not a wait.
 pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<bool> {
+    let name = command.get_program().display().to_string();
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    if let Some(output) = child.stdout.take() {
+        .with_context(|| format!("cannot start {name}"))?;
+    let output = child.stdout.take().context("its output is piped")?;
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n') {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            on_line(&line);
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut has_ended = false;
+    loop {
+        match lines.recv_timeout(LEFT_OPEN) {
+            Ok(line) => {
+                let line = line?;
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                on_line(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(child.wait()?.success()),
+            Err(RecvTimeoutError::Timeout) if has_ended => {
+                println!("{name} has ended, and a process that it started holds its output");
+                return Ok(false);
+            }
+            Err(RecvTimeoutError::Timeout) => has_ended = child.try_wait()?.is_some(),
         }
     }
-    Ok(child.wait()?.success())
 }
+
+/// Runs `command` to its end, at most for `limit`: its output, and whether it succeeded. Its output
+/// goes through the file `kept`, which a process that outlives it may hold.
+pub(crate) fn output(
+    command: &mut Command,
+    kept: &Path,
+    limit: Duration,
+) -> Result<(String, bool)> {
+    let name = command.get_program().display().to_string();
+    let file = File::create(kept).with_context(|| format!("cannot create {}", kept.display()))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if limit <= begun.elapsed() {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(LOOK);
+    };
+    let said = std::fs::read(kept).with_context(|| format!("cannot read {}", kept.display()))?;
+    std::fs::remove_file(kept)?;
+    let mut said = String::from_utf8_lossy(&said).into_owned();
+    if status.is_none() {
+        let minutes = limit.as_secs() / 60;
+        said.push_str(&format!(
+            "\n{name} was ended: it ran for {minutes} minutes\n"
+        ));
+    }
+    Ok((said, status.is_some_and(|status| status.success())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -118,7 +118,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
         is_built &= is_good || step.name != "build";
         let verdict = if score.failed == 0 { "ok" } else { "FAILED" };
-        times.push((step.name, verdict, start.elapsed()));
+        let elapsed = start.elapsed();
+        // A run that is cut off says so far how long its steps took.
+        println!(
+            "\n{}: {verdict} after {:.0} s",
+            step.name,
+            elapsed.as_secs_f64()
+        );
+        times.push((step.name, verdict, elapsed));
         total.add(score);
     }
     println!();

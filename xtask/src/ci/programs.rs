@@ -3,7 +3,8 @@
 //! Invariants:
 //! - PROGRAM-1 a program that waits for real time runs alone: its neighbours cannot make it late.
 //! - PROGRAM-2 the output of a program is printed whole, when it has ended.
-//! - PROGRAM-3 what properties draw follows from one seed, which is printed first.
+//! - PROGRAM-3 a program that does not end is ended, and has failed.
+//! - PROGRAM-4 what properties draw follows from one seed, which is printed first.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -24,6 +25,9 @@ const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Programs that run beside each other: one for each core of the smallest machine that runs CI.
 const LANES: usize = 2;
+
+/// How long a program may run: many times as long as the slowest does. One that takes longer hangs.
+const LIMIT: Duration = Duration::from_mins(20);
 
 /// Programs whose tests wait for leases, sockets or other processes in real time.
 const ALONE: [&str; 12] = [
@@ -149,19 +153,15 @@ fn run_in_lanes(
 
 /// Runs a program to its end, from this seed: its output, and whether it succeeded.
 fn output(program: &Program, seed: u64) -> Result<(String, bool)> {
-    let ended = Command::new(&program.executable)
-        // The time of each test is an unstable option of the test harness, which this admits.
-        .args(["-Zunstable-options", "--report-time"])
+    let mut run = Command::new(&program.executable);
+    // The time of each test is an unstable option of the test harness, which this admits.
+    run.args(["-Zunstable-options", "--report-time"])
         .env("RUSTC_BOOTSTRAP", "1")
         .env(SEED, seed.to_string())
         .env("CARGO_MANIFEST_DIR", &program.folder)
-        .current_dir(&program.folder)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {}", program.executable.display()))?;
-    let mut said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    said.push_str(&String::from_utf8_lossy(&ended.stderr));
-    Ok((said, ended.status.success()))
+        .current_dir(&program.folder);
+    let kept = program.executable.with_extension("output");
+    command::output(&mut run, &kept, LIMIT)
 }
 
 #[cfg(test)]

@@ -1,0 +1,46 @@
+//! Programs that end, that do not, and that leave another behind.
+
+use super::*;
+
+fn shell(script: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]);
+    shell
+}
+
+#[test]
+fn a_watched_program_is_shown_line_by_line() {
+    let mut lines = Vec::new();
+    let mut note = |line: &str| lines.push(line.to_owned());
+    assert!(watch(&mut shell("echo one; echo two"), &mut note).unwrap());
+    assert_eq!(lines, ["one", "two"]);
+    assert!(!watch(&mut shell("exit 3"), |_| {}).unwrap());
+}
+
+#[test]
+fn a_process_that_is_left_with_the_output_is_not_waited_for() {
+    let left = "sleep 60 & echo $!";
+    let mut process = String::new();
+    assert!(!watch(&mut shell(left), |line| process = line.to_owned()).unwrap());
+    assert!(
+        shell(&format!("kill {process}"))
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn a_program_that_does_not_end_is_ended() {
+    let kept = std::env::temp_dir().join(format!("fader-{}", std::process::id()));
+    let (said, is_good) =
+        output(&mut shell("echo one; echo two >&2"), &kept, Duration::MAX).unwrap();
+    assert_eq!((said.as_str(), is_good), ("one\ntwo\n", true));
+    let limit = Duration::from_millis(200);
+    let (said, is_good) = output(&mut shell("echo one; exec sleep 60"), &kept, limit).unwrap();
+    assert!(
+        said.starts_with("one\n") && said.contains("was ended"),
+        "{said}"
+    );
+    assert!(!is_good && !kept.exists());
+}
