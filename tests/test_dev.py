@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
-from damage import flip_engine, flip_log
+from damage import flip, flip_engine, flip_log
 from sdb_calls import Following, asking, get, put, select
 from server import Cluster, Server
 
@@ -481,3 +481,15 @@ def test_members_may_be_far_apart(wiring, delays, tmp_path):
                 times.append(time.monotonic() - start)
             assert fewest * delay <= min(times) < (fewest + 1) * delay, (level, times)
         assert cluster.stop() == 0, cluster.log()
+
+
+@pytest.mark.parametrize("kind", ["flipped", "foreign"])
+def test_another_sealing_key_is_refused(tmp_path, kind):
+    with Cluster(tmp_path) as cluster:
+        assert cluster.stop() == 0, cluster.log()
+    key = tmp_path / "data" / "seal.key"
+    flip(key, 5) if kind == "flipped" else key.write_bytes(bytes(range(32)))
+    with pytest.raises(RuntimeError) as caught:
+        Cluster(tmp_path)
+    told = str(caught.value)
+    assert "seal.key" in told and "Restore it" in told, told

@@ -25,8 +25,9 @@ pub(crate) struct Options {
 
 const HELP: &str = "\
 Each target takes mutations of good inputs: heads, forms, signatures, tokens, handles, policies,
-Selects, messages between nodes. None may panic, and the memory of the process may not grow by more
-than 256 MiB. An input that panics is printed with its seed and number. Every test run tries 2,000.
+Selects, messages between nodes, records of the log, files of the engine. None may panic, and the
+memory of the process may not grow by more than 256 MiB. An input that panics is printed with its
+seed and number. Every test run tries 2,000.
 
 Examples:
   cargo xtask fuzz                                     a million of each: half an hour on 2 cores
@@ -34,7 +35,7 @@ Examples:
   cargo xtask fuzz --only select --seed 2              other inputs of one target
   cargo xtask fuzz --only select --seed 2 --input 77   one input again";
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "heads",
     "forms",
     "signatures",
@@ -45,6 +46,8 @@ const NAMES: [&str; 10] = [
     "peer-messages",
     "peer-bodies",
     "peer-frames",
+    "log-records",
+    "engine-files",
 ];
 
 /// The package that has a target.

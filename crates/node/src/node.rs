@@ -121,7 +121,7 @@ impl Node {
             return Err(in_company(folder.data()));
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
-        check_seal(&seal, &folder)?;
+        seal.check(&*folder.snapshot(), folder.data())?;
         let (system, recovery) = Cluster::of_one(folder)?;
         let node = Node::of(Chains::of_one(system), seal);
         Ok((node, recovery))
@@ -441,29 +441,6 @@ impl Node {
         let closing = tokio::task::spawn_blocking(move || router.chains.close());
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
-        }
-    }
-}
-
-/// What is in the catalog opens with this key: with another one every signed request would fail,
-/// and new secrets would be sealed that the true key does not open.
-fn check_seal(seal: &Seal, folder: &Folder) -> Result<(), OpenError> {
-    let Ok(keys) = catalog::keys(&*folder.snapshot()) else {
-        // The store says so at each read of them.
-        return Ok(());
-    };
-    let closed = keys
-        .iter()
-        .filter(|key| seal.open(&key.id, &key.sealed_secret).is_err());
-    match closed.count() {
-        0 => Ok(()),
-        count if count == keys.len() => Err(seal::foreign(folder.data())),
-        count => {
-            tracing::error!(
-                count,
-                "secrets of access keys do not open with seal.key: create those keys anew"
-            );
-            Ok(())
         }
     }
 }

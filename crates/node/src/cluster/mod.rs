@@ -198,6 +198,17 @@ impl Cluster {
         if let Some(reason) = damage.filter(|_| !goes_on) {
             return Err(OpenError::Damaged(reason));
         }
+        let members = cluster.slots.iter().filter_map(|slot| {
+            let running = slot.running.read();
+            running.as_ref().map(|it| Arc::clone(&it.member))
+        });
+        let checked = members
+            .map(|member| seal.check(&*member.snapshot(), &data))
+            .find(Result::is_err);
+        if let Some(Err(foreign)) = checked {
+            cluster.close();
+            return Err(foreign);
+        }
         cluster.control()?;
         Ok((seal, cluster))
     }

@@ -17,7 +17,8 @@ use std::path::Path;
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use fader_services::catalog::AccessKey;
+use fader_services::View;
+use fader_services::catalog::{self, AccessKey};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use ring::hmac;
@@ -121,6 +122,33 @@ impl Seal {
         }
     }
 
+    /// Refuses to go on where no secret of the catalog opens: every signed request would fail, and
+    /// new secrets would be sealed that the true key does not open.
+    pub(crate) fn check(&self, catalog: &dyn View, folder: &Path) -> Result<(), OpenError> {
+        let Ok(keys) = catalog::keys(catalog) else {
+            // The store says so at each read of them.
+            return Ok(());
+        };
+        let closed = keys
+            .iter()
+            .filter(|key| self.open(&key.id, &key.sealed_secret).is_err());
+        match closed.count() {
+            0 => Ok(()),
+            count if count == keys.len() => Err(OpenError::Damaged(format!(
+                "{} is damaged, or that of another data folder: it opens no secret of the access \
+                 keys here. Restore it from a copy of the data folder",
+                folder.join(KEY_FILE).display()
+            ))),
+            count => {
+                tracing::error!(
+                    count,
+                    "secrets of access keys do not open with seal.key: create those keys anew"
+                );
+                Ok(())
+            }
+        }
+    }
+
     /// Seals the secret of the access key `id`.
     pub(crate) fn seal(&self, id: &str, secret: &Secret) -> Result<Bytes, SealError> {
         let sealed = self.encrypt(id.as_bytes(), secret.reveal().as_bytes())?;
@@ -172,15 +200,6 @@ pub(crate) fn derive(key: &ClusterKey, purpose: &[u8], cluster: u128) -> [u8; KE
     let mut derived = [0; KEY_SIZE];
     derived.copy_from_slice(context.sign().as_ref());
     derived
-}
-
-/// The key in the folder is not the one with which its secrets are sealed.
-pub(crate) fn foreign(folder: &Path) -> OpenError {
-    OpenError::Damaged(format!(
-        "{} is damaged, or that of another data folder: it opens no secret of the access keys \
-         here. Restore it from a copy of the data folder",
-        folder.join(KEY_FILE).display()
-    ))
 }
 
 /// The key is whole under its name or not there at all.

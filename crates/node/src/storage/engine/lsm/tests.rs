@@ -482,25 +482,10 @@ fn values_that_no_snapshot_looks_for_are_merged_away() {
     assert!(10 * kept < looked_for, "{kept} and {looked_for} bytes");
 }
 
-/// Numbers that follow from a seed (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % end.max(1) as u64) as usize
-    }
-}
-
 /// Lists and tables with bytes changed, cut off and added: they are read or refused, and what is
-/// read is no more than there was. `FADER_FUZZ_INPUTS` says how many.
+/// read is no more than there was.
 #[test]
-fn fuzz_of_lists_and_tables() {
-    let inputs = std::env::var("FADER_FUZZ_INPUTS");
-    let inputs: u64 = inputs.map_or(3_000, |inputs| inputs.parse().unwrap());
+fn fuzz_engine_files() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
     engine.commit(&pairs(&puts(0..40, "a")), id(40)).unwrap();
@@ -521,21 +506,25 @@ fn fuzz_of_lists_and_tables() {
         .map(|path| std::fs::read(path).unwrap())
         .collect::<Vec<_>>();
     assert!(paths.iter().any(is_list) && 3 <= paths.len(), "{paths:?}");
-    for seed in 0..inputs {
-        let mut numbers = Numbers(seed);
-        let at = numbers.below(paths.len());
-        let mut bytes = whole[at].clone();
-        for _ in 0..=numbers.below(4) {
-            let place = numbers.below(bytes.len());
-            match numbers.below(4) {
-                0 => bytes.truncate(place),
-                1 => bytes.insert(place, numbers.below(256) as u8),
-                _ if bytes.is_empty() => {}
-                _ => bytes[place] = numbers.below(256) as u8,
-            }
-        }
+    // The first byte says which file has the others.
+    let seeds = (0_u8..).zip(&whole).map(|(at, bytes)| {
+        let mut seed = vec![at];
+        seed.extend(bytes);
+        seed
+    });
+    let seeds: Vec<Vec<u8>> = seeds.collect();
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    let corpus = fader_fuzz::Corpus {
+        seeds: &seeds,
+        words: &[&[0xff; 9]],
+    };
+    fader_fuzz::run("engine-files", &corpus, |input| {
+        let Some((first, bytes)) = input.split_first() else {
+            return;
+        };
+        let at = usize::from(*first) % paths.len();
         let is_changed = bytes != whole[at];
-        std::fs::write(&paths[at], &bytes).unwrap();
+        std::fs::write(&paths[at], bytes).unwrap();
         let mut unverified = u64::MAX;
         let found = files::check(&tree, &mut unverified);
         let name = paths[at].display();
@@ -543,11 +532,11 @@ fn fuzz_of_lists_and_tables() {
             Ok(damage) if damage.is_empty() => {
                 let is_used = std::fs::read(tree.join("current")).unwrap();
                 let is_list = is_list(&paths[at]) && is_used == whole[0];
-                assert!(!is_changed || is_list, "seed {seed}: {name} passes");
+                assert!(!is_changed || is_list, "{name} passes");
             }
             Ok(damage) => assert!(damage[0].contains(&name.to_string()), "{damage:?}"),
             Err(words) => assert!(words.contains(tree.to_str().unwrap()), "{words}"),
         }
         std::fs::write(&paths[at], &whole[at]).unwrap();
-    }
+    });
 }
