@@ -3,7 +3,6 @@
 import concurrent.futures
 import itertools
 import json
-import time
 import urllib.request
 
 import boto3
@@ -11,7 +10,7 @@ import botocore.exceptions
 import pytest
 from botocore.config import Config
 
-from server import ACCESS_KEY, SECRET_KEY, Cluster, Server, client, fader
+from server import ACCESS_KEY, SECRET_KEY, Server, client, fader
 from sqs_calls import bodies, refused
 
 NUMBERS = itertools.count(1)
