@@ -183,7 +183,13 @@ fn empty(place: &ZooKeeperSettings, name: &str, order: &Order, is_lost: bool) ->
         true => give_up(place, name)?,
         false => 0,
     };
-    give(place, order)?;
+    if let Err(refused) = give(place, order) {
+        // An order that waited for the same has ended as soon as it was given up.
+        let standing = ZooKeeperCoordinator::look(place)?;
+        if given_up == 0 || standing.layout.site(name).is_some() {
+            return Err(refused);
+        }
+    }
     follow(place, |standing| {
         let Some(site) = standing.layout.site(name) else {
             // Somebody else has waited for it as well.
