@@ -176,3 +176,47 @@ def test_an_interrupt_leaves_a_job_that_can_be_resumed(mapreduce, tmp_path):
     assert b"To resume: " in told and b"mapreduce run word-count" in told
     mapreduce(*command)
     assert lines(out) == expected
+
+
+STEPS = """
+[[step]]
+program = "word-count"
+input = "{inputs}"
+reduces = 3
+
+[[step]]
+program = "streaming"
+arguments = ["-mapper", "grep -v ^w1[0-9]*", "-reducer", "cat", "-numReduceTasks", "2"]
+
+[[step]]
+program = "top"
+arguments = ["5"]
+reduces = 1
+"""
+
+
+def test_each_step_reads_the_output_of_the_one_before(mapreduce, tmp_path):
+    counts = write_corpus(tmp_path / "in", files=5, words=400)
+    (tmp_path / "steps.toml").write_text(STEPS.format(inputs=tmp_path / "in"))
+    run = ["run", "--job", tmp_path / "steps.toml", "--output", tmp_path / "out"]
+    told = mapreduce(*run)
+    kept = [line for line in counts if not line.startswith(b"w1")]
+    most = sorted((int(line.split(b"\t")[1]) for line in kept), reverse=True)[:5]
+    assert [int(line.split(b"\t")[1]) for line in lines_in_order(tmp_path / "out")] == most
+    assert lines(tmp_path / "out-step-1") == counts
+    assert lines(tmp_path / "out-step-2") == sorted(kept)
+    assert told.stderr.index("step 1, word-count") < told.stderr.index("step 3, top")
+    # What is complete is not done again, unless the step is another.
+    again = mapreduce(*run, check=False)
+    assert again.returncode == 1 and "complete before" in again.stderr
+    assert "_SUCCESS" in again.stderr
+    changed = STEPS.format(inputs=tmp_path / "in").replace("reduces = 3", "reduces = 4")
+    (tmp_path / "steps.toml").write_text(changed)
+    other = mapreduce(*run, check=False)
+    assert other.returncode == 1 and "out-step-1" in other.stderr
+    both = mapreduce(*run, "--reduces", 3, check=False)
+    assert both.returncode == 2 and "--job" in both.stderr
+
+
+def lines_in_order(out):
+    return b"".join(parts(out).values()).splitlines()

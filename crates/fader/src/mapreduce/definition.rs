@@ -17,6 +17,21 @@ pub(super) struct Definition {
     details: Details,
 }
 
+/// What a file of steps says instead of the command line.
+pub(super) const FLAGS: [&str; 11] = [
+    "program",
+    "input",
+    "format",
+    "fields",
+    "reduces",
+    "split",
+    "lease",
+    "shards",
+    "no_backups",
+    "codec",
+    "skip_bad",
+];
+
 /// All of a job but its program.
 #[derive(Args)]
 pub(super) struct Details {

@@ -1,5 +1,6 @@
 //! `fader mapreduce`: jobs on any cloud, by workers that are all alike.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,16 +17,19 @@ use crate::sdb::progress::Progress;
 mod definition;
 mod machine;
 mod show;
+mod steps;
 mod streaming;
 
-use definition::Definition;
+use definition::{Definition, Details};
 use machine::Machine;
+use steps::Step;
 use streaming::Streaming;
 
 const EXAMPLES: &str = "\
 Examples:
   fader mapreduce run word-count --input 'file://DIR/**' --output file://OUT
   fader mapreduce run grep 'TODO|FIXME' --input 'src/**/*.rs' --output file://OUT
+  fader mapreduce run --job top-words.toml --output file://OUT            (steps: docs/mapreduce.md)
   fader mapreduce submit sort --input 's3://bucket/in/**' --output s3://bucket/out
   fader mapreduce worker s3://bucket/out                  (on any machine, any number of them)
   fader mapreduce status s3://bucket/out --watch
@@ -85,8 +89,16 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
+    /// The program: one of those below.
+    #[arg(required_unless_present = "job")]
+    program: Option<String>,
+    /// What the program is told.
+    arguments: Vec<String>,
+    /// A file of steps instead of a program: each reads the output of the one before.
+    #[arg(long, value_name = "FILE", conflicts_with_all = definition::FLAGS)]
+    job: Option<PathBuf>,
     #[command(flatten)]
-    definition: Definition,
+    details: Details,
     #[command(flatten)]
     output: OutputUrl,
     #[command(flatten)]
@@ -130,7 +142,7 @@ struct Explain {
     #[arg(value_name = "URL|PROGRAM")]
     what: String,
     #[command(flatten)]
-    definition: definition::Details,
+    definition: Details,
     #[command(flatten)]
     services: Services,
     /// The price book: `fader cloud prices` lists them.
@@ -227,10 +239,43 @@ async fn begin(
 }
 
 async fn run_job(options: &Run) -> Result<ExitCode> {
-    let definition = options.definition.of()?;
     let output = &options.output;
-    let (cloud, register) = begin(&definition, &output.output, &output.services).await?;
-    finish(&options.machine, &cloud, &register).await
+    let run = async |definition: &fader_mapreduce::Definition, url: &str| {
+        let (cloud, register) = begin(definition, url, &output.services).await?;
+        finish(&options.machine, &cloud, &register).await
+    };
+    let Some(file) = &options.job else {
+        let program = options.program.as_deref().unwrap_or_default();
+        let definition = options.details.of(program, &options.arguments)?;
+        return run(&definition, &output.output).await;
+    };
+    let steps = steps::read(file, &output.output)?;
+    let Some((last, before)) = steps.split_last() else {
+        bail!("{} has no step", file.display());
+    };
+    for (number, step) in (1..).zip(before) {
+        let name = visible(&step.definition.program.name);
+        if is_complete(step, &output.services).await? {
+            eprintln!("step {number}, {name}: complete before");
+            continue;
+        }
+        eprintln!("step {number}, {name}: {}", visible(&step.output));
+        run(&step.definition, &step.output).await?;
+    }
+    let name = visible(&last.definition.program.name);
+    eprintln!("step {}, {name}: {}", steps.len(), visible(&last.output));
+    run(&last.definition, &last.output).await
+}
+
+/// Whether the output of a step is there, of this very definition.
+async fn is_complete(step: &Step, services: &Services) -> Result<bool> {
+    let cloud = cloud(&step.output, services, Access::Write).await?;
+    let place = output_of(&cloud);
+    let Some(register) = place.register().await? else {
+        return Ok(false);
+    };
+    let is_same = register.definition == step.definition;
+    Ok(is_same && place.success().await?.is_some())
 }
 
 /// Makes a job known, and works for it to its end.
