@@ -219,6 +219,28 @@ pub enum Guard {
     QueueWake,
     /// QU-13: a policy is asked about others' requests.
     QueuePolicy,
+    /// SC-1: a condition of a write on an object is decided in the entry that writes.
+    S3Condition,
+    /// SB-1: the blocks of what is replaced are garbage in the same entry.
+    S3Garbage,
+    /// SB-2: a commit and a fence name the bucket by its id.
+    S3BucketId,
+    /// SB-3: a commit is refused when its attempt is fenced.
+    S3Fence,
+    /// SB-4: a block that is garbage is neither kept nor fenced.
+    S3FenceGarbage,
+    /// SB-5: a commit whose attempt began at or below the note is refused.
+    S3Note,
+    /// SB-6: the index of a deleted bucket stays until its garbage is gone.
+    S3GarbageStays,
+    /// SM-1: a part, a completion and an abortion need their upload open.
+    S3UploadOpen,
+    /// SM-2: parts that a completion does not list are garbage.
+    S3Unlisted,
+    /// SM-3: a part that is replaced is garbage.
+    S3PartReplaced,
+    /// SM-4: a completion that is repeated is answered.
+    S3UploadDone,
 }
 
 /// Which guards are missing.

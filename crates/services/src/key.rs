@@ -16,11 +16,13 @@
 //!         | 'r' collection:u64be      a collection of this chain that went (catalog/placed.rs)
 //!         | 's' …  | 't' …            steps across chains (steps.rs)
 //!         | 'Q' …  | 'Z' …            of queues (sqs/layout.rs)
+//!         | 'j' …                     of buckets (s3/layout.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
 //!         | 'x' text(name) text(value) item     index entry, empty value
 //! queue  := 'm' | 'K' | 'B' … | …     sqs/layout.rs
+//! bucket := 'm' | 'J' | 'V' … | …     s3/layout.rs
 //! text   := each byte, 0x00 as 0x00 0xff; then 0x00 0x01
 //! ```
 //!
@@ -104,6 +106,30 @@ pub enum Table {
     MoveTasks = b'M',
     /// Queue: eventual sends.
     Arrivals = b'I',
+    /// System: the work that buckets have to do later, by its time.
+    BucketChores = b'j',
+    /// Bucket: the version of each key that is current, and no delete marker.
+    Current = b'J',
+    /// Bucket: all other versions, by key, the newest first.
+    Versions = b'V',
+    /// Bucket: where the null version of a key is, if it is not the current one.
+    NullVersions = b'N',
+    /// Bucket: the bytes of small objects and parts, and the blocks of others, by attempt.
+    Contents = b'T',
+    /// Bucket: multipart uploads that are open, by key.
+    Uploads = b'U',
+    /// Bucket: multipart uploads that were completed, and whose version is there.
+    CompletedUploads = b'L',
+    /// Bucket: the parts of uploads.
+    Parts = b'P',
+    /// Bucket: attempts and uploads whose blocks are to be removed.
+    BucketGarbage = b'O',
+    /// Bucket: attempts that are fenced.
+    Fences = b'f',
+    /// Bucket: the note behind which fences have ended.
+    FenceNote = b'H',
+    /// Bucket: how far its upkeep is.
+    BucketUpkeep = b'C',
 }
 
 const PREFIX_SIZE: usize = 9;

@@ -19,6 +19,7 @@ mod map_view;
 pub mod policy;
 mod reason;
 pub mod request;
+pub mod s3;
 pub mod service;
 pub mod simpledb;
 pub mod sqs;

@@ -290,17 +290,27 @@ pub(crate) fn delete(
     name: Name<'_>,
     entry: &DomainEntry,
 ) -> Result<Vec<Change>, ViewError> {
+    let mut changes = unname(view, name, entry)?;
+    changes.extend(buried(entry.collection));
+    Ok(changes)
+}
+
+/// Removes the entry of a collection that exists, whose rows stay until it is [`buried`].
+pub(crate) fn unname(
+    view: &dyn View,
+    name: Name<'_>,
+    entry: &DomainEntry,
+) -> Result<Vec<Change>, ViewError> {
     let mut changes = modes::forget(entry);
     changes.push(Change::Remove {
         key: name_key(name),
     });
     changes.extend(one_less(view, name)?);
-    changes.extend(buried(entry.collection));
     Ok(changes)
 }
 
 /// What ends a collection on its chain: it is not there any more, and its rows are to be swept.
-pub(super) fn buried(collection: CollectionId) -> [Change; 2] {
+pub(crate) fn buried(collection: CollectionId) -> [Change; 2] {
     [
         Change::Put {
             key: garbage_key(collection),

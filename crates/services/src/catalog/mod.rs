@@ -13,11 +13,11 @@ mod sweep;
 
 pub(crate) use access_key::rights_byte;
 pub use access_key::{key, keys};
-pub use domains::{collection, domain, domain_key, name_key, owner};
 pub(crate) use domains::{
-    collections, count, create, delete, domain_count, domain_names, garbage, names, number,
-    put_number,
+    buried, collections, count, create, delete, domain_count, domain_names, garbage, names, number,
+    put_number, unname,
 };
+pub use domains::{collection, domain, domain_key, name_key, owner};
 #[cfg(test)]
 pub(crate) use modes::set as set_mode;
 pub use modes::{Closing, close_collection, closing};

@@ -55,7 +55,7 @@ pub use reply::{
 pub use seam::Sqs;
 pub use settings::{account_in, name_in};
 pub use show::show_sequence;
-pub(crate) use wire::wire_choice;
+pub(crate) use wire::{wire_choice, wire_fields};
 
 use fader_chain::{ALL_GUARDS, ChainId, Change, Guards};
 

@@ -1,0 +1,260 @@
+//! A bucket while a request is decided: its rows, with those that the decision changes laid over.
+
+use bytes::Bytes;
+use fader_chain::{Change, Guard, Guards, Layered, Mutations};
+
+use crate::forward::wire::Wire;
+use crate::s3::error::{Code, Error};
+use crate::s3::layout::{self, Keys, Range, decode, encode};
+use crate::s3::limits::Limits;
+use crate::s3::rows::{BucketId, Content, GarbageId, Source, Version, VersionId};
+use crate::s3::settings::Settings;
+use crate::s3::upkeep::Upkeep;
+use crate::service::Context;
+use crate::simpledb::metadata_key;
+use crate::{CollectionId, Direction, Scan, View, ViewError};
+
+/// What all decisions on buckets know.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) view: &'a dyn View,
+    pub(crate) limits: &'a Limits,
+    pub(crate) guards: &'a Guards,
+    pub(crate) now_ms: u64,
+}
+
+impl<'a> Terms<'a> {
+    pub(crate) fn new(view: &'a dyn View, context: &Context<'a, Limits>) -> Self {
+        Terms {
+            view,
+            limits: context.limits,
+            guards: context.guards,
+            now_ms: context.now_ms,
+        }
+    }
+}
+
+/// A bucket, with what a decision does to it.
+pub(crate) struct Bucket<'a> {
+    pub(crate) terms: Terms<'a>,
+    pub(crate) keys: Keys,
+    pub(crate) settings: Settings,
+    changed: Mutations,
+}
+
+impl<'a> Bucket<'a> {
+    /// The bucket in this collection, if it is made: also one that was deleted.
+    pub(crate) fn open(
+        terms: Terms<'a>,
+        collection: CollectionId,
+    ) -> Result<Option<Bucket<'a>>, ViewError> {
+        let Some(settings) = settings(terms.view, collection)? else {
+            return Ok(None);
+        };
+        Ok(Some(Bucket {
+            terms,
+            keys: Keys(collection),
+            settings,
+            changed: Mutations::new(),
+        }))
+    }
+
+    /// The bucket of a context, for its owner.
+    pub(crate) fn of(
+        view: &'a dyn View,
+        context: &Context<'a, Limits>,
+    ) -> Result<Bucket<'a>, Error> {
+        let missing = || Error::of(Code::NoSuchBucket);
+        let collection = context.collection.ok_or_else(missing)?;
+        let bucket = Bucket::open(Terms::new(view, context), collection)?;
+        let bucket = bucket.filter(|bucket| !bucket.settings.is_deleted);
+        let bucket = bucket.ok_or_else(missing)?;
+        match bucket.settings.owner == context.account.0 {
+            true => Ok(bucket),
+            false => Err(Error::of(Code::AccessDenied)),
+        }
+    }
+
+    /// One that is being made.
+    pub(crate) fn made(terms: Terms<'a>, collection: CollectionId, settings: Settings) -> Self {
+        let mut bucket = Bucket {
+            terms,
+            keys: Keys(collection),
+            settings: Settings::default(),
+            changed: Mutations::new(),
+        };
+        bucket.set(settings);
+        bucket
+    }
+
+    /// Whether a guard is in place.
+    pub(crate) fn has(&self, guard: Guard) -> bool {
+        self.terms.guards.has(guard)
+    }
+
+    /// What the decision changes.
+    pub(crate) fn finish(self) -> Vec<Change> {
+        let changes = self.changed.into_iter().map(|(key, value)| match value {
+            Some(value) => Change::Put { key, value },
+            None => Change::Remove { key },
+        });
+        changes.collect()
+    }
+
+    /// Gives the bucket other settings.
+    pub(crate) fn set(&mut self, settings: Settings) {
+        let key = metadata_key(self.keys.0);
+        self.changed.insert(key, Some(encode(&settings)));
+        self.settings = settings;
+    }
+
+    pub(crate) fn has_row(&self, key: &[u8]) -> Result<bool, ViewError> {
+        let layered = Layered::new(self.terms.view, &self.changed);
+        Ok(layered.get(key)?.is_some())
+    }
+
+    pub(crate) fn row<R: Wire>(&self, key: &[u8]) -> Result<Option<R>, ViewError> {
+        let layered = Layered::new(self.terms.view, &self.changed);
+        Ok(layered.get(key)?.map(decode).transpose()?)
+    }
+
+    pub(crate) fn put(&mut self, key: Bytes, row: &dyn Wire) {
+        self.changed.insert(key, Some(encode(row)));
+    }
+
+    /// Puts a row that is its key alone.
+    pub(crate) fn mark(&mut self, key: Bytes) {
+        self.changed.insert(key, Some(Bytes::new()));
+    }
+
+    pub(crate) fn remove(&mut self, key: Bytes) {
+        self.changed.insert(key, None);
+    }
+
+    /// The pairs of a range, as the decision leaves them.
+    pub(crate) fn scan(&self, (start, end): &Range, count: usize) -> Result<Vec<Pair>, ViewError> {
+        let layered = Layered::new(self.terms.view, &self.changed);
+        let pairs: Scan<'_> = layered.scan(start, end, Direction::Forward);
+        pairs.take(count).collect()
+    }
+
+    /// Whether a range has no row.
+    pub(crate) fn is_empty(&self, range: &Range) -> Result<bool, ViewError> {
+        Ok(self.scan(range, 1)?.is_empty())
+    }
+
+    /// The current version of a key, if it is an object.
+    pub(crate) fn current(&self, key: &str) -> Result<Option<Version>, ViewError> {
+        self.row(&self.keys.current(key))
+    }
+
+    /// The newest version of a key that is not its current object: where there is no such object it
+    /// is a delete marker (SL-1).
+    pub(crate) fn newest(&self, key: &str) -> Result<Option<Version>, ViewError> {
+        let found = self.scan(&self.keys.versions(key), 1)?.pop();
+        Ok(found.map(|(_, row)| decode(row)).transpose()?)
+    }
+
+    /// The version of this id, and whether it is the current object.
+    pub(crate) fn version(
+        &self,
+        key: &str,
+        id: VersionId,
+    ) -> Result<Option<(Version, bool)>, ViewError> {
+        if let Some(current) = self.current(key)?.filter(|it| it.id == id) {
+            return Ok(Some((current, true)));
+        }
+        let number = match id {
+            VersionId::Named((number, _)) => Some(number),
+            VersionId::Null => self.row(&self.keys.null(key))?,
+        };
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let found: Option<Version> = self.row(&self.keys.version(key, number))?;
+        Ok(found.filter(|it| it.id == id).map(|it| (it, false)))
+    }
+
+    /// Puts a version among those that are not the current object.
+    pub(crate) fn put_version(&mut self, key: &str, version: &Version) {
+        if version.id == VersionId::Null {
+            let row = self.keys.null(key);
+            self.put(row, &version.number);
+        }
+        let row = self.keys.version(key, version.number);
+        self.put(row, version);
+    }
+
+    /// Takes one away from them.
+    pub(crate) fn remove_version(&mut self, key: &str, version: &Version) {
+        if version.id == VersionId::Null {
+            self.remove(self.keys.null(key));
+        }
+        self.remove(self.keys.version(key, version.number));
+    }
+
+    /// The content of an attempt.
+    pub(crate) fn content(&self, attempt: u128) -> Result<Option<Content>, ViewError> {
+        self.row(&self.keys.content(attempt))
+    }
+
+    /// Nothing names these bytes any more: those in the index go, blocks are garbage, in the same
+    /// entry.
+    pub(crate) fn retire(&mut self, source: Source) {
+        let garbage = match source {
+            Source::Inline(attempt) => {
+                self.remove(self.keys.content(attempt));
+                return;
+            }
+            Source::Blocks(attempt) => GarbageId::Attempt(attempt),
+            Source::Upload(upload) => {
+                self.remove(self.keys.completed(upload));
+                GarbageId::Upload(upload)
+            }
+        };
+        if self.has(Guard::S3Garbage) {
+            self.mark(self.keys.garbage(garbage));
+        }
+    }
+
+    /// Nothing names a version any more.
+    pub(crate) fn retire_version(&mut self, version: &Version) {
+        if let Some(object) = version.object() {
+            self.retire(object.source);
+        }
+    }
+
+    /// Notes when the bucket has work to do, unless it has some earlier.
+    pub(crate) fn note_chore(&mut self, due_ms: u64) -> Result<(), ViewError> {
+        let key = self.keys.upkeep();
+        let mut upkeep: Upkeep = self.row(&key)?.unwrap_or_default();
+        if upkeep.due_ms != 0 && upkeep.due_ms <= due_ms {
+            return Ok(());
+        }
+        if upkeep.due_ms != 0 {
+            self.remove(layout::chore_key(upkeep.due_ms, self.keys.0));
+        }
+        upkeep.due_ms = due_ms;
+        self.put(key, &upkeep);
+        self.mark(layout::chore_key(due_ms, self.keys.0));
+        Ok(())
+    }
+
+    /// Whether an owner of blocks means this bucket, and not another of its name.
+    pub(crate) fn is_of(&self, bucket: BucketId) -> bool {
+        self.settings.id == bucket || !self.has(Guard::S3BucketId)
+    }
+}
+
+/// A row: its key and its value.
+pub(crate) type Pair = (Bytes, Bytes);
+
+/// What is set on the bucket in a collection, if it is made.
+pub(crate) fn settings(
+    view: &dyn View,
+    collection: CollectionId,
+) -> Result<Option<Settings>, ViewError> {
+    let row = view.get(&metadata_key(collection))?;
+    let row = row.filter(|row| !row.is_empty());
+    Ok(row.map(decode).transpose()?)
+}

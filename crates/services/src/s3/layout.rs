@@ -1,0 +1,246 @@
+//! Where the rows of a bucket lie.
+//!
+//! ```text
+//! bucket := 'm'                              settings; empty until the bucket is made
+//!         | 'J' key                          the current version, if it is an object
+//!         | 'V' text(key) age:u64be          other versions, the newest first
+//!         | 'N' key                          the number of the null version that is in 'V'
+//!         | 'T' attempt:u128be               the bytes of a small object, or the blocks of another
+//!         | 'U' text(key) upload:u128be      an open upload
+//!         | 'L' upload:u128be                what came of a completed upload
+//!         | 'P' upload:u128be part:u32be     a part
+//!         | 'O' kind:u8 id:u128be            garbage: an attempt (0) or an upload (1)
+//!         | 'f' begun:(u64be u64be) attempt:u128be    a fence
+//!         | 'H'                              the note of fences
+//!         | 'C'                              upkeep
+//! system := 'j' due:u64be collection:u64be   work that a bucket has to do then
+//! age    := 2^64 - 1 - number                numbers of versions of a key grow
+//! ```
+//!
+//! Invariants:
+//! - SL-1 a row in 'J' is the newest version of its key. Without one the newest row in 'V' is a
+//!   delete marker: a list of objects reads no marker and no older version.
+//! - SL-2 'T' has a row of each attempt that a version, a part or garbage names, and of no other.
+//! - SL-3 an attempt is named once: by one version, one part or one garbage row.
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, EntryId, Reader};
+
+use crate::forward::wire::Wire;
+use crate::s3::rows::GarbageId;
+use crate::{CollectionId, KeyBuilder, SYSTEM, Table, split_text};
+
+const VERSION: u8 = 1;
+
+/// The keys of one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys(pub(crate) CollectionId);
+
+/// The first and the end of a range of keys.
+pub(crate) type Range = (Bytes, Bytes);
+
+impl Keys {
+    fn table(self, table: Table) -> KeyBuilder {
+        KeyBuilder::new(self.0, table)
+    }
+
+    pub(crate) fn all(self, table: Table) -> Range {
+        let keys = self.table(table);
+        (keys.clone().build(), keys.build_end())
+    }
+
+    pub(crate) fn current(self, key: &str) -> Bytes {
+        self.table(Table::Current).raw(key.as_bytes()).build()
+    }
+
+    /// Current versions of keys that begin with `prefix`, from the key `from` on, if that is later.
+    pub(crate) fn current_from(self, prefix: &[u8], from: &[u8]) -> Range {
+        let end = self.table(Table::Current).raw(prefix).build_end();
+        let start = self.table(Table::Current).raw(prefix.max(from));
+        (start.build(), end)
+    }
+
+    pub(crate) fn version(self, key: &str, number: u64) -> Bytes {
+        let keys = self.table(Table::Versions).text(key.as_bytes());
+        keys.raw(&(!number).to_be_bytes()).build()
+    }
+
+    pub(crate) fn versions(self, key: &str) -> Range {
+        let keys = self.table(Table::Versions).text(key.as_bytes());
+        (keys.clone().build(), keys.build_end())
+    }
+
+    /// Versions of keys that begin with `prefix`, from the key `from` on, if that is later.
+    pub(crate) fn versions_from(self, prefix: &[u8], from: &[u8]) -> Range {
+        let end = self.table(Table::Versions).text_prefix(prefix).build_end();
+        let start = self.table(Table::Versions).text_prefix(prefix.max(from));
+        (start.build(), end)
+    }
+
+    pub(crate) fn null(self, key: &str) -> Bytes {
+        self.table(Table::NullVersions).raw(key.as_bytes()).build()
+    }
+
+    pub(crate) fn content(self, attempt: u128) -> Bytes {
+        self.table(Table::Contents)
+            .raw(&attempt.to_be_bytes())
+            .build()
+    }
+
+    pub(crate) fn upload(self, key: &str, upload: u128) -> Bytes {
+        let keys = self.table(Table::Uploads).text(key.as_bytes());
+        keys.raw(&upload.to_be_bytes()).build()
+    }
+
+    /// Open uploads of keys that begin with `prefix`, from the key `from` on, if that is later.
+    pub(crate) fn uploads_from(self, prefix: &[u8], from: &[u8]) -> Range {
+        let end = self.table(Table::Uploads).text_prefix(prefix).build_end();
+        let start = self.table(Table::Uploads).text_prefix(prefix.max(from));
+        (start.build(), end)
+    }
+
+    pub(crate) fn completed(self, upload: u128) -> Bytes {
+        self.table(Table::CompletedUploads)
+            .raw(&upload.to_be_bytes())
+            .build()
+    }
+
+    pub(crate) fn part(self, upload: u128, number: u32) -> Bytes {
+        let keys = self.table(Table::Parts).raw(&upload.to_be_bytes());
+        keys.raw(&number.to_be_bytes()).build()
+    }
+
+    /// The parts of an upload from this number on.
+    pub(crate) fn parts_from(self, upload: u128, number: u32) -> Range {
+        let keys = self.table(Table::Parts).raw(&upload.to_be_bytes());
+        (self.part(upload, number), keys.build_end())
+    }
+
+    pub(crate) fn garbage(self, id: GarbageId) -> Bytes {
+        let (kind, id) = match id {
+            GarbageId::Attempt(id) => (0, id),
+            GarbageId::Upload(id) => (1, id),
+        };
+        let keys = self.table(Table::BucketGarbage).raw(&[kind]);
+        keys.raw(&id.to_be_bytes()).build()
+    }
+
+    pub(crate) fn fence(self, begun: EntryId, attempt: u128) -> Bytes {
+        let keys = self.fences(begun).raw(&attempt.to_be_bytes());
+        keys.build()
+    }
+
+    fn fences(self, begun: EntryId) -> KeyBuilder {
+        let keys = self.table(Table::Fences).raw(&begun.epoch.to_be_bytes());
+        keys.raw(&begun.index.to_be_bytes())
+    }
+
+    /// Fences of attempts that began at or below the note.
+    pub(crate) fn fences_behind(self, note: EntryId) -> Range {
+        let start = self.table(Table::Fences).build();
+        (start, self.fences(note).build_end())
+    }
+
+    pub(crate) fn note(self) -> Bytes {
+        self.table(Table::FenceNote).build()
+    }
+
+    pub(crate) fn upkeep(self) -> Bytes {
+        self.table(Table::BucketUpkeep).build()
+    }
+}
+
+/// The key of the row of a current version.
+pub(crate) fn key_of_current(row: &[u8]) -> Result<&[u8], DecodeError> {
+    row.get(9..)
+        .ok_or_else(|| DecodeError::new("a row of a bucket"))
+}
+
+/// The key, and what follows it, of a row of versions or of uploads.
+pub(crate) fn split_key(row: &[u8]) -> Result<(Vec<u8>, &[u8]), DecodeError> {
+    key_of_current(row).and_then(|rest| {
+        split_text(rest).ok_or_else(|| DecodeError::new("the key in a row of a bucket"))
+    })
+}
+
+/// A key as a text.
+pub(crate) fn text(key: &[u8]) -> Result<String, DecodeError> {
+    let text = std::str::from_utf8(key).map_err(|_| DecodeError::new("the key of an object"));
+    text.map(str::to_owned)
+}
+
+/// The number at the end of a row of parts.
+pub(crate) fn part_of(row: &[u8]) -> Result<u32, DecodeError> {
+    let number = row.last_chunk::<4>();
+    let number = number.ok_or_else(|| DecodeError::new("the number of a part"))?;
+    Ok(u32::from_be_bytes(*number))
+}
+
+/// The id at the end of a row.
+pub(crate) fn id_of(row: &[u8]) -> Result<u128, DecodeError> {
+    let id = row.last_chunk::<16>();
+    let id = id.ok_or_else(|| DecodeError::new("the id in a row of a bucket"))?;
+    Ok(u128::from_be_bytes(*id))
+}
+
+/// What a row of garbage is about.
+pub(crate) fn garbage_of(row: &[u8]) -> Result<GarbageId, DecodeError> {
+    let id = id_of(row)?;
+    match row.get(9) {
+        Some(0) => Ok(GarbageId::Attempt(id)),
+        Some(1) => Ok(GarbageId::Upload(id)),
+        _ => Err(DecodeError::new("a row of garbage")),
+    }
+}
+
+/// The least bytes that are greater than all that begin with these.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = prefix.to_vec();
+    while let Some(last) = bytes.pop() {
+        if last < 0xff {
+            bytes.push(last + 1);
+            return Some(bytes);
+        }
+    }
+    None
+}
+
+/// The work of a bucket, at its time.
+pub(crate) fn chore_key(due_ms: u64, collection: CollectionId) -> Bytes {
+    KeyBuilder::new(SYSTEM, Table::BucketChores)
+        .raw(&due_ms.to_be_bytes())
+        .raw(&collection.0.to_be_bytes())
+        .build()
+}
+
+/// Work that is due at `now_ms`.
+pub(crate) fn chores(now_ms: u64) -> Range {
+    let chores = KeyBuilder::new(SYSTEM, Table::BucketChores);
+    let end = chores.clone().raw(&now_ms.saturating_add(1).to_be_bytes());
+    (chores.build(), end.build())
+}
+
+/// The collection of a row of work.
+pub(crate) fn chore_of(row: &[u8]) -> Result<CollectionId, DecodeError> {
+    let id = row.last_chunk::<8>();
+    let id = id.ok_or_else(|| DecodeError::new("the work of a bucket"))?;
+    Ok(CollectionId(u64::from_be_bytes(*id)))
+}
+
+/// Reads the value of a row.
+pub(crate) fn decode<T: Wire>(value: Bytes) -> Result<T, DecodeError> {
+    let mut reader = Reader::new(value);
+    if reader.byte()? != VERSION {
+        return Err(DecodeError::new("the version of a row of a bucket"));
+    }
+    let it = T::read(&mut reader)?;
+    reader.end()?;
+    Ok(it)
+}
+
+/// What [`decode`] reads.
+pub(crate) fn encode(it: &dyn Wire) -> Bytes {
+    let mut out = vec![VERSION];
+    it.put(&mut out);
+    Bytes::from(out)
+}

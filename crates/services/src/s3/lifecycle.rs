@@ -1,0 +1,208 @@
+//! The lifecycle: a pass over all rows of a bucket, once a day, deletes what its rules say.
+//!
+//! Invariants:
+//! - SX-1 what a rule deletes goes as a client's deletion does: with a delete marker where versions
+//!   are kept, its blocks into the garbage of the same entry.
+
+use bytes::Bytes;
+
+use crate::s3::bucket::{Bucket, Pair};
+use crate::s3::error::Error;
+use crate::s3::layout::{decode, id_of, key_of_current, split_key, text};
+use crate::s3::multipart::discard;
+use crate::s3::objects::{expire, remove};
+use crate::s3::rows::{Object, Upload, Version};
+use crate::s3::settings::{Expiration, Filter, LifecycleRule};
+use crate::s3::upkeep::{Pass, Phase, Upkeep};
+use crate::{Table, ViewError};
+
+/// Goes on with a pass, or begins one that is due, and looks at up to `batch` rows: when to go on.
+pub(crate) fn go_on(bucket: &mut Bucket<'_>, batch: usize) -> Result<Option<u64>, Error> {
+    let key = bucket.keys.upkeep();
+    let mut upkeep: Upkeep = bucket.row(&key)?.unwrap_or_default();
+    let now_ms = bucket.terms.now_ms;
+    if bucket.settings.rules().next().is_none() {
+        upkeep.pass = None;
+        bucket.put(key, &upkeep);
+        return Ok(None);
+    }
+    if upkeep.pass.is_none() && now_ms < upkeep.next_pass_ms {
+        return Ok(Some(upkeep.next_pass_ms));
+    }
+    let mut pass = upkeep.pass.take().unwrap_or_default();
+    let due_ms = match look(bucket, &mut pass, batch)? {
+        true => {
+            let day_ms = bucket.terms.limits.day_ms;
+            upkeep.next_pass_ms = (now_ms / day_ms + 1) * day_ms;
+            upkeep.next_pass_ms
+        }
+        false => {
+            upkeep.pass = Some(pass);
+            now_ms
+        }
+    };
+    bucket.put(key, &upkeep);
+    Ok(Some(due_ms))
+}
+
+/// Looks at rows; whether that was all.
+fn look(bucket: &mut Bucket<'_>, pass: &mut Pass, batch: usize) -> Result<bool, Error> {
+    let table = match pass.phase {
+        Phase::Current => Table::Current,
+        Phase::Versions => Table::Versions,
+        Phase::Uploads => Table::Uploads,
+    };
+    let (mut start, end) = bucket.keys.all(table);
+    if !pass.last.is_empty() {
+        start = [&*pass.last, &[0x00]].concat().into();
+    }
+    let rows = bucket.scan(&(start, end), batch)?;
+    let has_more = rows.len() == batch;
+    let rules: Vec<LifecycleRule> = bucket.settings.rules().cloned().collect();
+    for (row, value) in rows {
+        let pair = (row.clone(), value);
+        match pass.phase {
+            Phase::Current => look_at_current(bucket, &rules, pair)?,
+            Phase::Versions => look_at_version(bucket, &rules, pass, pair)?,
+            Phase::Uploads => look_at_upload(bucket, &rules, pair)?,
+        }
+        pass.last = row;
+    }
+    if has_more {
+        return Ok(false);
+    }
+    let next = match pass.phase {
+        Phase::Current => Phase::Versions,
+        Phase::Versions => Phase::Uploads,
+        Phase::Uploads => return Ok(true),
+    };
+    *pass = Pass {
+        phase: next,
+        ..Pass::default()
+    };
+    Ok(false)
+}
+
+/// Whether so many days are over, up to the next midnight.
+fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
+    let day_ms = bucket.terms.limits.day_ms;
+    let end_ms = since_ms.saturating_add(u64::from(days) * day_ms);
+    end_ms.div_ceil(day_ms).saturating_mul(day_ms) <= bucket.terms.now_ms
+}
+
+fn has_prefix(rule: &LifecycleRule, key: &str) -> bool {
+    key.starts_with(&rule.filter.prefix)
+}
+
+fn is_chosen(filter: &Filter, object: Option<&Object>) -> bool {
+    let Some(object) = object else {
+        return filter.tags.is_empty() && filter.larger.is_none() && filter.smaller.is_none();
+    };
+    filter
+        .tags
+        .iter()
+        .all(|tag| object.metadata.tags.contains(tag))
+        && filter.larger.is_none_or(|size| size < object.size)
+        && filter.smaller.is_none_or(|size| object.size < size)
+}
+
+fn look_at_current(
+    bucket: &mut Bucket<'_>,
+    rules: &[LifecycleRule],
+    (row, value): Pair,
+) -> Result<(), Error> {
+    let key = text(key_of_current(&row)?)?;
+    let version: Version = decode(value)?;
+    let is_expired = rules.iter().any(|rule| {
+        let is_due = match rule.expiration {
+            Some(Expiration::Days(days)) => is_over(bucket, version.modified_ms, days),
+            Some(Expiration::Date(at_ms)) => at_ms <= bucket.terms.now_ms,
+            Some(Expiration::Markers) | None => false,
+        };
+        is_due && has_prefix(rule, &key) && is_chosen(&rule.filter, version.object())
+    });
+    if is_expired {
+        // The id is as random as the one of the version that it takes the place of.
+        let seed = marker_seed(&version);
+        expire(bucket, &key, Some(version), seed)?;
+    }
+    Ok(())
+}
+
+/// What the id of a delete marker comes from that no client asked for.
+fn marker_seed(version: &Version) -> u128 {
+    match version.id {
+        crate::s3::rows::VersionId::Named((_, random)) => u128::from(random.rotate_left(32)),
+        crate::s3::rows::VersionId::Null => u128::from(version.modified_ms),
+    }
+}
+
+fn look_at_version(
+    bucket: &mut Bucket<'_>,
+    rules: &[LifecycleRule],
+    pass: &mut Pass,
+    (row, value): Pair,
+) -> Result<(), Error> {
+    let key = text(&split_key(&row)?.0)?;
+    let version: Version = decode(value)?;
+    if is_other_key(&pass.last, &row)? {
+        pass.rank = 0;
+    }
+    let is_latest = version.noncurrent_ms == 0;
+    let is_over = match is_latest {
+        true => is_lone_marker(bucket, rules, &key)?,
+        false => {
+            pass.rank += 1;
+            rules.iter().any(|rule| {
+                let Some((days, kept)) = rule.noncurrent else {
+                    return false;
+                };
+                kept < pass.rank
+                    && is_over(bucket, version.noncurrent_ms, days)
+                    && has_prefix(rule, &key)
+                    && is_chosen(&rule.filter, version.object())
+            })
+        }
+    };
+    if is_over {
+        remove(bucket, &key, &version, false)?;
+    }
+    Ok(())
+}
+
+fn is_other_key(last: &Bytes, row: &[u8]) -> Result<bool, ViewError> {
+    Ok(last.is_empty() || split_key(last)?.0 != split_key(row)?.0)
+}
+
+/// Whether a newest version that is a delete marker is alone, and a rule says that it goes then.
+fn is_lone_marker(
+    bucket: &Bucket<'_>,
+    rules: &[LifecycleRule],
+    key: &str,
+) -> Result<bool, ViewError> {
+    let is_asked = |rule: &LifecycleRule| {
+        rule.expiration == Some(Expiration::Markers) && has_prefix(rule, key)
+    };
+    if !rules.iter().any(is_asked) {
+        return Ok(false);
+    }
+    Ok(bucket.scan(&bucket.keys.versions(key), 2)?.len() == 1)
+}
+
+fn look_at_upload(
+    bucket: &mut Bucket<'_>,
+    rules: &[LifecycleRule],
+    (row, value): Pair,
+) -> Result<(), Error> {
+    let key = text(&split_key(&row)?.0)?;
+    let upload: Upload = decode(value)?;
+    let is_over = rules.iter().any(|rule| {
+        let days = rule.abort_days;
+        days.is_some_and(|days| is_over(bucket, upload.initiated_ms, days))
+            && has_prefix(rule, &key)
+    });
+    if is_over {
+        discard(bucket, &key, id_of(&row)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Amazon S3 (2006-03-01): what its requests mean for the index of a bucket.
+//!
+//! ```text
+//! request ─▶ decide ─▶ reply + changes        bytes of objects ─▶ blocks (not here)
+//! request ─▶ answer ─▶ reply                  index of a bucket ─▶ rows that name blocks by id
+//! ```
+//!
+//! No request reaches it yet: it is no variant of [`crate::request::Request`], and no server speaks
+//! S3. It has the shape of a [`crate::service::Service`]: [`decide`], [`answer`], [`upkeep`].
+//!
+//! The invariants SL, SO, SB, SM, SC, SS and SX are where they are kept: `layout`, `objects`,
+//! `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
+//!
+//! Deliberately absent: wire formats, signatures, checksums' computation (gateway); bytes, leases
+//! and the clocks of collectors (node); time and randomness (they come in with the request); access
+//! of others than a bucket's owner; eventual puts; buckets on chains other than the system's.
+
+mod bucket;
+mod buckets;
+pub mod command;
+pub mod conditions;
+mod error;
+mod fence;
+mod layout;
+mod lifecycle;
+mod limits;
+mod list;
+mod multipart;
+mod names;
+mod objects;
+mod pieces;
+pub mod reply;
+pub mod rows;
+pub mod settings;
+mod upkeep;
+mod versions;
+
+pub use command::{Command, Request};
+pub use error::{Code, Condition, Error};
+pub use limits::Limits;
+pub use list::{read_upload, show_upload};
+pub use reply::Reply;
+
+use fader_chain::{Change, Guards};
+
+use crate::service::Context;
+use crate::{Decision, View, ViewError};
+
+/// What a decision comes to.
+type Decided = Result<(Reply, Vec<Change>), Error>;
+
+/// Decides a request that may change state, on the newest state of the log.
+pub fn decide(
+    view: &dyn View,
+    context: &Context<'_, Limits>,
+    request: &Request,
+) -> Decision<Result<Reply, Error>> {
+    let (outcome, changes) = match decided(view, context, request) {
+        Ok((reply, changes)) => (Ok(reply), changes),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    Decision { outcome, changes }
+}
+
+fn decided(view: &dyn View, context: &Context<'_, Limits>, request: &Request) -> Decided {
+    let seed = request.seed;
+    match &request.command {
+        Command::CreateBucket(it) => buckets::create(view, context, seed, it),
+        Command::DeleteBucket(it) => buckets::delete(view, context, it),
+        Command::PutSetting(it) => buckets::put(view, context, it),
+        Command::DeleteSetting(it) => buckets::remove(view, context, it),
+        Command::PutObject(it) => objects::put(view, context, seed, it),
+        Command::DeleteObject(it) => objects::delete(view, context, seed, &it.object),
+        Command::DeleteObjects(it) => objects::delete_several(view, context, seed, it),
+        Command::PutObjectTags(it) => objects::tag(view, context, it),
+        Command::CreateUpload(it) => multipart::create(view, context, seed, it),
+        Command::PutPart(it) => multipart::put_part(view, context, it),
+        Command::CompleteUpload(it) => multipart::complete(view, context, seed, it),
+        Command::AbortUpload(it) => multipart::abort(view, context, it),
+        Command::Fence(it) => fence::fence(view, context, it),
+        Command::MoveNote(it) => fence::move_note(view, context, it),
+        Command::DropGarbage(it) => fence::drop_garbage(view, context, it),
+        _ => answer(view, context, request).map(|reply| (reply, Vec::new())),
+    }
+}
+
+/// Answers a request that changes nothing, on a committed view.
+///
+/// # Errors
+/// [`Error`] as S3 words it; a request that writes is refused as an internal failure.
+pub fn answer(
+    view: &dyn View,
+    context: &Context<'_, Limits>,
+    request: &Request,
+) -> Result<Reply, Error> {
+    match &request.command {
+        Command::HeadBucket(_) => buckets::head(view, context),
+        Command::ListBuckets(it) => buckets::list(view, context, it),
+        Command::GetSetting(it) => buckets::get(view, context, it),
+        Command::GetObject(it) => objects::get(view, context, it),
+        Command::ListParts(it) => multipart::list(view, context, it),
+        Command::ListUploads(it) => list::uploads(view, context, it),
+        Command::ListObjects(it) => list::objects(view, context, it),
+        Command::ListVersions(it) => versions::list(view, context, it),
+        Command::ListGarbage(it) => fence::list(view, context, it),
+        _ => Err(Error::new(
+            Code::InternalError,
+            "A write was sent where only reads are answered.",
+        )),
+    }
+}
+
+/// What changes when the first bucket of a chain that has work to do at `now_ms` does some of it:
+/// it looks at `batch` rows at most. Nothing when there is none. Asked again it goes on.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn upkeep(
+    view: &dyn View,
+    (limits, guards): (&Limits, &Guards),
+    now_ms: u64,
+    batch: usize,
+) -> Result<Vec<Change>, ViewError> {
+    let terms = bucket::Terms {
+        view,
+        limits,
+        guards,
+        now_ms,
+    };
+    upkeep::upkeep(terms, batch)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! What the index of a bucket does, rule by rule.
+
+mod bounds;
+mod buckets;
+mod fences;
+mod fixture;
+mod lifecycle;
+mod lists;
+mod model;
+mod multipart;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod objects;
