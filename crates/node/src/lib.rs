@@ -42,4 +42,4 @@ pub use settings::{Collections, EngineLayer, Placing, Settings};
 pub use status::{Counters, Health, OpenError, Recovery};
 pub use storage::care::Findings;
 pub use storage::log::Durability;
-pub use storage::{disk, engine};
+pub use storage::{blocks, disk, engine};

@@ -388,6 +388,12 @@ impl Disk for SimulatedDisk {
         state.change_name(NameChange::Remove(path.to_owned()))
     }
 
+    fn bytes_free(&self, _folder: &Path) -> io::Result<u64> {
+        let state = self.state.lock();
+        state.check_power()?;
+        Ok(state.bytes_free.map_or(u64::MAX, |free| free as u64))
+    }
+
     fn sync_folder(&self, folder: &Path, site: SyncSite) -> io::Result<()> {
         if !self.sync_elsewhere(site)? {
             return Ok(());

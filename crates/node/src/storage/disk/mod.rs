@@ -40,6 +40,22 @@ pub enum SyncSite {
     Coordinator,
     /// The coordinator's folder, after its file got its name.
     CoordinatorFolder,
+    /// The data folder, after the folder of blocks was made in it.
+    BlocksFolder,
+    /// The header of a segment of blocks, before blocks are written to it.
+    BlockHeader,
+    /// The folder of blocks, after a segment was made in it.
+    BlockSegment,
+    /// The blocks of a group commit.
+    Blocks,
+    /// What a start found in a segment of blocks: a process that was killed may not have synced it.
+    BlocksRecovered,
+    /// The list of a segment of blocks, before another segment is begun or removed.
+    BlockList,
+    /// Copies of blocks, before their list is written.
+    BlockCopies,
+    /// The folder of blocks, after a segment was removed.
+    BlockSegmentRemoved,
 }
 
 impl SyncSite {
@@ -54,6 +70,18 @@ impl SyncSite {
         SyncSite::SealKey,
         SyncSite::SealFolder,
         SyncSite::Engine,
+    ];
+
+    /// All of a store of blocks.
+    pub const BLOCKS: [SyncSite; 8] = [
+        SyncSite::BlocksFolder,
+        SyncSite::BlockHeader,
+        SyncSite::BlockSegment,
+        SyncSite::Blocks,
+        SyncSite::BlocksRecovered,
+        SyncSite::BlockList,
+        SyncSite::BlockCopies,
+        SyncSite::BlockSegmentRemoved,
     ];
 }
 
@@ -94,6 +122,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the operating system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Bytes that may still be written to the file system of a folder.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn bytes_free(&self, folder: &Path) -> io::Result<u64>;
 
     /// Makes the names in a folder durable.
     ///

@@ -60,6 +60,11 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn bytes_free(&self, folder: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(folder)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
     fn sync_folder(&self, folder: &Path, _site: SyncSite) -> io::Result<()> {
         fs::File::open(folder)?.sync_all()
     }

@@ -1,0 +1,193 @@
+//! A block, and why it could not be written or read.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+
+/// The most bytes of a block.
+pub const BLOCK_BYTES_MAX: u32 = 4 << 20;
+/// Bytes that have a checksum of their own.
+pub const PIECE_BYTES: u32 = 64 << 10;
+
+/// A block's name: random, and never used again for other bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u128);
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockId({self})")
+    }
+}
+
+/// What is known of a block before its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its name.
+    pub id: BlockId,
+    /// Bytes, from 1 to [`BLOCK_BYTES_MAX`].
+    pub size: u32,
+    /// CRC-32C of all its bytes.
+    pub sum: u32,
+}
+
+impl Block {
+    /// The block of these bytes, of which there are at most [`BLOCK_BYTES_MAX`].
+    #[must_use]
+    pub fn of(id: BlockId, bytes: &[u8]) -> Block {
+        Block {
+            id,
+            size: bytes.len() as u32,
+            sum: sum(&[bytes]),
+        }
+    }
+}
+
+/// Bytes of a file that are not as they were written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} is damaged at offset {offset}: {what}", path.display())]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// Why a block was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PutError {
+    /// The size is zero or above [`BLOCK_BYTES_MAX`].
+    #[error("a block of {0} bytes: it has from 1 to {BLOCK_BYTES_MAX}")]
+    Size(u32),
+    /// More or fewer bytes came than were told.
+    #[error("{came} bytes of a block came, {told} were told")]
+    Length {
+        /// Bytes that came.
+        came: u64,
+        /// Bytes that were told.
+        told: u32,
+    },
+    /// The bytes are not those that were told.
+    #[error("the bytes of block {0} do not match its checksum")]
+    Sum(BlockId),
+    /// Other bytes are held under that id.
+    #[error("other bytes are held as block {0}")]
+    Differs(BlockId),
+    /// Uploads have all the memory that they may have. Try again when one has ended.
+    #[error("uploads have all the memory that they may have")]
+    Memory,
+    /// The disk has no more than its reserve. Nothing was kept.
+    #[error("the disk has no room for blocks")]
+    Full,
+    /// The disk failed. The block is not held; it may be put again, into another segment.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why bytes of a block were not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No block has that id.
+    #[error("block {0} is not held")]
+    Absent(BlockId),
+    /// The range ends behind the block, or before it begins.
+    #[error("block {id} has no bytes {start} to {end}")]
+    Range {
+        /// The block.
+        id: BlockId,
+        /// The first byte that was asked for.
+        start: u32,
+        /// The one behind the last.
+        end: u32,
+    },
+    /// The bytes are damaged here. Another copy must be asked.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The file could not be opened.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Damage that was found in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// The block that has it: its bytes must come from another copy. `None` where a segment's
+    /// header or list has it, which the next [`reclaim`](super::Blocks::reclaim) mends.
+    pub block: Option<Block>,
+    /// Where it is.
+    pub damage: Damage,
+}
+
+/// What the operating system said, and of which file.
+#[derive(Debug, thiserror::Error)]
+#[error("{context}: {source}")]
+pub struct DiskError {
+    context: String,
+    source: io::Error,
+}
+
+impl DiskError {
+    pub(super) fn new(doing: &str, path: &Path, source: io::Error) -> DiskError {
+        DiskError {
+            context: format!("{doing} {}", path.display()),
+            source,
+        }
+    }
+
+    /// Whether there is no room, which may end by itself.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
+impl From<DiskError> for PutError {
+    fn from(error: DiskError) -> PutError {
+        match error.is_full() {
+            true => PutError::Full,
+            false => PutError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// CRC-32C of the parts, one behind the other.
+pub(super) fn sum(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}
+
+/// The checksums of the pieces of a block.
+pub(super) fn piece_sums(bytes: &[u8]) -> Vec<u32> {
+    bytes
+        .chunks(PIECE_BYTES as usize)
+        .map(|piece| sum(&[piece]))
+        .collect()
+}
+
+/// The checksum of `size` bytes that follows from those of their pieces.
+pub(super) fn whole_sum(sums: &[u32], size: u32) -> u32 {
+    let mut rest = u64::from(size);
+    let mut whole = 0;
+    for (at, sum) in sums.iter().enumerate() {
+        let piece = rest.min(u64::from(PIECE_BYTES));
+        whole = match at {
+            0 => u64::from(*sum),
+            _ => checksum_combine(CrcAlgorithm::Crc32Iscsi, whole, u64::from(*sum), piece),
+        };
+        rest -= piece;
+    }
+    whole as u32
+}

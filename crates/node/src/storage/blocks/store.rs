@@ -1,0 +1,466 @@
+//! The store: uploads, the group commit, reads, removals.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::block::{Block, BlockId, Damage, DiskError, PutError, ReadError};
+use super::budget::Budget;
+use super::files::{self, Reading};
+use super::format::{Before, Head, SegmentId, block_size, head_size};
+use super::index::{Index, Known, Place, State};
+use super::segment::Segment;
+use super::upload::{Gathered, Upload};
+use crate::random;
+use crate::storage::disk::{Disk, SyncSite};
+
+/// The numbers of a store of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSettings {
+    /// Bytes after which a segment is followed by another.
+    pub segment_bytes: u32,
+    /// Bytes of memory that all uploads may have.
+    pub memory_bytes: u64,
+    /// Bytes of the disk that blocks leave free.
+    pub reserve_bytes: u64,
+}
+
+impl Default for BlockSettings {
+    fn default() -> Self {
+        BlockSettings {
+            segment_bytes: 256 << 20,
+            memory_bytes: 256 << 20,
+            reserve_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What a store holds now, and what it did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCounters {
+    /// Files.
+    pub segments: u64,
+    /// Blocks that are held.
+    pub blocks: u64,
+    /// Bytes that they take, headers included.
+    pub alive_bytes: u64,
+    /// Bytes of removed blocks that were not reclaimed yet.
+    pub dead_bytes: u64,
+    /// Blocks that wait for good bytes.
+    pub bad_blocks: u64,
+    /// Bytes of memory that uploads have.
+    pub memory_bytes: u64,
+    /// Syncs of group commits.
+    pub syncs: u64,
+}
+
+/// A block that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBlock {
+    /// The block.
+    pub block: Block,
+    /// When it came, or when the store was opened, on the caller's clock.
+    pub since: Duration,
+}
+
+/// A store of immutable blocks in one folder. Its functions block the thread that calls them.
+pub struct Blocks {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) folder: PathBuf,
+    pub(super) settings: BlockSettings,
+    pub(super) index: Mutex<Index>,
+    /// Held while segments are rewritten.
+    pub(super) rewriting: Mutex<()>,
+    writer: Mutex<Writer>,
+    queue: Mutex<Vec<Waiting>>,
+    budget: Arc<Mutex<Budget>>,
+    syncs: AtomicU64,
+}
+
+#[derive(Default)]
+struct Writer {
+    open: Option<Segment>,
+    /// The end of a segment that was given up, until another one says it.
+    before: Option<Before>,
+}
+
+type Answer = Arc<Mutex<Option<Result<(), PutError>>>>;
+
+/// A block that waits to be held.
+struct Waiting {
+    gathered: Gathered,
+    since: Duration,
+    answer: Answer,
+}
+
+impl Waiting {
+    fn answer(&self, answer: Result<(), PutError>) {
+        self.answer.lock().get_or_insert(answer);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.answer(Err(PutError::Failed(
+            "the write of a block ended early".to_owned(),
+        )));
+    }
+}
+
+/// Blocks that were written and not synced.
+type Written = Vec<(Waiting, Place)>;
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Blocks {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        settings: BlockSettings,
+        index: Index,
+    ) -> Self {
+        Blocks {
+            disk,
+            folder: folder.to_owned(),
+            settings,
+            index: Mutex::new(index),
+            rewriting: Mutex::default(),
+            writer: Mutex::default(),
+            queue: Mutex::default(),
+            budget: Arc::new(Mutex::new(Budget::new(settings.memory_bytes))),
+            syncs: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to take a block; `None` when it is held already. The bytes of a block that is damaged
+    /// here are taken in place of those.
+    ///
+    /// # Errors
+    /// [`PutError::Size`], [`PutError::Differs`], [`PutError::Memory`], [`PutError::Full`].
+    pub fn begin(&self, block: Block) -> Result<Option<Upload>, PutError> {
+        match self.index.lock().known(&block) {
+            Known::Held => return Ok(None),
+            Known::Other => return Err(PutError::Differs(block.id)),
+            Known::Wanted => {}
+        }
+        let upload = Upload::begin(block, &self.budget)?;
+        if self.room()? < u64::from(block_size(block.size)) {
+            return Err(PutError::Full);
+        }
+        Ok(Some(upload))
+    }
+
+    /// Writes blocks and makes them durable. One sync serves these and all that other threads wait
+    /// for meanwhile. Each has its own answer: held, or why not. A refused block left nothing that
+    /// is found.
+    pub fn hold(&self, uploads: Vec<Upload>, now: Duration) -> Vec<Result<(), PutError>> {
+        let answers: Vec<Answer> = uploads
+            .into_iter()
+            .map(|upload| self.enqueue(upload, now))
+            .collect();
+        answers.iter().map(|answer| self.settle(answer)).collect()
+    }
+
+    fn enqueue(&self, upload: Upload, since: Duration) -> Answer {
+        let answer = Answer::default();
+        match upload.finish() {
+            Ok(gathered) => self.queue.lock().push(Waiting {
+                gathered,
+                since,
+                answer: answer.clone(),
+            }),
+            Err(error) => *answer.lock() = Some(Err(error)),
+        }
+        answer
+    }
+
+    /// Waits for an answer: the thread that gets the writer carries all that waits.
+    fn settle(&self, answer: &Answer) -> Result<(), PutError> {
+        loop {
+            if let Some(answer) = answer.lock().take() {
+                return answer;
+            }
+            let mut writer = self.writer.lock();
+            if answer.lock().is_none() {
+                let group = std::mem::take(&mut *self.queue.lock());
+                self.commit(&mut writer, group);
+            }
+        }
+    }
+
+    fn commit(&self, writer: &mut Writer, group: Vec<Waiting>) {
+        let mut room = self.room();
+        let mut written = Written::new();
+        let mut ids = BTreeSet::new();
+        for mut waiting in group {
+            if !ids.insert(waiting.gathered.block.id) {
+                // Its answer depends on the first one's.
+                self.queue.lock().push(waiting);
+                continue;
+            }
+            match self.add(writer, &mut waiting, &mut room, &mut written) {
+                Ok(Some(place)) => written.push((waiting, place)),
+                Ok(None) => waiting.answer(Ok(())),
+                Err(error) => waiting.answer(Err(error)),
+            }
+        }
+        if let Some(open) = writer.open.as_mut().filter(|_| !written.is_empty()) {
+            let (id, synced) = (open.id(), open.synced());
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            match open.sync(SyncSite::Blocks) {
+                Ok(()) => self.on_durable(&mut written),
+                Err(error) => {
+                    let _: PutError = self.give_up(writer, (id, synced), &mut written, error);
+                }
+            }
+        }
+    }
+
+    /// Appends a block; `None` when it is held already.
+    fn add(
+        &self,
+        writer: &mut Writer,
+        waiting: &mut Waiting,
+        room: &mut Result<u64, PutError>,
+        written: &mut Written,
+    ) -> Result<Option<Place>, PutError> {
+        let block = waiting.gathered.block;
+        match self.index.lock().known(&block) {
+            Known::Held => return Ok(None),
+            Known::Other => return Err(PutError::Differs(block.id)),
+            Known::Wanted => {}
+        }
+        let size = u64::from(block_size(block.size));
+        let left = room.as_mut().map_err(|error| error.clone())?;
+        *left = left.checked_sub(size).ok_or(PutError::Full)?;
+        let open = self.open_for(writer, &block, written)?;
+        let (id, synced) = (open.id(), open.synced());
+        let gathered = &mut waiting.gathered;
+        let sums = std::mem::take(&mut gathered.sums);
+        match open.append(&block, sums, &mut gathered.bytes) {
+            Ok(offset) => Ok(Some(Place {
+                segment: id.sequence,
+                offset,
+                block,
+                since: waiting.since,
+            })),
+            Err(error) => Err(self.give_up(writer, (id, synced), written, error)),
+        }
+    }
+
+    /// The segment that takes the block: newer than one where it lies damaged.
+    fn open_for<'a>(
+        &self,
+        writer: &'a mut Writer,
+        block: &Block,
+        written: &mut Written,
+    ) -> Result<&'a mut Segment, PutError> {
+        let limit = self.settings.segment_bytes;
+        let damaged = self.index.lock().place(block.id).map(|place| place.segment);
+        let takes = |open: &Segment| {
+            open.has_room(block.size, limit) && damaged.is_none_or(|it| it <= open.id().sequence)
+        };
+        if let Some(full) = writer.open.take_if(|open| !takes(open)) {
+            let (id, end, synced) = (full.id(), full.end(), full.synced());
+            match full.seal(SyncSite::Blocks) {
+                Ok(()) => {
+                    let mut index = self.index.lock();
+                    index.set_state(id.sequence, State::Sealed(end));
+                    drop(index);
+                    self.on_durable(written);
+                }
+                Err(error) => return Err(self.give_up(writer, (id, synced), written, error)),
+            }
+        }
+        if writer.open.is_none() {
+            writer.open = Some(self.begin_segment(writer.before)?);
+            writer.before = None;
+        }
+        Ok(writer.open.as_mut().expect("a segment was just begun"))
+    }
+
+    /// Begins a segment, and takes note of it.
+    pub(super) fn begin_segment(&self, before: Option<Before>) -> Result<Segment, DiskError> {
+        let random = random::number()
+            .map_err(|error| DiskError::new("naming a segment of", &self.folder, error))?;
+        let sequence = self.index.lock().next_sequence();
+        let id = SegmentId { random, sequence };
+        let segment = Segment::begin(&*self.disk, &self.folder, id, before)?;
+        let before = before.map(|before| before.sequence);
+        self.index.lock().add_segment(id, State::Open, before);
+        Ok(segment)
+    }
+
+    /// BS2: nothing is known of what was written since the last sync.
+    fn give_up(
+        &self,
+        writer: &mut Writer,
+        (id, synced): (SegmentId, u32),
+        written: &mut Written,
+        error: DiskError,
+    ) -> PutError {
+        writer.open = None;
+        writer.before = Some(Before {
+            sequence: id.sequence,
+            end: synced,
+        });
+        self.index.lock().set_state(id.sequence, State::Suspect);
+        let error = PutError::from(error);
+        for (waiting, _) in written.drain(..) {
+            waiting.answer(Err(error.clone()));
+        }
+        error
+    }
+
+    /// BS1: from now on they are found.
+    fn on_durable(&self, written: &mut Written) {
+        let mut index = self.index.lock();
+        for (waiting, place) in written.drain(..) {
+            index.insert(place);
+            waiting.answer(Ok(()));
+        }
+    }
+
+    /// Bytes that blocks may still take.
+    fn room(&self) -> Result<u64, PutError> {
+        let free = self.disk.bytes_free(&self.folder);
+        let free = free.map_err(|error| DiskError::new("measuring", &self.folder, error))?;
+        Ok(free.saturating_sub(self.settings.reserve_bytes))
+    }
+
+    /// Whether the block is held, with no damage that is known.
+    #[must_use]
+    pub fn is_held(&self, id: BlockId) -> bool {
+        let index = self.index.lock();
+        index.place(id).is_some() && !index.is_bad(id)
+    }
+
+    /// Bytes of a block; all are compared with their checksums in whole pieces first (BS4).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn read(&self, id: BlockId, range: Range<u32>) -> Result<Vec<u8>, ReadError> {
+        loop {
+            let place = self.index.lock().place(id).ok_or(ReadError::Absent(id))?;
+            if place.block.size < range.end || range.end < range.start {
+                let Range { start, end } = range;
+                return Err(ReadError::Range { id, start, end });
+            }
+            let read = self.read_at(&place, &range);
+            if read.is_err() && self.on_unreadable(&place, &read) {
+                continue;
+            }
+            return read.map(|(_, skipped, mut bytes)| {
+                bytes.truncate((range.end - skipped) as usize);
+                bytes.drain(..(range.start - skipped) as usize);
+                bytes
+            });
+        }
+    }
+
+    /// A block could not be read where it was. Says whether it lies elsewhere, or nowhere, by now;
+    /// otherwise its damage is noted.
+    pub(super) fn on_unreadable<T>(&self, place: &Place, read: &Result<T, ReadError>) -> bool {
+        let mut index = self.index.lock();
+        if index.place(place.block.id) != Some(*place) {
+            return true;
+        }
+        if let Err(ReadError::Damaged(_)) = read {
+            index.mark_bad(place);
+        }
+        false
+    }
+
+    /// A block as it lies there: its sums, and room for a header before its bytes.
+    pub(super) fn load(&self, place: &Place) -> Result<(Vec<u32>, Vec<u8>), ReadError> {
+        let (head, _, bytes) = self.read_at(place, &(0..place.block.size))?;
+        let mut whole = vec![0; head_size(head.size) as usize];
+        whole.extend(bytes);
+        Ok((head.sums, whole))
+    }
+
+    /// Whole pieces that have the range, and where in the block they begin.
+    fn read_at(
+        &self,
+        place: &Place,
+        range: &Range<u32>,
+    ) -> Result<(Head, u32, Vec<u8>), ReadError> {
+        let id = self.index.lock().segment(place.segment).map(|it| it.id);
+        let id = id.ok_or(ReadError::Absent(place.block.id))?;
+        let path = files::path(&self.folder, place.segment);
+        let file = self.open_file(&path)?;
+        let (file, path) = (&*file, path.as_path());
+        let reading = Reading { file, path };
+        let head = reading.head(id, place.offset, &place.block)?;
+        let (skipped, bytes) = reading.pieces(&head, place.offset, range)?;
+        Ok((head, skipped, bytes))
+    }
+
+    /// Opens a segment's file to read it.
+    pub(super) fn open_file(
+        &self,
+        path: &Path,
+    ) -> Result<Box<dyn crate::storage::disk::File>, ReadError> {
+        self.disk.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ReadError::Damaged(Damage {
+                path: path.to_owned(),
+                offset: 0,
+                what: "the file is missing".to_owned(),
+            }),
+            _ => ReadError::Failed(DiskError::new("opening", path, error).to_string()),
+        })
+    }
+
+    /// These blocks are free: they are found no more, and their bytes may be reclaimed. Says how
+    /// many of them were held. A start finds again those that were not reclaimed.
+    pub fn remove(&self, ids: &[BlockId]) -> u64 {
+        let mut index = self.index.lock();
+        ids.iter().filter(|id| index.remove(**id)).count() as u64
+    }
+
+    /// At most `limit` blocks behind `after`, in the order of their ids: for the caller to see
+    /// which of them have no row, and for how long.
+    #[must_use]
+    pub fn page(&self, after: Option<BlockId>, limit: usize) -> Vec<HeldBlock> {
+        let places = self.index.lock().page(after, limit);
+        let held = places.into_iter().map(|place| HeldBlock {
+            block: place.block,
+            since: place.since,
+        });
+        held.collect()
+    }
+
+    /// Blocks of which bytes were found damaged. [`Blocks::begin`] takes good bytes for them.
+    #[must_use]
+    pub fn bad(&self) -> Vec<Block> {
+        self.index.lock().bad()
+    }
+
+    /// What the store holds and did.
+    #[must_use]
+    pub fn counters(&self) -> BlockCounters {
+        let totals = self.index.lock().totals();
+        BlockCounters {
+            segments: totals.segments,
+            blocks: totals.blocks,
+            alive_bytes: totals.alive,
+            dead_bytes: totals.dead,
+            bad_blocks: totals.bad,
+            memory_bytes: self.budget.lock().used(),
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
+    }
+}
