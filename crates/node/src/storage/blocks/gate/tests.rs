@@ -1,0 +1,185 @@
+//! Records that wait for their bytes: a script per rule, and random scripts against a plain model.
+
+use std::collections::BTreeSet;
+
+use fader_chain::EntryId;
+use proptest::prelude::*;
+
+use super::{FillGate, Gate, Standpoint};
+use crate::storage::blocks::BlockId;
+
+fn ids(numbers: &[u128]) -> Vec<BlockId> {
+    numbers.iter().copied().map(BlockId).collect()
+}
+
+const NONE: fn(BlockId) -> bool = |_| false;
+
+#[test]
+fn a_record_waits_for_its_bytes_and_those_behind_it_wait_with_it() {
+    let mut gate = Gate::default();
+    assert_eq!(gate.take("plain", [], NONE), []);
+    assert_eq!(gate.take("rows", ids(&[1, 2]), NONE), ids(&[1, 2]));
+    assert_eq!(gate.take("behind", [], NONE), []);
+    assert_eq!(gate.ready(), ["plain"]);
+    gate.on_held(BlockId(2));
+    assert!(gate.ready().is_empty());
+    assert_eq!(gate.missing().collect::<Vec<_>>(), ids(&[1]));
+    gate.on_held(BlockId(1));
+    assert_eq!(gate.ready(), ["rows", "behind"]);
+    assert!(gate.is_empty());
+}
+
+#[test]
+fn bytes_that_came_first_make_nothing_wait() {
+    let mut gate = Gate::default();
+    assert_eq!(gate.take(1, ids(&[1]), |id| id == BlockId(1)), []);
+    assert_eq!(gate.ready(), [1]);
+}
+
+#[test]
+fn a_block_is_asked_for_once() {
+    let mut gate = Gate::default();
+    assert_eq!(gate.take(1, ids(&[7, 7]), NONE), ids(&[7]));
+    assert_eq!(gate.take(2, ids(&[7, 8]), NONE), ids(&[8]));
+    gate.on_held(BlockId(7));
+    assert_eq!(gate.ready(), [1]);
+    gate.on_held(BlockId(8));
+    assert_eq!(gate.ready(), [2]);
+}
+
+#[test]
+fn bytes_of_a_record_that_waits_for_others_are_not_dropped() {
+    let mut gate = Gate::default();
+    gate.take("first", ids(&[1]), NONE);
+    gate.take("second", ids(&[2]), |id| id == BlockId(2));
+    assert!(gate.pins(BlockId(1)) && gate.pins(BlockId(2)));
+    gate.on_held(BlockId(1));
+    assert!(gate.pins(BlockId(1)), "until it is in the log");
+    assert_eq!(gate.ready(), ["first", "second"]);
+    assert!(!gate.pins(BlockId(1)) && !gate.pins(BlockId(2)));
+}
+
+#[test]
+fn what_the_sender_has_reclaimed_is_waited_for_no_more() {
+    let mut gate = Gate::default();
+    gate.take("put", ids(&[1]), NONE);
+    gate.take("removal", [], NONE);
+    gate.on_gone(BlockId(1));
+    assert_eq!(gate.ready(), ["put", "removal"]);
+}
+
+#[test]
+fn a_new_epoch_forgets_what_waits() {
+    let mut gate = Gate::default();
+    gate.take("put", ids(&[1]), NONE);
+    gate.take("behind", [], NONE);
+    assert_eq!(gate.forget(), ["put", "behind"]);
+    assert_eq!(gate.missing().count(), 0);
+    // The record comes again in the new epoch, and its block is asked for again.
+    assert_eq!(gate.take("put", ids(&[1]), NONE), ids(&[1]));
+    assert!(gate.ready().is_empty());
+}
+
+#[test]
+fn a_fill_is_complete_with_the_bytes_of_all_its_rows() {
+    let mut fill = FillGate::default();
+    assert_eq!(
+        fill.take(ids(&[1, 2, 3]), |id| id == BlockId(2)),
+        ids(&[1, 3])
+    );
+    fill.on_held(BlockId(1));
+    fill.on_held(BlockId(3));
+    assert!(!fill.is_complete(), "more rows may come");
+    assert_eq!(fill.take(ids(&[4]), NONE), ids(&[4]));
+    fill.on_last();
+    assert!(!fill.is_complete());
+    fill.on_held(BlockId(4));
+    assert!(fill.is_complete());
+}
+
+#[test]
+fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
+    let at = |index| EntryId::new(1, index);
+    let here = Standpoint {
+        state: at(9),
+        floor: at(5),
+        oldest_snapshot: None,
+    };
+    assert!(here.may_reclaim(at(5)) && !here.may_reclaim(at(6)));
+    let filling = Standpoint {
+        oldest_snapshot: Some(at(4)),
+        ..here
+    };
+    assert!(filling.may_reclaim(at(4)) && !filling.may_reclaim(at(5)));
+    // An engine that a crash set back.
+    let behind = Standpoint {
+        state: at(4),
+        ..here
+    };
+    assert!(!behind.may_reclaim(at(5)));
+    assert!(here.is_damage(false) && !here.is_damage(true) && !behind.is_damage(false));
+    assert!(Standpoint::may_drop(true, false, false));
+    assert!(!Standpoint::may_drop(false, false, false));
+    assert!(!Standpoint::may_drop(true, true, false));
+    assert!(!Standpoint::may_drop(true, false, true));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(Vec<u128>),
+    Held(u128),
+    Gone(u128),
+    Epoch,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => proptest::collection::vec(0..6_u128, 0..3).prop_map(Step::Take),
+        4 => (0..6_u128).prop_map(Step::Held),
+        1 => (0..6_u128).prop_map(Step::Gone),
+        1 => Just(Step::Epoch),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    /// No record is ready before its bytes, none out of order, and none waits without a reason.
+    #[test]
+    fn records_are_ready_with_their_bytes(steps in steps()) {
+        let mut gate = Gate::default();
+        let mut there: BTreeSet<BlockId> = BTreeSet::new();
+        let mut waiting: Vec<(usize, Vec<BlockId>)> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Take(rows) => {
+                    let rows = ids(&rows);
+                    gate.take(number, rows.clone(), |id| there.contains(&id));
+                    waiting.push((number, rows));
+                }
+                Step::Held(id) => {
+                    there.insert(BlockId(id));
+                    gate.on_held(BlockId(id));
+                }
+                Step::Gone(id) => {
+                    there.insert(BlockId(id));
+                    gate.on_gone(BlockId(id));
+                }
+                Step::Epoch => {
+                    let forgotten: Vec<usize> = waiting.drain(..).map(|(it, _)| it).collect();
+                    prop_assert_eq!(gate.forget(), forgotten);
+                }
+            }
+            let is_there = |(_, rows): &&(usize, Vec<BlockId>)| {
+                rows.iter().all(|id| there.contains(id))
+            };
+            let count = waiting.iter().take_while(is_there).count();
+            let ready: Vec<usize> = waiting.drain(..count).map(|(it, _)| it).collect();
+            prop_assert_eq!(gate.ready(), ready);
+            prop_assert_eq!(gate.is_empty(), waiting.is_empty());
+            for id in (0..6).map(BlockId) {
+                let pinned = waiting.iter().any(|(_, rows)| rows.contains(&id));
+                prop_assert_eq!(gate.pins(id), pinned);
+            }
+        }
+    }
+}
