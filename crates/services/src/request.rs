@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Register, Version};
 
 pub(crate) use rows::{check_mode, founded, razed, settle_step, take_step};
-pub use rows::{figures, settle, upkeep};
+pub use rows::{figures, settle, stir, upkeep};
 
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]

@@ -18,9 +18,11 @@
 //! - Q4 a waiter is given out at most once until its fate is told.
 //! - Q5 when something is due that those who are alike wait for, the first of them is decided
 //!   again, as where an entry touched the collection.
+//! - Q6 a change that can serve none of them has none of them decided again.
 //!
-//! Deliberately absent: clocks and threads. A member says when entries touched a collection and
-//! what time it is. While nothing changes and no deadline passes, a waiter costs nothing.
+//! Deliberately absent: clocks and threads, and what rows mean. A member says when entries touched
+//! a collection, how ([`Stir`]), and what time it is. While nothing changes and no deadline passes,
+//! a waiter costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +48,17 @@ impl Default for Bounds {
             bytes: 16 << 20,
         }
     }
+}
+
+/// What the change of a row means to those who wait for its collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stir {
+    /// Nothing: it can serve none of them.
+    Nothing,
+    /// The first of those who are alike may be served by it.
+    Now,
+    /// The same, from this time on, in milliseconds since 1970.
+    At(u64),
 }
 
 /// A place in the order of arrivals.
@@ -156,8 +169,29 @@ impl Waiters {
         }
     }
 
-    /// An entry that was applied touched this collection.
-    pub fn touched(&mut self, collection: CollectionId) {
+    /// An entry that was applied changed a row of this collection.
+    pub fn stirred(&mut self, collection: CollectionId, stir: Stir) {
+        match stir {
+            Stir::Nothing => {}
+            Stir::Now => self.touched(collection),
+            Stir::At(at_ms) => self.due_at(collection, at_ms),
+        }
+    }
+
+    /// Something is due in this collection then, or before, as their last decisions have it.
+    fn due_at(&mut self, collection: CollectionId, at_ms: u64) {
+        let queues = self.queues.range((collection, 0)..=(collection, u64::MAX));
+        for (queue, _) in queues {
+            let known = self.alarms.get(queue).copied();
+            if known.is_none_or(|known| at_ms < known) {
+                known.map(|known| self.alarm_times.remove(&(known, *queue)));
+                self.alarm_times.insert((at_ms, *queue));
+                self.alarms.insert(*queue, at_ms);
+            }
+        }
+    }
+
+    fn touched(&mut self, collection: CollectionId) {
         let queues = self.queues.range((collection, 0)..=(collection, u64::MAX));
         for (queue, waiters) in queues {
             if let Some((place, _)) = waiters.first_key_value() {

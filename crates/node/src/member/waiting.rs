@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use fader_services::{CollectionId, Reason};
+use fader_services::{Reason, request};
 
 use super::desk::Desk;
 use super::pending::{Stage, Work};
@@ -76,11 +76,11 @@ impl Desk {
         }
         let waiters = self.waiters.get_mut();
         let mut last = None;
-        for (key, _) in pairs {
-            let collection = key.first_chunk().copied().map(u64::from_be_bytes);
-            if let Some(collection) = collection.filter(|it| last != Some(*it)) {
-                waiters.touched(CollectionId(collection));
-                last = Some(collection);
+        for (key, value) in pairs {
+            let stir = request::stir(key, *value).filter(|stir| last != Some(*stir));
+            if let Some((collection, stir)) = stir {
+                waiters.stirred(collection, stir);
+                last = Some((collection, stir));
             }
         }
     }

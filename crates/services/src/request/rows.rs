@@ -11,6 +11,7 @@ use crate::service::Service as _;
 use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 use crate::steps::Action;
+use crate::waiters::Stir;
 use crate::{CollectionId, Kind, Mode, Table, View, ViewError, catalog, simpledb, sqs};
 
 /// Settles an eventual operation on `newest`, the state of the head's log: by the service whose
@@ -34,6 +35,17 @@ pub fn settle(
         }
         _ => Err(ViewError("an operation on what is no register".to_owned())),
     }
+}
+
+/// What the change of a row means to those who wait for its collection, which is told too. `value`
+/// is what the row has then, unless it was removed. Nothing of a key that is in no collection.
+pub fn stir(key: &[u8], value: Option<&Bytes>) -> Option<(CollectionId, Stir)> {
+    let (collection, rest) = key.split_first_chunk()?;
+    let stir = match rest.first() {
+        Some(table) if sqs::has_table(*table) => sqs::stir(key, value),
+        _ => Stir::Now,
+    };
+    Some((CollectionId(u64::from_be_bytes(*collection)), stir))
 }
 
 /// What changes when the services of a chain do some of the work that is due at `now_ms`, `batch`

@@ -147,6 +147,19 @@ impl Index {
     }
 }
 
+/// Whether a table is of queues alone.
+pub(crate) fn has_table(table: u8) -> bool {
+    let others = [
+        Table::QueueCounters,
+        Table::Recent,
+        Table::RecentEnds,
+        Table::Sources,
+        Table::MoveTasks,
+        Table::Arrivals,
+    ];
+    OF_ERA.iter().chain(&others).any(|it| *it as u8 == table)
+}
+
 /// The spot of a row of an index, or of a group's messages.
 pub(crate) fn spot_of(key: &[u8]) -> Result<Spot, DecodeError> {
     Spot::of(key)

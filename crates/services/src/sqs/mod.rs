@@ -46,8 +46,10 @@ pub use command::{Caller, Command, Request};
 pub use dead::QueueStep;
 pub use error::{Code, Error};
 pub(crate) use figures::FIGURES;
+pub(crate) use layout::has_table;
 pub use limits::Limits;
 pub use moving::split_task_handle;
+pub(crate) use queue::stir;
 pub(crate) use queues::check_mode;
 pub use reply::{
     ChangedEntry, Entry, Message, Page, Received, Reply, Sent, SentEntry, Task, show_uuid,

@@ -15,7 +15,8 @@ use crate::sqs::layout::{self, Index, Keys, Spot, spot_of};
 use crate::sqs::limits::Limits;
 use crate::sqs::message::{Body, Counters, Place, Row, State};
 use crate::sqs::settings::Settings;
-use crate::{CollectionId, Direction, View, ViewError};
+use crate::waiters::Stir;
+use crate::{CollectionId, Direction, Table, View, ViewError};
 
 /// What all decisions on queues know.
 #[derive(Clone, Copy)]
@@ -392,6 +393,25 @@ impl<'a> Queue<'a> {
             self.remove(layout::chore_key(self.counters.chore_ms, self.collection));
             self.counters.chore_ms = 0;
         }
+    }
+}
+
+/// What the change of a queue's row means to receives that wait. Each entry that changes a queue
+/// writes its counters, which have its time and the first message of each order; the other rows say
+/// nothing more.
+pub(crate) fn stir(key: &[u8], value: Option<&Bytes>) -> Stir {
+    if key.get(size_of::<CollectionId>()) != Some(&(Table::QueueCounters as u8)) {
+        return Stir::Nothing;
+    }
+    // Without them the queue goes.
+    let Some(Ok(counters)) = value.map(|value| Counters::decode(value.clone())) else {
+        return Stir::Now;
+    };
+    match counters.scheduled_low {
+        _ if counters.ready_low.is_some() => Stir::Now,
+        Some(low) if low.at <= counters.clock_ms => Stir::Now,
+        Some(low) => Stir::At(low.at),
+        None => Stir::Nothing,
     }
 }
 

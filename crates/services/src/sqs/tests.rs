@@ -11,5 +11,6 @@ mod model;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod parked;
 mod queues;
 mod tentative;

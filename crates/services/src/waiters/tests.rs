@@ -29,9 +29,9 @@ fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
 fn an_entry_has_one_more_decided_again_than_it_serves() {
     let mut waiters = waiting(0..1_000);
     assert_eq!(waiters.pop(), None, "nothing changed");
-    waiters.touched(THERE);
+    waiters.stirred(THERE, Stir::Now);
     assert_eq!(waiters.pop(), None, "elsewhere");
-    waiters.touched(HERE);
+    waiters.stirred(HERE, Stir::Now);
     for served in 0..3 {
         assert_eq!(waiters.pop(), Some(Token(served)));
         assert_eq!(waiters.pop(), None, "Q4");
@@ -40,7 +40,7 @@ fn an_entry_has_one_more_decided_again_than_it_serves() {
     assert_eq!(waiters.pop(), Some(Token(3)));
     waiters.again(Token(3), NOW).unwrap();
     assert_eq!(waiters.pop(), None, "those behind it would wait too");
-    waiters.touched(HERE);
+    waiters.stirred(HERE, Stir::Now);
     assert_eq!(waiters.pop(), Some(Token(3)), "Q2");
 }
 
@@ -51,7 +51,7 @@ fn who_waits_for_something_else_is_asked_too() {
         let wait = for_alike(alike, NOW + 100);
         waiters.wait(Token(token), HERE, wait, (NOW, 0)).unwrap();
     }
-    waiters.touched(HERE);
+    waiters.stirred(HERE, Stir::Now);
     let mut asked = Vec::new();
     while let Some(token) = waiters.pop() {
         asked.push(token.0);
@@ -112,7 +112,7 @@ fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
 #[test]
 fn who_hung_up_while_it_was_to_be_served_hands_its_turn_on() {
     let mut waiters = waiting(0..3);
-    waiters.touched(HERE);
+    waiters.stirred(HERE, Stir::Now);
     waiters.leave(Token(0));
     assert_eq!(waiters.pop(), Some(Token(1)), "not lost with the first");
     waiters.leave(Token(1));
@@ -158,7 +158,7 @@ proptest! {
                     all.push((next, alike, now + after));
                     next += 1;
                 }
-                Event::Touched => waiters.touched(HERE),
+                Event::Touched => waiters.stirred(HERE, Stir::Now),
                 Event::Pass(by) => {
                     now += by;
                     let until = waiters.pass(now);
@@ -188,7 +188,7 @@ proptest! {
             prop_assert_eq!(waiters.count(), all.len());
         }
         // One last change serves all: no waiter is forgotten.
-        waiters.touched(HERE);
+        waiters.stirred(HERE, Stir::Now);
         let mut served = Vec::new();
         while let Some(token) = waiters.pop() {
             waiters.leave(token);

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{ChainId, Guard, Stamp};
+use fader_chain::{ChainId, Change, Guard, Stamp};
 use fader_services::request::{self, Outcome, ServiceName};
 use fader_services::service::{Context, Service as _, Trouble};
 use fader_services::sqs::{self, Reply, Sqs};
 use fader_services::steps::{self, Ask, Command, Finish, Heard, Step};
 use fader_services::{Decision, MapView, Mode, Reason};
 
-use super::chain::{Deed, Operation, apply, touched};
+use super::chain::{Deed, Operation, apply};
 use super::{Asker, CALM, Event, LOOK, PATIENCE, QUEUES, WORK, World};
 
 /// Rows that one entry of work that is due changes.
@@ -280,8 +280,14 @@ impl World {
             if let Err((guarantee, text)) = self.watch_commit(at, &entry) {
                 self.fail(guarantee, &text);
             }
-            for collection in touched(&entry.changes) {
-                self.chains[at].waiters.touched(collection);
+            for change in &entry.changes {
+                let value = match change {
+                    Change::Put { value, .. } => Some(value),
+                    _ => None,
+                };
+                if let Some((collection, stir)) = request::stir(change.key(), value) {
+                    self.chains[at].waiters.stirred(collection, stir);
+                }
             }
             match &entry.deed {
                 Deed::Call(call, outcome) => {
