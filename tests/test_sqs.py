@@ -222,10 +222,13 @@ def test_a_peek_is_a_read_in_both_protocols(server, sqs, queue):
         sqs.send_message(QueueUrl=queue, MessageBody=body)
     shown = form(server, Action="PeekMessages", QueueUrl=queue, MaxNumberOfMessages="1")
     assert shown[0] == 200 and "<Body>one</Body>" in shown[1] and "<Body>two" not in shown[1]
-    after = shown[1].split("<Name>SequenceNumber</Name><Value>")[1].split("<")[0]
+    after = shown[1].split("<After>")[1].split("<")[0]
+    assert f"<Name>SequenceNumber</Name><Value>{after}<" in shown[1]
     status, text = peek(server, queue, After=after)
     assert status == 200
     assert [message["Body"] for message in json.loads(text)["Messages"]] == ["two"]
+    end = json.loads(text)["After"]
+    assert json.loads(peek(server, queue, After=end)[1])["After"] == end
     assert sorted(bodies(sqs, queue)) == ["one", "two"]
     assert [it["Body"] for it in json.loads(peek(server, queue)[1])["Messages"]] == ["one", "two"]
     assert peek(server, queue + "-absent")[0] == 400

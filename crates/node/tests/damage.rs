@@ -374,8 +374,8 @@ async fn peek(node: &Node) -> Result<BTreeSet<String>, String> {
             max_messages: Some(10),
         };
         match queue(node, Command::PeekMessages(peek)).await? {
-            Reply::Sqs(sqs::Reply::Messages(messages)) => {
-                bodies.extend(messages.into_iter().map(|message| message.body));
+            Reply::Sqs(sqs::Reply::Peeked(peeked)) => {
+                bodies.extend(peeked.messages.into_iter().map(|message| message.body));
             }
             other => return Err(format!("{other:?}")),
         }

@@ -219,13 +219,13 @@ impl Client {
                 max_messages: None,
             });
             let reply = self.ask(node, 0, peek).await;
-            let Reply::Messages(messages) = reply.map_err(|error| error.to_string())? else {
+            let Reply::Peeked(peeked) = reply.map_err(|error| error.to_string())? else {
                 panic!("messages");
             };
-            if messages.is_empty() {
+            if peeked.after == after {
                 return Ok(found);
             }
-            for message in messages {
+            for message in peeked.messages {
                 let mut system = message.system.iter();
                 let number = system.find(|(name, _)| name == "SequenceNumber");
                 let number: u64 = number.unwrap().1.parse().unwrap();
@@ -234,6 +234,7 @@ impl Client {
                 }
                 after = number;
             }
+            after = peeked.after;
         }
     }
 }

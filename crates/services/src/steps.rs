@@ -128,29 +128,50 @@ pub fn begin(
     to: ChainId,
     action: Action,
 ) -> Result<(Step, Vec<Change>), ViewError> {
-    let next = number(view, &next_key(), 0)?;
+    let (mut steps, changes) = begin_all(view, guards, vec![(to, action)])?;
+    let step = steps.pop().expect("there is one for each action");
+    Ok((step, changes))
+}
+
+/// Begins a step for each action, on the chain beside it, in one decision.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn begin_all(
+    view: &dyn View,
+    guards: &Guards,
+    actions: Vec<(ChainId, Action)>,
+) -> Result<(Vec<Step>, Vec<Change>), ViewError> {
+    if actions.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let mut next = number(view, &next_key(), 0)?;
     let first = records(view).next().transpose()?.map(|(key, _)| key);
     let floor = match first {
         Some(key) => number_of(&key)?,
         None => next,
     };
-    let mut record = vec![VERSION];
-    put_varint(&mut record, u64::from(to.0));
-    action.put(&mut record);
-    let mut changes = vec![put_number(next_key(), next + 1)];
-    if guards.has(Guard::StepRecorded) {
-        changes.push(Change::Put {
-            key: record_key(next),
-            value: Bytes::from(record),
+    let (mut steps, mut changes) = (Vec::new(), Vec::new());
+    for (to, action) in actions {
+        let mut record = vec![VERSION];
+        put_varint(&mut record, u64::from(to.0));
+        action.put(&mut record);
+        if guards.has(Guard::StepRecorded) {
+            changes.push(Change::Put {
+                key: record_key(next),
+                value: Bytes::from(record),
+            });
+        }
+        steps.push(Step {
+            number: next,
+            to,
+            floor,
+            action,
         });
+        next += 1;
     }
-    let step = Step {
-        number: next,
-        to,
-        floor,
-        action,
-    };
-    Ok((step, changes))
+    changes.push(put_number(next_key(), next));
+    Ok((steps, changes))
 }
 
 /// All steps of this origin that are not settled, at most `count`.

@@ -47,7 +47,7 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
 
 async fn show(service: &Service, options: &Options) -> Result<()> {
     let url = service.url(&options.queue).await?;
-    let mut after = String::from("0");
+    let mut after = format!("{:020}", 0);
     let mut is_shown = !options.new;
     loop {
         let body = json!({
@@ -59,11 +59,11 @@ async fn show(service: &Service, options: &Options) -> Result<()> {
         if is_shown && !lines.is_empty() {
             output::print(&lines)?;
         }
-        let last = list(&reply, "Messages").last();
-        match last.and_then(|it| it["Attributes"]["SequenceNumber"].as_str()) {
-            Some(last) => last.clone_into(&mut after),
-            None if options.no_follow => return Ok(()),
-            None => {
+        match reply["After"].as_str() {
+            // Messages on their way elsewhere are passed without a word: the queue goes on.
+            Some(next) if next != after => next.clone_into(&mut after),
+            _ if options.no_follow => return Ok(()),
+            _ => {
                 is_shown = true;
                 tokio::time::sleep(LOOK).await;
             }

@@ -206,6 +206,13 @@ fn fields(action: Action, place: &Place<'_>, reply: Reply) -> Option<Vec<Field>>
             let messages = messages.into_iter().map(message).collect();
             vec![Field("Messages", "Message", Shown::List(messages))]
         }
+        Reply::Peeked(peeked) => {
+            let messages = peeked.messages.into_iter().map(message).collect();
+            vec![
+                Field("Messages", "Message", Shown::List(messages)),
+                text("After", show_sequence(peeked.after)),
+            ]
+        }
         Reply::Started(handle) => vec![text("TaskHandle", handle)],
         Reply::Cancelled(moved) => {
             let name = "ApproximateNumberOfMessagesMoved";

@@ -479,13 +479,10 @@ pub(crate) fn relink(
             set_link(&mut target, &link);
             changes.extend(target.finish());
         } else {
-            // A decision begins one step: the new link goes before the end of the old one. A source
-            // that is stale is passed over where it is used.
-            let action = Action::Queue(QueueStep::Link(link));
-            (_, begun) = steps::begin(terms.view, terms.guards, chain, action)?;
+            begun.push((chain, Action::Queue(QueueStep::Link(link))));
         }
     }
-    changes.extend(begun);
+    changes.extend(steps::begin_all(terms.view, terms.guards, begun)?.1);
     Ok(changes)
 }
 

@@ -52,7 +52,7 @@ pub use moving::split_task_handle;
 pub(crate) use queue::stir;
 pub(crate) use queues::check_mode;
 pub use reply::{
-    ChangedEntry, Entry, Message, Page, Received, Reply, Sent, SentEntry, Task, show_uuid,
+    ChangedEntry, Entry, Message, Page, Peeked, Received, Reply, Sent, SentEntry, Task, show_uuid,
 };
 pub use seam::Sqs;
 pub use settings::{account_in, name_in};

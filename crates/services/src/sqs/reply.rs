@@ -35,10 +35,13 @@ pub enum Reply {
     Cancelled(u64),
     /// Move tasks.
     Tasks(Vec<Task>),
+    /// Of a peek: the messages, and where the next one goes on.
+    Peeked(Peeked),
 }
 wire_choice!(Reply, "a reply of SQS", {
     0 => Done, 1 => Queue(it), 2 => Queues(it), 3 => Pairs(it), 4 => Sent(it), 5 => Changed(it),
     6 => Received(it), 7 => Messages(it), 8 => Started(it), 9 => Cancelled(it), 10 => Tasks(it),
+    11 => Peeked(it),
 });
 
 /// A page of queues.
@@ -231,6 +234,17 @@ wire_fields!(Message {
     md5_of_attributes,
     attributes,
 });
+
+/// What a peek shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// The messages, in order of number.
+    pub messages: Vec<Message>,
+    /// The number after which the next peek looks. At the end of the queue it is that of the last
+    /// message shown, or the one that was asked with.
+    pub after: u64,
+}
+wire_fields!(Peeked { messages, after });
 
 /// A move task as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,12 +14,13 @@ use crate::sqs::limits::Limits;
 use crate::sqs::message::{Body, Place, Row as _, State};
 use crate::sqs::queue::{Queue, Terms};
 use crate::sqs::queues::{open_token, page, page_size};
-use crate::sqs::reply::{Message, Received, Reply, Selection};
+use crate::sqs::reply::{Message, Peeked, Received, Reply, Selection};
 
 /// Scheduled messages that are counted one by one, where some of them can be received already.
 const COUNTED_MAX: usize = 10_000;
 
-/// Messages that a peek passes at most: those that are over are left out until they are swept.
+/// Messages that a peek passes at most. Those that are over are left out until they are swept, and
+/// those on their way to another chain: behind so many of them the next peek goes on.
 const PEEKED_MAX: usize = 256;
 
 /// The messages of a receive, read when its entry is committed. One that was deleted in between is
@@ -200,8 +201,12 @@ pub(crate) fn peek(
         system_names: vec!["All".to_owned()],
         attribute_names: vec!["All".to_owned()],
     };
-    let mut messages = Vec::new();
-    for (key, row) in queue.scan(&range, PEEKED_MAX)? {
+    let (mut messages, mut after) = (Vec::new(), command.after);
+    let rows = queue.scan(&range, PEEKED_MAX)?;
+    let is_cut = rows.len() == PEEKED_MAX;
+    let last = rows.last().map(|(key, _)| layout::number_of(key));
+    let last = last.transpose()?.filter(|_| is_cut);
+    for (key, row) in rows {
         if messages.len() == count {
             break;
         }
@@ -219,8 +224,12 @@ pub(crate) fn peek(
         ];
         // The number is where the next look goes on.
         messages.push(message(body, &selection, (&history, Some(number))));
+        after = number;
     }
-    Ok(Reply::Messages(messages))
+    if messages.len() < count {
+        after = last.unwrap_or(after);
+    }
+    Ok(Reply::Peeked(Peeked { messages, after }))
 }
 
 /// A page of the queues that name this one as their dead-letter queue.

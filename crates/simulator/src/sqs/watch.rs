@@ -200,21 +200,22 @@ impl World {
 
     /// All messages of a queue, by number.
     fn peek(&self, queue: usize) -> Vec<(u64, Message)> {
-        let mut all: Vec<(u64, Message)> = Vec::new();
+        let (mut all, mut after): (Vec<(u64, Message)>, u64) = (Vec::new(), 0);
         loop {
             let command = Command::PeekMessages(PeekMessages {
                 queue: QUEUES[queue].name.to_owned(),
-                after: all.last().map_or(0, |(number, _)| *number),
+                after,
                 max_messages: None,
             });
             let request = request_of(0, command);
-            let Some(Reply::Messages(messages)) = self.read(QUEUES[queue].chain, &request) else {
+            let Some(Reply::Peeked(peeked)) = self.read(QUEUES[queue].chain, &request) else {
                 return all;
             };
-            if messages.is_empty() {
+            if peeked.after == after {
                 return all;
             }
-            all.extend(messages.into_iter().map(|message| {
+            after = peeked.after;
+            all.extend(peeked.messages.into_iter().map(|message| {
                 let mut system = message.system.iter();
                 let number = system.find(|(name, _)| name == "SequenceNumber");
                 let number = number.and_then(|(_, value)| value.parse().ok());

@@ -286,18 +286,7 @@ fn between_chains_a_move_is_a_step_and_the_message_is_in_one_queue() {
 #[test]
 fn a_source_that_is_deleted_on_another_chain_is_forgotten() {
     let (mut here, mut there) = two_chains(Q, "failed", false);
-    let sources = |there: &mut Chain| {
-        let list = List {
-            queue: "failed".to_owned(),
-            max_results: None,
-            next_token: None,
-        };
-        match there.run(Command::ListDeadLetterSourceQueues(list)) {
-            Ok(Reply::Queues(page)) => page.names,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(sources(&mut there), [Q]);
+    assert_eq!(sources(&mut there, "failed"), [Q]);
     let place = here.place(Q).unwrap();
     let name = Name::new(Kind::Queue, &here.account, Q).to_owned();
     let raze = steps::Step {
@@ -316,7 +305,83 @@ fn a_source_that_is_deleted_on_another_chain_is_forgotten() {
         1,
         "the end of the link"
     );
-    assert_eq!(sources(&mut there), texts(&[]));
+    assert_eq!(sources(&mut there, "failed"), texts(&[]));
+}
+
+fn sources(chain: &mut Chain, queue: &str) -> Vec<String> {
+    let list = List {
+        queue: queue.to_owned(),
+        max_results: None,
+        next_token: None,
+    };
+    match chain.run(Command::ListDeadLetterSourceQueues(list)) {
+        Ok(Reply::Queues(page)) => page.names,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_queue_that_names_another_dead_letter_queue_is_listed_there_alone() {
+    let (mut here, mut there) = two_chains(Q, "failed", false);
+    let mut third = Chain::new(3);
+    third.create("spoiled", &[]).unwrap();
+    assert_eq!(sources(&mut there, "failed"), [Q]);
+    here.towards = third.place("spoiled");
+    let redrive = policy("spoiled", 1);
+    here.set(Q, &[("RedrivePolicy", &redrive)]).unwrap();
+    let finished = finish_among(&mut here, &mut [&mut there, &mut third]);
+    assert_eq!(finished, 2, "the end of a link, and a link");
+    assert_eq!(sources(&mut there, "failed"), texts(&[]));
+    assert_eq!(sources(&mut third, "spoiled"), [Q]);
+    // The same again is no change.
+    here.set(Q, &[("RedrivePolicy", &redrive)]).unwrap();
+    finish_among(&mut here, &mut [&mut there, &mut third]);
+    assert_eq!(sources(&mut third, "spoiled"), [Q]);
+    assert_eq!(steps::unsettled(&here.rows, 9).unwrap(), []);
+}
+
+#[test]
+fn a_dead_letter_queue_on_the_same_chain_after_one_elsewhere_is_its_only_one() {
+    let (mut here, mut there) = two_chains(Q, "failed", false);
+    here.create("own", &[]).unwrap();
+    let redrive = policy("own", 1);
+    here.set(Q, &[("RedrivePolicy", &redrive)]).unwrap();
+    assert_eq!(finish_steps(&mut here, &mut there), 1);
+    assert_eq!(sources(&mut there, "failed"), texts(&[]));
+    assert_eq!(sources(&mut here, "own"), [Q]);
+}
+
+#[test]
+fn a_peek_goes_on_behind_messages_on_their_way() {
+    const HIDDEN: usize = 300;
+    let (mut here, mut there) = two_chains(Q, "failed", false);
+    for _ in 0..HIDDEN {
+        here.send(Q, "bad");
+    }
+    while here.counts(Q) != [0, 0, 0] {
+        here.receive(Q, 10);
+    }
+    here.send(Q, "good");
+    let mut peek = |after| {
+        let peek = PeekMessages {
+            queue: Q.to_owned(),
+            after,
+            max_messages: None,
+        };
+        match here.run(Command::PeekMessages(peek)) {
+            Ok(Reply::Peeked(it)) => it,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = peek(0);
+    assert_eq!(first.messages, []);
+    assert!(0 < first.after);
+    let second = peek(first.after);
+    let bodies: Vec<_> = second.messages.iter().map(|it| &it.body).collect();
+    assert_eq!(bodies, ["good"]);
+    assert_eq!(peek(second.after).after, second.after, "the end");
+    assert!(0 < finish_steps(&mut here, &mut there));
+    assert_eq!(there.counts("failed")[0], HIDDEN as u64);
 }
 
 #[test]

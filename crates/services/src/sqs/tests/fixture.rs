@@ -380,9 +380,15 @@ impl Chain {
 
 /// Finishes all steps that began on a chain and are for another, as any node does.
 pub(super) fn finish_steps(origin: &mut Chain, other: &mut Chain) -> usize {
+    finish_among(origin, &mut [other])
+}
+
+/// The same of steps for several others.
+pub(super) fn finish_among(origin: &mut Chain, others: &mut [&mut Chain]) -> usize {
     let begun = steps::unsettled(&origin.rows, 100).unwrap();
     for step in &begun {
-        assert_eq!(step.to, other.id);
+        let other = others.iter_mut().find(|other| other.id == step.to);
+        let other = other.expect("it is one of them");
         for _ in 0..2 {
             let taken = steps::take(&other.rows, &ALL_GUARDS, origin.id, step).unwrap();
             other.apply(&taken.changes);

@@ -368,7 +368,11 @@ fn a_peek_shows_messages_and_receives_none() {
         })
     };
     let shown = |chain: &mut Chain, after| match chain.run(peek(after)).unwrap() {
-        Reply::Messages(messages) => messages.into_iter().map(|it| it.body).collect::<Vec<_>>(),
+        Reply::Peeked(it) => it
+            .messages
+            .into_iter()
+            .map(|it| it.body)
+            .collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(shown(&mut chain, 0), ["1", "2"]);
