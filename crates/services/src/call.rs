@@ -1,10 +1,10 @@
 //! A request as a node carries it: the request of a service, and what goes with any.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::catalog::AccountId;
 use crate::level::Demand;
+use crate::poll::Poll;
 use crate::request::Request;
 use crate::service::Place;
 
@@ -20,9 +20,9 @@ pub struct Call {
     /// Where the other collection is that it names, if it names one
     /// ([`Service::towards`](crate::service::Service::towards)), and chains are several.
     pub towards: Option<Place>,
-    /// Where it is noted that it was decided to wait, for those who look. A decision in another
-    /// process is not noted.
-    pub waits: Option<Arc<AtomicBool>>,
+    /// Of one that may wait: what its carriers tell each other. Each process has its own; a
+    /// decision in another one is not noted here, and a client that goes is told there.
+    pub poll: Option<Arc<Poll>>,
 }
 
 impl Call {
@@ -33,7 +33,7 @@ impl Call {
             request: request.into(),
             demand,
             towards: None,
-            waits: None,
+            poll: None,
         }
     }
 
@@ -54,8 +54,8 @@ impl Call {
 
     /// Notes that it was decided to wait.
     pub fn note_waits(&self) {
-        if let Some(waits) = &self.waits {
-            waits.store(true, Ordering::Relaxed);
+        if let Some(poll) = &self.poll {
+            poll.note_waits();
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::level::{Demand, Receipt};
 use crate::request::{self, Outcome, Reply, Request, ServiceName};
 use crate::simpledb::{Answered, Error};
 use crate::steps::{self, Taken};
-use crate::{Kind, Mode};
+use crate::{Kind, Mode, Poll};
 
 use wire::Wire;
 
@@ -98,6 +98,14 @@ impl Asked {
         }
     }
 
+    /// What the carriers of a request that may wait tell each other here.
+    pub fn poll(&self) -> Option<&Poll> {
+        match self {
+            Asked::Request(call) => call.poll.as_deref(),
+            Asked::Mode(_) | Asked::Why => None,
+        }
+    }
+
     /// The encoding of what is asked.
     pub fn encode(&self) -> Bytes {
         let mut out = vec![VERSION];
@@ -137,7 +145,7 @@ impl Asked {
                         request: Wire::read(reader)?,
                         demand: Wire::read(reader)?,
                         towards: Wire::read(reader)?,
-                        waits: None,
+                        poll: None,
                     };
                     // What is older has bytes of its own.
                     let is_new = Version::FOURTH <= call.request.since();
@@ -158,7 +166,7 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
         request,
         demand,
         towards,
-        waits: _,
+        poll: _,
     } = call;
     match request {
         Request::SimpleDb(it) => {

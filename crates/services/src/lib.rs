@@ -17,6 +17,7 @@ mod kind;
 pub mod level;
 mod map_view;
 pub mod policy;
+mod poll;
 mod reason;
 pub mod request;
 pub mod s3;
@@ -34,6 +35,7 @@ pub use key::{
 };
 pub use kind::Kind;
 pub use map_view::MapView;
+pub use poll::Poll;
 pub use reason::Reason;
 pub use simpledb::Tentative;
 pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};

@@ -1,18 +1,17 @@
 //! From an HTTP request to SQS to its reply.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Call, OpenKey};
-use fader_services::Reason;
 use fader_services::catalog::{AccountId, Rights};
 use fader_services::level::{Demand, Receipt};
 use fader_services::policy::Principal;
 use fader_services::request::own;
 use fader_services::simpledb::{Code as Refused, Error as Refusal};
 use fader_services::sqs::{Caller, Code, Command, Error, Reply, Request, Sqs};
+use fader_services::{Poll, Reason};
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -32,11 +31,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const VERSION: &[u8] = b"2012-11-05";
 const SCOPE: &[u8] = b"%2Fsqs%2F";
 
-/// A receive that another process decides, and whose client sends no more, is withdrawn when it
-/// took so long: until then it may be about to be answered, to a client that still reads.
+/// A receive that another process decides, and whose client sends no more, is answered when it took
+/// so long: until then it may be about to be, with messages, to a client that still reads. That
+/// process is told at once that it had better not wait.
 const DECIDED_WITHIN: Duration = Duration::from_millis(500);
-/// How often it is looked whether a receive waits whose client sends no more.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// A reply that is to be shown: of which action, about whose queues, and what is told beside.
 struct Answered {
@@ -137,9 +135,9 @@ impl Door {
             is_asked,
         } = prepared;
         let account = call.account.clone();
-        let waits = Arc::new(AtomicBool::new(false));
+        let poll = Arc::new(Poll::default());
         if action == Action::ReceiveMessage {
-            call.waits = Some(Arc::clone(&waits));
+            call.poll = Some(Arc::clone(&poll));
         }
         let carry_out = async {
             let called = self.node.call(call);
@@ -147,7 +145,7 @@ impl Door {
                 Load::Poll => tokio::select! {
                     biased;
                     answered = called => answered,
-                    () = given_up(progress, &waits) => {
+                    () = given_up(progress, &poll) => {
                         self.metrics.receives_given_up.inc();
                         let none = Reply::Messages(Vec::new());
                         (Ok(none.into()), Receipt::default())
@@ -292,12 +290,12 @@ fn throttled() -> Error {
 }
 
 /// Resolves when a receive that waits had better not any more.
-async fn given_up(progress: &Progress, waits: &AtomicBool) {
-    let started = Instant::now();
+async fn given_up(progress: &Progress, poll: &Poll) {
+    let decided = tokio::time::Instant::now() + DECIDED_WITHIN;
     progress.given_up().await;
-    while !waits.load(Ordering::Relaxed) && started.elapsed() < DECIDED_WITHIN {
-        tokio::time::sleep(LOOK).await;
-    }
+    poll.give_up();
+    // Waiting has ended then, or it is not to be known here.
+    let _ = tokio::time::timeout_at(decided, poll.over()).await;
 }
 
 /// Whether a form without a scope in its headers may be one of SQS.

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fader_chain::{ChainId, Envelope, NodeId};
+use fader_services::Poll;
 use fader_services::forward::{Asked, Told};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
 use crate::clock;
 use crate::member::links::Links;
@@ -21,7 +21,7 @@ pub(crate) type Host =
     Box<dyn Fn(ChainId, Asked) -> Pin<Box<dyn Future<Output = Told> + Send>> + Send + Sync>;
 
 /// Requests of other processes that may wait for long, by node and its number of them.
-type Waiting = Arc<Mutex<BTreeMap<(NodeId, u64), AbortHandle>>>;
+type Waiting = Arc<Mutex<BTreeMap<(NodeId, u64), Arc<Poll>>>>;
 
 /// Takes what comes from other processes to the members and the handle of this one.
 pub(super) struct Door {
@@ -58,22 +58,30 @@ impl Inbox for Door {
             return reply.send(&Told::NotHere("the member begins".to_owned()));
         };
         let (of, may_wait) = (reply.of(), asked.may_wait());
+        let poll = Arc::new(Poll::default());
+        if let Asked::Request(call) = &mut asked {
+            call.poll = may_wait.then(|| Arc::clone(&poll));
+        }
         let work = host(chain, asked);
-        let waiting = self.waiting.clone();
-        // The lock is held until it is entered: it leaves after that.
-        let mut all = may_wait.then(|| self.waiting.lock());
-        let task = self.runtime.spawn(async move {
-            // Whoever asked has given it up: nobody wants the answer.
-            if let Ok(told) = tokio::time::timeout(patience, work).await {
-                reply.send(&told);
+        if may_wait {
+            self.waiting.lock().insert(of, Arc::clone(&poll));
+        }
+        let waiting = may_wait.then(|| self.waiting.clone());
+        self.runtime.spawn(async move {
+            tokio::select! {
+                biased;
+                // Whoever asked has given it up after so long: nobody wants the answer.
+                told = tokio::time::timeout(patience, work) => {
+                    if let Ok(told) = told {
+                        reply.send(&told);
+                    }
+                }
+                () = poll.over() => {}
             }
-            if may_wait {
+            if let Some(waiting) = waiting {
                 waiting.lock().remove(&of);
             }
         });
-        if let Some(all) = &mut all {
-            all.insert(of, task.abort_handle());
-        }
     }
 
     fn withdraw(&self, node: NodeId, number: Option<u64>) {
@@ -81,8 +89,11 @@ impl Inbox for Door {
             Some(number) => (number, number),
             None => (0, u64::MAX),
         };
-        let mut waiting = self.waiting.lock();
-        let gone = waiting.extract_if((node, first)..=(node, last), |_, _| true);
-        gone.for_each(|(_, task)| task.abort());
+        let waiting = self.waiting.lock();
+        let gone = waiting.range((node, first)..=(node, last));
+        gone.for_each(|(_, poll)| poll.give_up());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ mod traffic;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -90,6 +91,12 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// One whose asker is not to be reached any more.
+    #[cfg(test)]
+    pub(crate) fn to_nobody(of: (NodeId, u64)) -> Self {
+        Reply::new(of, None, Version::NEWEST)
+    }
+
     fn new(
         (node, number): (NodeId, u64),
         outgoing: Option<Arc<Outgoing>>,
@@ -300,12 +307,25 @@ impl Peers {
             return Err(Unheard::Untouched);
         }
         // However this ends: the answer is not waited for any more.
-        let _waits = asked.may_wait().then(|| Awaited {
+        let awaited = asked.may_wait().then(|| Awaited {
             common: &self.common,
             node,
             number,
         });
-        match tokio::time::timeout(patience, told).await {
+        let mut told = pin!(tokio::time::timeout(patience, told));
+        let told = match (&awaited, asked.poll()) {
+            (Some(awaited), Some(poll)) => tokio::select! {
+                biased;
+                told = &mut told => told,
+                // Its answer is still taken: it may have been decided before this arrives.
+                () = poll.given_up() => {
+                    awaited.withdraw();
+                    told.await
+                }
+            },
+            _ => told.await,
+        };
+        match told {
             Ok(Ok(told)) => Ok(told),
             Ok(Err(_)) | Err(_) => Err(Unheard::Unknown),
         }
@@ -364,14 +384,23 @@ struct Awaited<'a> {
     number: u64,
 }
 
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        let is_answered = self.common.asks.forget(self.node, self.number).is_none();
-        if is_answered || self.common.version() < Version::FOURTH {
+impl Awaited<'_> {
+    /// Tells the other node that the request had better not wait.
+    fn withdraw(&self) {
+        if self.common.version() < Version::FOURTH {
             return;
         }
         if let Some(outgoing) = self.common.outgoing(self.node) {
             outgoing.send(Letter::Withdrawal(self.number));
+        }
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let is_answered = self.common.asks.forget(self.node, self.number).is_none();
+        if !is_answered {
+            self.withdraw();
         }
     }
 }

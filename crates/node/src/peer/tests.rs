@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fader_chain::{EntryId, Incarnation, Message};
 use fader_services::catalog::{AccountId, Command, NameBuf};
-use fader_services::{Call, Kind, counter};
+use fader_services::{Call, Kind, Poll, counter};
 
 use super::*;
 
@@ -34,6 +34,8 @@ struct Heard {
     kept: Mutex<Vec<Reply>>,
     /// Requests that their askers gave up.
     withdrawn: AtomicU64,
+    /// Whether it answers those still.
+    keeps_withdrawn: AtomicBool,
 }
 
 impl Inbox for Heard {
@@ -52,7 +54,9 @@ impl Inbox for Heard {
     fn withdraw(&self, node: NodeId, number: Option<u64>) {
         let is_its =
             |reply: &Reply| reply.of().0 == node && number.is_none_or(|it| it == reply.of().1);
-        self.kept.lock().retain(|reply| !is_its(reply));
+        if !self.keeps_withdrawn.load(Ordering::Relaxed) {
+            self.kept.lock().retain(|reply| !is_its(reply));
+        }
         self.withdrawn
             .fetch_add(u64::from(number.is_some()), Ordering::Relaxed);
     }
@@ -89,6 +93,7 @@ fn node(number: u32, key: &ClusterKey) -> Node {
         envelopes: Mutex::new(envelopes),
         kept: Mutex::default(),
         withdrawn: AtomicU64::new(0),
+        keeps_withdrawn: AtomicBool::new(false),
     });
     let (me, key) = (identity(number), key.clone());
     let peers = Peers::start(listener, me, CLUSTER, key, inbox.clone());
@@ -387,6 +392,31 @@ fn a_request_that_may_wait_is_withdrawn_when_nobody_waits_for_it() {
     let before = two.peers.counters()[&NodeId(1)].received;
     assert_eq!(forward(&one.peers, &read("d")), Ok(named("d")));
     assert_eq!(two.peers.counters()[&NodeId(1)].received, before + 1);
+}
+
+#[test]
+fn a_client_that_goes_is_told_of_at_once_and_the_answer_is_still_taken() {
+    let (_, one, two) = two();
+    one.peers.speak(Version::NEWEST);
+    let poll = Arc::new(Poll::default());
+    let mut call = Call::of_node(counter::Request::Wait {
+        name: "a".to_owned(),
+        least: 1,
+        until_ms: 0,
+    });
+    call.poll = Some(Arc::clone(&poll));
+    let asked = Asked::Request(call);
+    two.inbox.keeps_withdrawn.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward(&one.peers, &asked));
+        eventually(|| two.inbox.kept.lock().len() == 1);
+        assert_eq!(two.inbox.withdrawn.load(Ordering::Relaxed), 0);
+        poll.give_up();
+        eventually(|| two.inbox.withdrawn.load(Ordering::Relaxed) == 1);
+        let reply = two.inbox.kept.lock().pop().unwrap();
+        reply.send(&named("served"));
+        assert_eq!(asking.join().unwrap(), Ok(named("served")));
+    });
 }
 
 #[test]
