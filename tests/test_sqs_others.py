@@ -186,6 +186,28 @@ def test_a_trace_header_comes_back(sqs, queue):
     assert "AWSTraceHeader" not in received(sqs, queue)[0]["Attributes"]
 
 
+def test_the_trace_of_a_request_is_that_of_its_messages_but_for_their_own(sqs, queue):
+    of_request, own = "Root=1-5759e988-bd862e3fe1be46a994272793", "Root=1-own"
+
+    def trace(request, **_):
+        request.headers["X-Amzn-Trace-Id"] = of_request
+
+    system = {"AWSTraceHeader": {"DataType": "String", "StringValue": own}}
+    entries = [
+        {"Id": "a", "MessageBody": "a"},
+        {"Id": "b", "MessageBody": "b", "MessageSystemAttributes": system},
+    ]
+    sqs.meta.events.register("before-sign.sqs.*", trace)
+    try:
+        sent = sqs.send_message_batch(QueueUrl=queue, Entries=entries)["Successful"]
+    finally:
+        sqs.meta.events.unregister("before-sign.sqs.*", trace)
+    # Only what was sent as an attribute has a checksum.
+    assert ["MD5OfMessageSystemAttributes" in it for it in sent] == [False, True]
+    traces = {it["Body"]: it["Attributes"]["AWSTraceHeader"] for it in received(sqs, queue)}
+    assert traces == {"a": of_request, "b": own}
+
+
 def letters(sqs, source, count):
     for at in range(count):
         sqs.send_message(QueueUrl=source, MessageBody=str(at))

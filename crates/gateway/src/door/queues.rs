@@ -27,6 +27,9 @@ use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered};
 
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const TRACE: HeaderName = HeaderName::from_static("x-amzn-trace-id");
+/// Longer than any trace with its sampling and lineage.
+const TRACE_BYTES_MAX: usize = 512;
 /// What tells a form of SQS that is signed by no scope.
 const VERSION: &[u8] = b"2012-11-05";
 const SCOPE: &[u8] = b"%2Fsqs%2F";
@@ -204,7 +207,7 @@ impl Door {
         let key = self
             .signer(parts, body, arrival.port, parameters)
             .map_err(of_gateway)?;
-        let caller = self.caller(key.as_deref(), arrival);
+        let caller = self.caller(key.as_deref(), (parts, arrival));
         let asked = consistency::asked(&parts.headers, parameters).map_err(of_gateway)?;
         let is_asked = asked.is_some();
         let asked = asked.unwrap_or_default();
@@ -259,7 +262,7 @@ impl Door {
     }
 
     /// Who asks. Without a signature it is nobody, or whom the server takes for everybody.
-    fn caller(&self, key: Option<&OpenKey>, arrival: Arrival) -> Caller {
+    fn caller(&self, key: Option<&OpenKey>, (parts, arrival): (&Parts, Arrival)) -> Caller {
         let principal = match (key, &self.settings.anonymous) {
             (Some(key), _) => Principal::Key((key.key.account.0.clone(), key.key.id.clone())),
             (None, Some(account)) => Principal::Account(account.0.clone()),
@@ -273,9 +276,18 @@ impl Door {
                 .map(|peer| peer.to_string())
                 .unwrap_or_default(),
             is_secure: arrival.is_secure,
+            trace: trace(&parts.headers),
             ..Caller::of(principal)
         }
     }
+}
+
+/// The trace that a request names. One that is no text of a reasonable length is left out.
+fn trace(headers: &hyper::HeaderMap) -> Option<String> {
+    let trace = headers.get(TRACE).and_then(|trace| trace.to_str().ok());
+    trace
+        .filter(|trace| (1..=TRACE_BYTES_MAX).contains(&trace.len()))
+        .map(str::to_owned)
 }
 
 /// The refusal of what is beyond the limit that the server was given.

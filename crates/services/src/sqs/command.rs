@@ -42,13 +42,17 @@ pub struct Caller {
     pub source_ip: String,
     /// Whether it came over TLS, for `aws:SecureTransport`.
     pub is_secure: bool,
+    /// The trace that the request is a part of, as its header `X-Amzn-Trace-Id` names it: that of
+    /// all messages that it sends without one of their own.
+    pub trace: Option<String>,
 }
 
 wire_fields!(Caller {
     principal,
     is_granted_only,
     source_ip,
-    is_secure
+    is_secure,
+    trace,
 });
 
 impl Caller {
@@ -59,6 +63,7 @@ impl Caller {
             is_granted_only: false,
             source_ip: String::new(),
             is_secure: false,
+            trace: None,
         }
     }
 }

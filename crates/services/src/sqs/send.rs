@@ -9,7 +9,7 @@ use fader_chain::{Change, Guard};
 use crate::service::Context;
 use crate::sqs::batch;
 use crate::sqs::checksum;
-use crate::sqs::command::{Attribute, Request, SendEntry, SendMessage, Value};
+use crate::sqs::command::{Attribute, Caller, Request, SendEntry, SendMessage, Value};
 use crate::sqs::error::{Code, Error};
 use crate::sqs::grants;
 use crate::sqs::handle::uuid;
@@ -85,7 +85,7 @@ fn send_one(
     id: u128,
 ) -> Result<Sent, Error> {
     let limits = queue.terms.limits;
-    let (mut body, delay_s) = read(&queue.settings, limits, entry)?;
+    let (mut body, delay_s) = read(&queue.settings, limits, (&request.caller, entry))?;
     body.id = id;
     body.sent_ms = queue.now_ms;
     body.sender = request.caller.principal.sender();
@@ -185,7 +185,7 @@ fn end_of(row: bytes::Bytes) -> Result<u64, ViewError> {
 pub(crate) fn read(
     settings: &Settings,
     limits: &Limits,
-    entry: &SendEntry,
+    (caller, entry): (&Caller, &SendEntry),
 ) -> Result<(Body, u64), Error> {
     let text = entry.body.clone().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::missing("MessageBody"))?;
@@ -200,7 +200,7 @@ pub(crate) fn read(
         return Err(Error::new(Code::InvalidParameterValue, message));
     }
     check_attributes(&entry.attributes, limits)?;
-    let trace_header = trace_header(&entry.system_attributes)?;
+    let own_trace = trace_header(&entry.system_attributes)?;
     let delay_s = delay_s(settings, limits, entry)?;
     if settings.is_fifo() {
         check_fifo(entry, settings)?;
@@ -221,7 +221,7 @@ pub(crate) fn read(
         },
         text,
         attributes: entry.attributes.clone(),
-        trace_header,
+        trace_header: own_trace.or_else(|| caller.trace.clone()),
         group: entry.group_id.clone(),
         source_arn: None,
     };

@@ -48,7 +48,8 @@ pub(crate) fn accept(
     send::check_batch(command, &settings, context.limits)?;
     let (mut sent, mut writes) = (Vec::new(), Vec::new());
     for (index, entry) in (0..).zip(&command.entries) {
-        let outcome = send::read(&settings, context.limits, entry).map(|(body, delay_s)| {
+        let asked = (&request.caller, entry);
+        let outcome = send::read(&settings, context.limits, asked).map(|(body, delay_s)| {
             let id = uuid(request.seed, "message", index);
             let body = Body {
                 id,
