@@ -6,10 +6,18 @@
 //! | messages | sent, received and deleted, by 16 producers and 16 consumers |
 //! | in batches | the same, ten messages a request |
 //! | long poll | from the start of a send to the answer of the receive that waits |
-//! | parked | sends to a queue at which 1,000 receives wait, against one |
+//! | FIFO | messages of 1,000 groups, one a request, against a standard queue |
+//! | parked | sends to a queue at which 1,000 receives wait, against one; and that serve them |
+//! | depth | a queue of 1,000,000 messages: memory, receives, and the start after kill -9 |
+//! | log | what receive and delete of a message of 100 KB write |
+//!
+//! What SimpleDB pays for queues beside it is counted by `bench one-node`.
+
+mod depth;
+mod parked;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -19,6 +27,7 @@ use fader_cloud::{QueueSettings, Queues, Receive};
 use fader_measure::{Interval, median, ratio_of_medians};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -32,8 +41,9 @@ const BODY_BYTES: usize = 1_000;
 const BATCH: usize = 10;
 /// Messages that are there at most: producers wait for consumers then.
 const AHEAD_MAX: i64 = 2_000;
-const PARKED: usize = 1_000;
 const POLLS: usize = 50;
+/// Groups of the FIFO queue.
+const GROUPS: u64 = 1_000;
 
 /// What it takes beside what all benchmarks do.
 #[derive(Args)]
@@ -52,6 +62,26 @@ struct Subject {
     queues: Arc<Sqs>,
     single: Vec<f64>,
     batches: Vec<f64>,
+    /// Of Fader alone.
+    fifo: Vec<f64>,
+}
+
+/// How messages are sent and received.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// So many in each request.
+    Standard(usize),
+    /// One in each request, to a FIFO queue.
+    Fifo,
+}
+
+impl Manner {
+    fn size(self) -> usize {
+        match self {
+            Manner::Standard(size) => size,
+            Manner::Fifo => 1,
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
@@ -75,41 +105,39 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         order.shuffle(&mut random);
         for at in order {
             let it = &mut subjects[at];
-            for (size, rates) in [(1, &mut it.single), (BATCH, &mut it.batches)] {
-                let name = format!("bench-{number}-{size}");
-                let rate = flow(&it.queues, &name, size, common.seconds());
+            let manners = [
+                (Manner::Standard(1), &mut it.single),
+                (Manner::Standard(BATCH), &mut it.batches),
+                (Manner::Fifo, &mut it.fifo),
+            ];
+            // The comparison between servers is of standard queues.
+            let count = if at == 0 { 3 } else { 2 };
+            for (manner, rates) in manners.into_iter().take(count) {
+                let rate = flow(&it.queues, number, manner, common.seconds());
                 rates.push(runtime.block_on(rate)?);
             }
         }
     }
     let fader = Arc::clone(&subjects[0].queues);
     let (lone, poll) = runtime.block_on(polls(&fader))?;
-    let mut parked = (Vec::new(), Vec::new());
-    for number in 0..common.runs() {
-        for (waiters, rates) in [(1, &mut parked.0), (PARKED, &mut parked.1)] {
-            let name = format!("parked-{number}-{waiters}");
-            let rate = sends(&fader, &name, waiters, common.seconds());
-            rates.push(runtime.block_on(rate)?);
-        }
-    }
+    let parked = runtime.block_on(parked::measure(&fader, common))?;
+    ensure!(server.stop()?.success(), "the server did not end in peace");
+    let depth = depth::measure(common, scratch.path(), &runtime)?;
+    let mut findings = findings(&subjects, (&lone, &poll), common.seed);
+    findings.extend(parked.findings(common.seed));
+    findings.extend(depth.findings(common.seed));
+    let mut notes = vec![format!(
+        "a lone durable send {:.2} ms, an answer of a long poll {:.2} ms",
+        median(&lone) * 1e3,
+        median(&poll) * 1e3,
+    )];
+    notes.extend([parked.note(), depth.note()]);
     let report = Report {
         benchmark: "sqs",
         machine,
         sides: subjects.iter().flat_map(sides).collect(),
-        findings: findings(
-            &subjects,
-            (&lone, &poll),
-            (&parked.0, &parked.1),
-            common.seed,
-        ),
-        notes: vec![format!(
-            "a lone durable send {:.2} ms, an answer of a long poll {:.2} ms; {PARKED} receives \
-             parked: {:.0} sends a second, one: {:.0}",
-            median(&lone) * 1e3,
-            median(&poll) * 1e3,
-            median(&parked.1),
-            median(&parked.0),
-        )],
+        findings,
+        notes,
     };
     report.finish(common.json.as_deref(), common.quick)
 }
@@ -117,7 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 fn subject(name: &'static str, address: &str) -> Result<Subject> {
     let (key, secret) = Server::credentials();
     let settings = Settings {
-        connections_max: PARKED + 2 * PRODUCERS,
+        connections_max: parked::MANY + 2 * PRODUCERS,
         pace: Pace::Bare,
         ..Settings::default()
     };
@@ -129,6 +157,7 @@ fn subject(name: &'static str, address: &str) -> Result<Subject> {
         queues: Arc::new(queues),
         single: Vec::new(),
         batches: Vec::new(),
+        fifo: Vec::new(),
     })
 }
 
@@ -144,22 +173,62 @@ fn bodies(count: usize) -> Vec<String> {
     vec!["x".repeat(BODY_BYTES); count]
 }
 
-/// Messages a second that are sent, received and deleted, `size` in each request.
-async fn flow(queues: &Arc<Sqs>, name: &str, size: usize, time: Duration) -> Result<f64> {
-    queues.create(name, &QueueSettings::default()).await?;
+/// Sends messages to a FIFO queue, one of each of these numbers, which are given once.
+async fn send_in_order(queues: &Sqs, name: &str, number: u64) -> Result<()> {
+    let url = queues.queue_url(name).await?;
+    let [body] = <[String; 1]>::try_from(bodies(1)).expect("one was asked for");
+    let message = json!({
+        "QueueUrl": url,
+        "MessageBody": body,
+        "MessageGroupId": (number % GROUPS).to_string(),
+        "MessageDeduplicationId": number.to_string(),
+    });
+    queues.call("SendMessage", true, &message).await?;
+    Ok(())
+}
+
+/// Creates a queue of any attributes.
+async fn create(queues: &Sqs, name: &str, attributes: &[(&str, &str)]) -> Result<()> {
+    let attributes: std::collections::BTreeMap<_, _> = attributes.iter().copied().collect();
+    let body = json!({ "QueueName": name, "Attributes": attributes });
+    queues.create_as(&body, None).await?;
+    Ok(())
+}
+
+/// Messages a second that are sent, received and deleted.
+async fn flow(queues: &Arc<Sqs>, round: usize, manner: Manner, time: Duration) -> Result<f64> {
+    let size = manner.size();
+    let name = match manner {
+        Manner::Standard(_) => format!("bench-{round}-{size}"),
+        Manner::Fifo => format!("bench-{round}.fifo"),
+    };
+    match manner {
+        Manner::Standard(_) => queues.create(&name, &QueueSettings::default()).await?,
+        Manner::Fifo => create(queues, &name, &[("FifoQueue", "true")]).await?,
+    }
     let (ahead, done) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    let numbers = Arc::new(AtomicU64::new(0));
     let until = Instant::now() + time;
     let mut clients: JoinSet<Result<()>> = JoinSet::new();
     for _ in 0..PRODUCERS {
-        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.to_owned());
+        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.clone());
+        let numbers = Arc::clone(&numbers);
         clients.spawn(async move {
             while Instant::now() < until {
                 if AHEAD_MAX < ahead.load(Ordering::Relaxed) {
                     sleep(Duration::from_millis(1)).await;
                     continue;
                 }
-                for sent in queues.send(&name, &bodies(size)).await? {
-                    sent?;
+                match manner {
+                    Manner::Standard(_) => {
+                        for sent in queues.send(&name, &bodies(size)).await? {
+                            sent?;
+                        }
+                    }
+                    Manner::Fifo => {
+                        let number = numbers.fetch_add(1, Ordering::Relaxed);
+                        send_in_order(&queues, &name, number).await?;
+                    }
                 }
                 ahead.fetch_add(size as i64, Ordering::Relaxed);
             }
@@ -167,7 +236,7 @@ async fn flow(queues: &Arc<Sqs>, name: &str, size: usize, time: Duration) -> Res
         });
     }
     for _ in 0..CONSUMERS {
-        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.to_owned());
+        let (queues, ahead, name) = (Arc::clone(queues), Arc::clone(&ahead), name.clone());
         let done = Arc::clone(&done);
         clients.spawn(async move {
             while Instant::now() < until {
@@ -190,7 +259,7 @@ async fn flow(queues: &Arc<Sqs>, name: &str, size: usize, time: Duration) -> Res
     while let Some(ended) = clients.join_next().await {
         ended.context("a client panicked")??;
     }
-    queues.delete(name).await?;
+    queues.delete(&name).await?;
     let done = done.load(Ordering::Relaxed);
     ensure!(0 < done, "no message was received");
     Ok(done as f64 / begin.elapsed().min(time).as_secs_f64())
@@ -230,49 +299,6 @@ async fn polls(queues: &Arc<Sqs>) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok((lone, answered))
 }
 
-/// Sends a second to a queue at which so many receives wait.
-async fn sends(queues: &Arc<Sqs>, name: &str, waiters: usize, time: Duration) -> Result<f64> {
-    queues.create(name, &QueueSettings::default()).await?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut parked: JoinSet<Result<()>> = JoinSet::new();
-    for _ in 0..waiters {
-        let (queues, name, is_over) = (Arc::clone(queues), name.to_owned(), Arc::clone(&is_over));
-        parked.spawn(async move {
-            while !is_over.load(Ordering::Relaxed) {
-                queues
-                    .receive(&name, &receive(1, Duration::from_secs(20)))
-                    .await?;
-            }
-            Ok(())
-        });
-    }
-    // Until they wait.
-    sleep(Duration::from_secs(1)).await;
-    let until = Instant::now() + time;
-    let begin = Instant::now();
-    let mut producers: JoinSet<Result<u64>> = JoinSet::new();
-    for _ in 0..PRODUCERS {
-        let (queues, name) = (Arc::clone(queues), name.to_owned());
-        producers.spawn(async move {
-            let mut sent = 0;
-            while Instant::now() < until {
-                queues.send(&name, &bodies(1)).await?;
-                sent += 1;
-            }
-            Ok(sent)
-        });
-    }
-    let mut sent = 0;
-    while let Some(one) = producers.join_next().await {
-        sent += one.context("a producer panicked")??;
-    }
-    let rate = sent as f64 / begin.elapsed().as_secs_f64();
-    is_over.store(true, Ordering::Relaxed);
-    parked.abort_all();
-    while parked.join_next().await.is_some() {}
-    Ok(rate)
-}
-
 fn sides(subject: &Subject) -> Vec<Side> {
     let side = |what: &str, rates: &[f64]| Side {
         name: format!("{}: messages a second, {what}", subject.name),
@@ -282,24 +308,26 @@ fn sides(subject: &Subject) -> Vec<Side> {
         server_us: f64::NAN,
         rates: rates.to_vec(),
     };
-    vec![
+    let mut sides = vec![
         side("one a request", &subject.single),
         side("ten a request", &subject.batches),
-    ]
+    ];
+    if !subject.fifo.is_empty() {
+        sides.push(side("one a request, FIFO", &subject.fifo));
+    }
+    sides
 }
 
-fn findings(
-    subjects: &[Subject],
-    (lone, poll): (&[f64], &[f64]),
-    (one, many): (&[f64], &[f64]),
-    seed: u64,
-) -> Vec<Finding> {
-    let finding = |name: &str, interval: Interval, target: Target| Finding {
+fn finding(name: &str, interval: Interval, target: Target) -> Finding {
+    Finding {
         name: name.to_owned(),
         interval,
         unit: "",
         target,
-    };
+    }
+}
+
+fn findings(subjects: &[Subject], (lone, poll): (&[f64], &[f64]), seed: u64) -> Vec<Finding> {
     let mut findings = vec![
         finding(
             "long poll / lone send: time",
@@ -307,9 +335,9 @@ fn findings(
             Target::AtMost(2.5),
         ),
         finding(
-            "1,000 parked receives / one: sends a second",
-            ratio_of_medians(many, one, seed),
-            Target::AtLeast(0.9),
+            "FIFO, 1,000 groups / standard: messages a second",
+            ratio_of_medians(&subjects[0].fifo, &subjects[0].single, seed),
+            Target::AtLeast(0.5),
         ),
     ];
     if let [fader, elasticmq] = subjects {
