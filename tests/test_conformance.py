@@ -6,6 +6,7 @@ import pytest
 
 import clouds
 import server as servers
+from processes import Processes
 
 QUEUES, DOMAINS, OBJECTS = 18, 19, 15
 
@@ -54,6 +55,16 @@ def test_fader_keeps_what_is_promised_of_domains(server, tmp_path):
 def test_fader_keeps_what_is_promised_of_queues(server, tmp_path):
     judge("queues", f"sqs://?endpoint={server.url}", tmp_path, QUEUES)
     judge("queues", f"sqs://own-?endpoint={server.url}", tmp_path, QUEUES)
+
+
+def test_three_nodes_keep_what_is_promised_of_queues(tmp_path):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with Processes(folder) as cluster:
+        cluster.await_whole()
+        # Each in turn is the front door; two of them hand on what the head decides.
+        for name, member in cluster.members.items():
+            judge("queues", f"sqs://{name}-?endpoint={member.url}", tmp_path, QUEUES)
 
 
 def test_elasticmq_keeps_what_is_promised_of_queues(tmp_path):
