@@ -6,6 +6,7 @@
 //! anything else        gathered, then told apart by content: SQS or SimpleDB
 //! ```
 
+mod objects;
 mod pages;
 mod queues;
 
@@ -74,7 +75,6 @@ pub(crate) struct Door {
     /// What is counted.
     pub(crate) metrics: Metrics,
     verifier: Verifier,
-    s3_limits: fader_services::s3::Limits,
     limiter: Option<Limiter>,
     /// What was refused, for the log.
     pub(crate) complaints: Arc<Complaints>,
@@ -140,7 +140,6 @@ impl Door {
             metrics,
             complaints: Arc::clone(verifier.complaints()),
             verifier,
-            s3_limits: Default::default(),
             room: Room::new(settings.bodies_bytes_max),
             strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
             page_turn: Mutex::new(()),
@@ -162,7 +161,9 @@ impl Door {
             if let Err(refusal) = origin::check_http(&parts) {
                 return self.turn_away(&refusal).map(Outgoing::from);
             }
-            let _ = s3::is_asked(&parts, &self.settings.s3_domains);
+            if !Door::is_page(parts.uri.path()) && s3::is_asked(&parts, &self.settings.s3_domains) {
+                return self.s3(&parts, incoming, (arrival, progress)).await;
+            }
             let response = self.gathered(&parts, incoming, (arrival, progress)).await;
             response.map(Outgoing::from)
         });
@@ -439,6 +440,11 @@ impl Door {
             .inspect_err(|refusal| self.complain(refusal))
     }
 
+    /// Who owns a bucket, as far as it is known without a signature.
+    fn bucket_owner(&self, _bucket: &str) -> Option<AccountId> {
+        self.settings.anonymous.clone()
+    }
+
     fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {
         self.turn_away(&match error {
             BodyError::TooLarge => too_large(bytes_max),
@@ -540,7 +546,7 @@ fn xml_response(status: StatusCode, xml: Vec<u8>) -> Response<Full<Bytes>> {
 }
 
 /// The last reply of its connection.
-fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+fn closing<B>(mut response: Response<B>) -> Response<B> {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response

@@ -69,7 +69,6 @@ struct Asked<'a> {
     parameters: &'a Parameters<'a>,
     operation: Operation,
     account: AccountId,
-    is_signed: bool,
     demand: Demand,
     /// Whether it asks for anything of consistency: then it is told what came of that.
     is_told: bool,
@@ -79,7 +78,6 @@ struct Asked<'a> {
 /// Who signed, and with what chunks of the body are signed.
 struct Sender {
     account: AccountId,
-    is_signed: bool,
     preference: Option<fader_services::level::Preference>,
     chunks: Option<ChunkKey>,
 }
@@ -187,7 +185,6 @@ impl Door {
             parameters: &parameters,
             operation: named,
             account: sender.account,
-            is_signed: sender.is_signed,
             demand,
             is_told,
             receipt: Mutex::new(None),
@@ -219,7 +216,10 @@ impl Door {
             false => Err(Fault::new(
                 "URITooLong",
                 400,
-                format!("The URI exceeded the maximum limit of {}", self.settings.uri_bytes_max),
+                format!(
+                    "The URI exceeded the maximum limit of {}",
+                    self.settings.uri_bytes_max
+                ),
             )),
         }
     }
@@ -234,9 +234,10 @@ impl Door {
         let headers = &parts.headers;
         let authorization = headers.get(hyper::header::AUTHORIZATION);
         let is_header = authorization.is_some();
-        let is_version_4 =
-            authorization.is_some_and(|it| !it.as_bytes().starts_with(b"AWS "));
-        let hash = headers.get("x-amz-content-sha256").map(|it| it.to_str().unwrap_or("\u{fffd}"));
+        let is_version_4 = authorization.is_some_and(|it| !it.as_bytes().starts_with(b"AWS "));
+        let hash = headers
+            .get("x-amz-content-sha256")
+            .map(|it| it.to_str().unwrap_or("\u{fffd}"));
         if is_version_4 && hash.is_none() {
             return Err(fault::invalid_request(
                 "Missing required header for this request: x-amz-content-sha256",
@@ -251,7 +252,8 @@ impl Door {
             bucket_in_host: place.is_in_host.then_some(&*place.bucket),
             parameters,
             payload: Payload::Announced(
-                hash.or(parameters.get("X-Amz-Content-Sha256")).unwrap_or(UNSIGNED),
+                hash.or(parameters.get("X-Amz-Content-Sha256"))
+                    .unwrap_or(UNSIGNED),
             ),
         };
         let signer = self
@@ -262,7 +264,6 @@ impl Door {
             Some(signer) if signer.key.key.rights == Rights::Granted => Err(access_denied()),
             Some(signer) => Ok(Sender {
                 account: signer.key.key.account.clone(),
-                is_signed: true,
                 preference: signer.key.key.preference,
                 chunks: signer.chunks,
             }),
@@ -281,7 +282,6 @@ impl Door {
         })?;
         Ok(Sender {
             account: account.clone(),
-            is_signed: false,
             preference: None,
             chunks: None,
         })
@@ -321,9 +321,7 @@ impl Asked<'_> {
             | O::DeleteObjects => {
                 let xml = self.xml(body, key).await?;
                 match self.operation {
-                    O::PutObjectTagging => {
-                        self.tag_object(crate::s3::settings::tags(&xml)?).await
-                    }
+                    O::PutObjectTagging => self.tag_object(crate::s3::settings::tags(&xml)?).await,
                     O::PutObjectAcl => self.put_object_acl(&xml).await,
                     O::CompleteMultipartUpload => self.complete_upload(&xml).await,
                     _ => self.delete_objects(&xml).await,
@@ -357,11 +355,7 @@ impl Asked<'_> {
     }
 
     /// A body that is to be stored, and what is told of it.
-    fn source(
-        &self,
-        body: &Mutex<Option<Incoming>>,
-        key: Option<ChunkKey>,
-    ) -> Result<Body, Fault> {
+    fn source(&self, body: &Mutex<Option<Incoming>>, key: Option<ChunkKey>) -> Result<Body, Fault> {
         let mut body = body.lock();
         let length = body.as_ref().and_then(length_of);
         let announced = Announced::read(&self.parts.headers, length)?;
@@ -388,7 +382,11 @@ impl Asked<'_> {
             let mut body = body.lock();
             let length = body.as_ref().and_then(length_of);
             let announced = Announced::read(&self.parts.headers, length)?;
-            if let Some(length) = announced.told.length.filter(|it| XML_BYTES_MAX as u64 <= *it) {
+            if let Some(length) = announced
+                .told
+                .length
+                .filter(|it| XML_BYTES_MAX as u64 <= *it)
+            {
                 return Err(fault::too_large(length, XML_BYTES_MAX as u64));
             }
             let incoming = body.take().ok_or_else(fault::incomplete_body)?;
@@ -398,7 +396,7 @@ impl Asked<'_> {
     }
 
     fn limits(&self) -> &fader_services::s3::Limits {
-        &self.door.s3_limits
+        &self.door.settings.s3_limits
     }
 
     fn header(&self, name: &str) -> Result<Option<&str>, Fault> {
@@ -478,12 +476,7 @@ fn set(response: &mut Response<Outgoing>, name: impl IntoHeaderName, value: &str
     }
 }
 
-fn fault_response(
-    fault: &Fault,
-    resource: &str,
-    id: &str,
-    is_silent: bool,
-) -> Response<Outgoing> {
+fn fault_response(fault: &Fault, resource: &str, id: &str, is_silent: bool) -> Response<Outgoing> {
     let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match is_silent || status == StatusCode::NOT_MODIFIED {
         true => plain(status),
@@ -501,4 +494,3 @@ fn fault_response(
     }
     response
 }
-

@@ -92,11 +92,6 @@ impl Announced {
         }
         Ok(Announced { told, chunked })
     }
-
-    /// Whether chunks of it have to be signed.
-    pub(crate) fn is_signed_in_chunks(&self) -> bool {
-        self.chunked.is_some_and(|it| it.is_signed)
-    }
 }
 
 fn read_hash(text: &str) -> Result<Vec<u8>, Fault> {

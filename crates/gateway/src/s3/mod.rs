@@ -28,6 +28,5 @@ pub(crate) mod settings;
 pub(crate) mod xml;
 
 pub(crate) use asked::is_asked;
-pub(crate) use fault::Fault;
 pub(crate) use operation::{Feature, Operation};
 pub(crate) use place::Place;

@@ -88,8 +88,6 @@ pub(crate) struct Signer {
     pub(crate) key: Arc<OpenKey>,
     /// Of version 4 in the header: what the first chunk's signature goes on from.
     pub(crate) chunks: Option<ChunkKey>,
-    /// Whether the signature stands in the query, so that whoever has the URL may send it.
-    pub(crate) is_presigned: bool,
 }
 
 /// Verifies signatures; keeps derived keys of version 4.
@@ -188,7 +186,6 @@ impl Verifier {
         let key = self.verify_with(key_id, open_key, is_signed)?;
         Ok(Some(Signer {
             chunks: presented.chunk_key(key.secret.reveal()),
-            is_presigned: !signed.headers.contains_key(AUTHORIZATION),
             key,
         }))
     }

@@ -116,7 +116,8 @@ impl Asked<'_> {
             true => None,
             false => {
                 let root = Element::parse(body, "CreateBucketConfiguration")?;
-                root.text_of("LocationConstraint").map(|it| it.trim().to_owned())
+                root.text_of("LocationConstraint")
+                    .map(|it| it.trim().to_owned())
             }
         };
         let region = region.filter(|region| !region.is_empty());
@@ -132,8 +133,7 @@ impl Asked<'_> {
             return Err(not_implemented("x-amz-bucket-object-lock-enabled"));
         }
         let ownership = self.header("x-amz-object-ownership")?.map(|text| {
-            let invalid =
-                || invalid_argument("Invalid ownership.", "x-amz-object-ownership", text);
+            let invalid = || invalid_argument("Invalid ownership.", "x-amz-object-ownership", text);
             settings::ownership_named(text).ok_or_else(invalid)
         });
         let ownership = ownership.transpose()?;
@@ -157,7 +157,11 @@ impl Asked<'_> {
             self.change(Setting::Acl(acl)).await?;
         }
         let mut response = plain(StatusCode::OK);
-        set(&mut response, "location", &format!("/{}", self.place.bucket));
+        set(
+            &mut response,
+            "location",
+            &format!("/{}", self.place.bucket),
+        );
         Ok(response)
     }
 
@@ -184,7 +188,8 @@ impl Asked<'_> {
             None => settings::read(name, body)?,
         };
         if let Setting::Acl(acl) = &setting {
-            self.check_public(acl.iter().any(|(it, _)| !matches!(it, Grantee::Account(_)))).await?;
+            self.check_public(acl.iter().any(|(it, _)| !matches!(it, Grantee::Account(_))))
+                .await?;
         }
         self.change(setting).await?;
         Ok(plain(status))
@@ -204,7 +209,10 @@ impl Asked<'_> {
 
     async fn get_setting(&self, name: SettingName) -> Answer {
         let bucket = self.bucket();
-        match self.call(Command::GetSetting(OneSetting { bucket, name })).await? {
+        match self
+            .call(Command::GetSetting(OneSetting { bucket, name }))
+            .await?
+        {
             Reply::Setting(setting) => {
                 let mut response = xml(settings::show(&setting, &self.account.0));
                 if name == SettingName::Policy {
@@ -218,7 +226,8 @@ impl Asked<'_> {
 
     async fn delete_setting(&self, name: SettingName) -> Answer {
         let bucket = self.bucket();
-        self.call(Command::DeleteSetting(OneSetting { bucket, name })).await?;
+        self.call(Command::DeleteSetting(OneSetting { bucket, name }))
+            .await?;
         Ok(plain(StatusCode::NO_CONTENT))
     }
 
@@ -244,9 +253,11 @@ impl Asked<'_> {
             Feature::Accelerate => Ok(xml(render::empty("AccelerateConfiguration"))),
             Feature::Logging => Ok(xml(render::empty("BucketLoggingStatus"))),
             Feature::Notification => Ok(xml(render::empty("NotificationConfiguration"))),
-            Feature::RequestPayment => {
-                Ok(xml(render::one("RequestPaymentConfiguration", "Payer", "BucketOwner")))
-            }
+            Feature::RequestPayment => Ok(xml(render::one(
+                "RequestPaymentConfiguration",
+                "Payer",
+                "BucketOwner",
+            ))),
             Feature::Analytics
             | Feature::IntelligentTiering
             | Feature::Inventory
@@ -284,9 +295,9 @@ impl Asked<'_> {
                 "NoSuchWebsiteConfiguration",
                 "The specified bucket does not have a website configuration",
             ),
-            Feature::LegalHold | Feature::Retention => {
-                Err(invalid_request("Bucket is missing Object Lock Configuration"))
-            }
+            Feature::LegalHold | Feature::Retention => Err(invalid_request(
+                "Bucket is missing Object Lock Configuration",
+            )),
         }
     }
 
@@ -294,7 +305,10 @@ impl Asked<'_> {
     pub(super) fn count(&self, name: &str, shown: &str) -> Result<Option<usize>, Fault> {
         let text = self.parameters.get(name).filter(|text| !text.is_empty());
         let count = text.map(|text| {
-            let number = text.parse::<u32>().ok().filter(|it| i32::try_from(*it).is_ok());
+            let number = text
+                .parse::<u32>()
+                .ok()
+                .filter(|it| i32::try_from(*it).is_ok());
             number.map(|it| it as usize).ok_or_else(|| {
                 let message = match text.parse::<i64>() {
                     Ok(_) => format!("Argument {name} must be an integer between 0 and 2147483647"),
@@ -319,7 +333,12 @@ impl Asked<'_> {
     }
 
     /// What all lists have: prefix, delimiter, where they begin, how many entries they have.
-    fn list(&self, after: &str, after_id: Option<&str>, most: &str) -> Result<(List, usize), Fault> {
+    fn list(
+        &self,
+        after: &str,
+        after_id: Option<&str>,
+        most: &str,
+    ) -> Result<(List, usize), Fault> {
         let get = |name: &str| self.parameters.get(name).filter(|it| !it.is_empty());
         let count = self.count(most, most)?;
         let list = List {

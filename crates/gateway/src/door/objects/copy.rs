@@ -107,19 +107,22 @@ impl Asked<'_> {
             ));
         }
         let conditions = head::write_conditions(&self.parts.headers)?;
-        let named = self.header("x-amz-checksum-algorithm")?.map(checksum::named);
+        let named = self
+            .header("x-amz-checksum-algorithm")?
+            .map(checksum::named);
         let named = named.transpose()?;
         let origin = self.origin(source, 0).await?;
         let given = head::metadata(&self.parts.headers)?;
         let object = origin.found.object();
-        let kept = object.map(|object| object.metadata.clone()).unwrap_or_default();
+        let kept = object
+            .map(|object| object.metadata.clone())
+            .unwrap_or_default();
         let metadata = joined(kept, given, is_replaced, are_tags_replaced);
         let of_source = object.and_then(|object| object.checksum.as_ref());
         let algorithm = named.or(of_source.map(|it| it.algorithm));
         let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
         let all = (0, origin.size);
-        let (Kept { stored, sums }, found) =
-            self.keep_copy(origin, all, (None, algorithm)).await?;
+        let (Kept { stored, sums }, found) = self.keep_copy(origin, all, (None, algorithm)).await?;
         let command = PutObject {
             bucket: self.bucket(),
             key: self.key(),
@@ -135,8 +138,12 @@ impl Asked<'_> {
             Reply::Put(put) => put,
             other => return Err(odd(&other)),
         };
-        let body =
-            render::copied("CopyObjectResult", &put.etag, put.checksum.as_ref(), now_ms());
+        let body = render::copied(
+            "CopyObjectResult",
+            &put.etag,
+            put.checksum.as_ref(),
+            now_ms(),
+        );
         let mut response = xml(body);
         tell_put(&mut response, &put);
         tell_source(&mut response, &found);
@@ -178,8 +185,9 @@ impl Asked<'_> {
             return Err(invalid_argument(message, "x-amz-copy-source-range", value));
         }
         let sum = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-        let (kept, found) =
-            self.keep_copy(origin, (start, end), (Some(of.upload), sum)).await?;
+        let (kept, found) = self
+            .keep_copy(origin, (start, end), (Some(of.upload), sum))
+            .await?;
         let (etag, checksum) = self.commit_part(of, number, kept).await?;
         let shown = algorithm.map(|_| &checksum);
         let mut response = xml(render::copied("CopyPartResult", &etag, shown, now_ms()));

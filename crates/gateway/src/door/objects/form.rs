@@ -1,14 +1,14 @@
 //! Forms of browsers: an object is put by a page, with a policy that an owner signed.
 
+use fader_node::Call;
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name, Rights};
 use fader_services::level::Demand;
+use fader_services::request::own;
 use fader_services::s3::command::PutObject;
 use fader_services::s3::conditions::WriteConditions;
 use fader_services::s3::rows::Algorithm;
 use fader_services::s3::{Code, Command, Error, Reply, S3};
-use fader_services::request::own;
-use fader_node::Call;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -33,12 +33,7 @@ use crate::signature::Form;
 const SLACK_BYTES: u64 = 1 << 20;
 
 /// Answers a form.
-pub(super) async fn post(
-    door: &Door,
-    parts: &Parts,
-    place: &Place,
-    incoming: Incoming,
-) -> Answer {
+pub(super) async fn post(door: &Door, parts: &Parts, place: &Place, incoming: Incoming) -> Answer {
     let kind = head::text(&parts.headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     let mut reader = Reader::new(kind).ok_or_else(|| {
         Fault::new(
@@ -48,7 +43,7 @@ pub(super) async fn post(
         )
     })?;
     let length = length_of(&incoming).ok_or_else(missing_length)?;
-    let size_max = door.s3_limits.put_bytes;
+    let size_max = door.settings.s3_limits.put_bytes;
     if size_max.saturating_add(SLACK_BYTES) < length {
         return Err(too_large(length, size_max));
     }
@@ -76,7 +71,9 @@ fn judge(
     let Some(form) = form else {
         return Ok((door.anonymous(parts)?.account, Sizes::up_to(size_max)));
     };
-    let key = door.verifier.verify_form(&form, now_s(), |id| door.node.open_key(id));
+    let key = door
+        .verifier
+        .verify_form(&form, now_s(), |id| door.node.open_key(id));
     let key = key.map_err(|error| of_signature(&error, true))?;
     if key.key.rights == Rights::Granted {
         return Err(access_denied());
@@ -141,7 +138,7 @@ async fn keep(
     (mut source, mut reader): (Source, Reader),
     (object, length, sizes): (Object, u64, Sizes),
 ) -> Result<((String, String), fader_services::s3::reply::Put), Fault> {
-    if door.s3_limits.key_bytes < object.key.len() {
+    if door.settings.s3_limits.key_bytes < object.key.len() {
         return Err(Error::of(Code::KeyTooLongError).into());
     }
     if matches!(object.told.checksum, Some((_, None))) {
@@ -188,7 +185,7 @@ async fn keep(
         Ok(other) => Err(odd(&other)),
         Err(error) => {
             if error.code.status() < 500 {
-                door.node.give_up(stored);
+                door.node.give_up(&stored);
             }
             Err(error.into())
         }
@@ -211,7 +208,9 @@ fn reply(
     }
     let path = String::from_utf8_lossy(&path).into_owned();
     let location = format!("http://{}/{bucket}/{path}", host(parts));
-    let redirect = fields.get("success_action_redirect").or(fields.get("redirect"));
+    let redirect = fields
+        .get("success_action_redirect")
+        .or(fields.get("redirect"));
     let mut response: Response<Outgoing> = match redirect.filter(|it| it.starts_with("http")) {
         Some(to) => {
             let mark = if to.contains('?') { '&' } else { '?' };

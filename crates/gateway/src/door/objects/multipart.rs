@@ -42,7 +42,9 @@ impl Asked<'_> {
 
     /// The checksums of an upload, and whether that of its object is of all bytes.
     fn upload_algorithm(&self) -> Result<Option<(Algorithm, bool)>, Fault> {
-        let algorithm = self.header("x-amz-checksum-algorithm")?.map(checksum::named);
+        let algorithm = self
+            .header("x-amz-checksum-algorithm")?
+            .map(checksum::named);
         let kind = self.header("x-amz-checksum-type")?;
         let Some(algorithm) = algorithm.transpose()? else {
             return match kind {
@@ -80,9 +82,8 @@ impl Asked<'_> {
     /// The upload that the request names.
     pub(super) fn upload(&self) -> Result<OneUpload, Fault> {
         let text = self.parameters.get("uploadId").unwrap_or_default();
-        let upload = read_upload(text).ok_or_else(|| {
-            Fault::from(Error::of(Code::NoSuchUpload)).with("UploadId", text)
-        })?;
+        let upload = read_upload(text)
+            .ok_or_else(|| Fault::from(Error::of(Code::NoSuchUpload)).with("UploadId", text))?;
         Ok(OneUpload {
             bucket: self.bucket(),
             key: self.key(),
@@ -94,16 +95,23 @@ impl Asked<'_> {
     pub(super) fn number(&self) -> Result<u32, Fault> {
         let text = self.parameters.get("partNumber").unwrap_or_default();
         let most = self.limits().parts;
-        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| (1..=most).contains(number));
         number.ok_or_else(|| {
-            let message =
-                format!("Part number must be an integer between 1 and {most}, inclusive");
+            let message = format!("Part number must be an integer between 1 and {most}, inclusive");
             invalid_argument(message, "partNumber", text)
         })
     }
 
     /// A page of the parts of an open upload.
-    async fn parts(&self, of: &OneUpload, after: u32, count: Option<usize>) -> Result<Parts, Fault> {
+    async fn parts(
+        &self,
+        of: &OneUpload,
+        after: u32,
+        count: Option<usize>,
+    ) -> Result<Parts, Fault> {
         let command = ListParts {
             of: of.clone(),
             after,
@@ -145,7 +153,11 @@ impl Asked<'_> {
         let mut response = plain(StatusCode::OK);
         set(&mut response, "etag", &render::quoted(&etag));
         if told.is_some() || algorithm.is_some() {
-            set(&mut response, checksum::header(checksum.algorithm), &checksum.value);
+            set(
+                &mut response,
+                checksum::header(checksum.algorithm),
+                &checksum.value,
+            );
         }
         Ok(response)
     }
@@ -181,7 +193,9 @@ impl Asked<'_> {
 
     pub(super) async fn list_parts(&self) -> Answer {
         let of = self.upload()?;
-        let after = self.count("part-number-marker", "partNumberMarker")?.unwrap_or(0);
+        let after = self
+            .count("part-number-marker", "partNumberMarker")?
+            .unwrap_or(0);
         let most = self.count("max-parts", "maxParts")?;
         let after = u32::try_from(after).unwrap_or(u32::MAX);
         let command = ListParts {
@@ -192,7 +206,12 @@ impl Asked<'_> {
         let parts = self.parts(&of, after, most).await?;
         let shown = most.unwrap_or(1000).min(1000);
         let encoding = self.encoding()?;
-        Ok(xml(render::parts(&command, (shown, encoding), &self.account.0, &parts)))
+        Ok(xml(render::parts(
+            &command,
+            (shown, encoding),
+            &self.account.0,
+            &parts,
+        )))
     }
 
     pub(super) async fn complete_upload(&self, body: &[u8]) -> Answer {
@@ -273,7 +292,10 @@ impl Asked<'_> {
                     part.number
                 )));
             }
-            let value = found.checksum.as_ref().filter(|it| it.algorithm == algorithm);
+            let value = found
+                .checksum
+                .as_ref()
+                .filter(|it| it.algorithm == algorithm);
             let value = value.ok_or_else(|| Error::of(Code::InvalidPart))?;
             sums.push((&*value.value, found.size));
         }
@@ -288,7 +310,10 @@ impl Asked<'_> {
             return Ok(());
         };
         let is_same = told == joined.value
-            || joined.value.split_once('-').is_some_and(|(value, _)| value == told);
+            || joined
+                .value
+                .split_once('-')
+                .is_some_and(|(value, _)| value == told);
         match is_same {
             true => Ok(()),
             false => Err(bad_digest(checksum::name(joined.algorithm))),

@@ -135,7 +135,10 @@ impl Asked<'_> {
 
     fn part_number(&self) -> Result<Option<u32>, Fault> {
         let number = self.parameters.get("partNumber").map(|text| {
-            let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+            let number = text
+                .parse()
+                .ok()
+                .filter(|number| (1..=10_000).contains(number));
             number.ok_or_else(|| {
                 let message = "Part number must be an integer between 1 and 10000, inclusive";
                 invalid_argument(message, "partNumber", text)
@@ -174,7 +177,13 @@ impl Asked<'_> {
             invalid_request("Missing required header for this request: x-amz-object-attributes")
         })?;
         let names: Vec<&str> = asked.split(',').map(str::trim).collect();
-        let known = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
+        let known = [
+            "ETag",
+            "Checksum",
+            "ObjectParts",
+            "StorageClass",
+            "ObjectSize",
+        ];
         if let Some(odd) = names.iter().find(|name| !known.contains(*name)) {
             let message = "Invalid attribute name specified.";
             return Err(invalid_argument(message, "x-amz-object-attributes", *odd));
@@ -186,17 +195,27 @@ impl Asked<'_> {
         let modified = render::http_time(found.version.modified_ms);
         set(&mut response, "last-modified", &modified);
         if found.is_versioned {
-            set(&mut response, "x-amz-version-id", &found.version.id.to_string());
+            set(
+                &mut response,
+                "x-amz-version-id",
+                &found.version.id.to_string(),
+            );
         }
         Ok(response)
     }
 
     pub(super) async fn object_tags(&self) -> Answer {
-        let (_, found) = self.find(Extent::Nothing, ReadConditions::default()).await?;
+        let (_, found) = self
+            .find(Extent::Nothing, ReadConditions::default())
+            .await?;
         let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
         let mut response = xml(settings::show_tags(&object.metadata.tags));
         if found.is_versioned {
-            set(&mut response, "x-amz-version-id", &found.version.id.to_string());
+            set(
+                &mut response,
+                "x-amz-version-id",
+                &found.version.id.to_string(),
+            );
         }
         Ok(response)
     }
@@ -225,12 +244,14 @@ impl Asked<'_> {
     }
 
     pub(super) async fn object_acl(&self) -> Answer {
-        self.find(Extent::Nothing, ReadConditions::default()).await?;
+        self.find(Extent::Nothing, ReadConditions::default())
+            .await?;
         Ok(xml(settings::show_acl(&Acl::new(), &self.account.0)))
     }
 
     pub(super) async fn put_object_acl(&self, body: &[u8]) -> Answer {
-        self.find(Extent::Nothing, ReadConditions::default()).await?;
+        self.find(Extent::Nothing, ReadConditions::default())
+            .await?;
         let acl = match settings::acl_of_headers(&self.parts.headers)? {
             Some(acl) => acl,
             None => settings::read_acl(body)?,
@@ -274,8 +295,13 @@ fn part_of(
 
 /// The object has none of the bytes that are asked for.
 pub(super) fn not_satisfiable(size: u64) -> Fault {
-    let mut fault = Fault::new("InvalidRange", 416, "The requested range is not satisfiable");
-    fault.headers.push(("content-range", format!("bytes */{size}")));
+    let mut fault = Fault::new(
+        "InvalidRange",
+        416,
+        "The requested range is not satisfiable",
+    );
+    fault
+        .headers
+        .push(("content-range", format!("bytes */{size}")));
     fault.with("ActualObjectSize", size.to_string())
 }
-

@@ -75,7 +75,9 @@ impl Reader {
         found: &mut Found,
         (start, end): (u64, u64),
     ) -> Reader {
-        let etag = found.object().map_or_else(String::new, |object| object.etag.clone());
+        let etag = found
+            .object()
+            .map_or_else(String::new, |object| object.etag.clone());
         let Pieces { at, pieces, .. } = std::mem::take(&mut found.extent);
         Reader {
             node: node.clone(),
@@ -146,9 +148,9 @@ impl Reader {
             Err(error) => return Err(Fault::from(error).into()),
         };
         let Pieces { at, pieces, .. } = found.extent;
-        let covers = pieces.first().is_some_and(|piece| {
-            (at..at + piece.size()).contains(&self.at)
-        });
+        let covers = pieces
+            .first()
+            .is_some_and(|piece| (at..at + piece.size()).contains(&self.at));
         if !covers {
             return Err(Unreadable::Gone);
         }

@@ -45,7 +45,11 @@ impl Asked<'_> {
         };
         set(response, ACCEPT_RANGES, "bytes");
         set(response, ETAG, &render::quoted(&object.etag));
-        set(response, LAST_MODIFIED, &render::http_time(found.version.modified_ms));
+        set(
+            response,
+            LAST_MODIFIED,
+            &render::http_time(found.version.modified_ms),
+        );
         for (name, value) in &object.metadata.headers {
             if let Ok(name) = hyper::header::HeaderName::from_bytes(name.as_bytes()) {
                 set(response, name, value);
@@ -79,7 +83,11 @@ impl Asked<'_> {
         } else if self.wants_checksum()? {
             tell_checksum(response, object.checksum.as_ref());
         }
-        set(response, CONTENT_LENGTH, &(part.end - part.start).to_string());
+        set(
+            response,
+            CONTENT_LENGTH,
+            &(part.end - part.start).to_string(),
+        );
         Ok(())
     }
 
@@ -102,7 +110,11 @@ pub(super) fn tell_put(response: &mut Response<Outgoing>, put: &Put) {
 /// Tells a checksum.
 pub(super) fn tell_checksum(response: &mut Response<Outgoing>, checksum: Option<&Checksum>) {
     if let Some(checksum) = checksum {
-        set(response, checksum::header(checksum.algorithm), &checksum.value);
+        set(
+            response,
+            checksum::header(checksum.algorithm),
+            &checksum.value,
+        );
         set(response, "x-amz-checksum-type", checksum::kind(checksum));
     }
 }

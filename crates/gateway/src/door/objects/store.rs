@@ -62,7 +62,7 @@ impl Asked<'_> {
     ) -> Result<T, Fault> {
         outcome.map_err(|error| {
             if error.code.status() < 500 {
-                self.door.node.give_up(stored);
+                self.door.node.give_up(&stored);
             }
             error.into()
         })

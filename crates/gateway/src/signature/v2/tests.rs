@@ -2,8 +2,8 @@
 
 use hyper::HeaderMap;
 
+use super::super::Payload;
 use super::*;
-use crate::signature::Payload;
 
 #[test]
 fn the_example_of_the_documentation() {
