@@ -113,15 +113,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .to_possible_value()
         .context("every benchmark has a name")?;
     if BY_PYTHON.contains(&options.name) {
-        return by_python(
-            Profile::Release,
-            name.get_name(),
-            &Measured {
-                is_quick: options.quick,
-                runs: options.runs,
-                cpu: options.cpu.as_deref(),
-            },
-        );
+        let how = Measured {
+            is_quick: options.quick,
+            runs: options.runs,
+            cpu: options.cpu.as_deref(),
+        };
+        return command::succeeds(&mut by_python(Profile::Release, name.get_name(), &how)?);
     }
     let mut bench = fader_bench(Profile::Release, name.get_name());
     if options.quick {
@@ -176,7 +173,7 @@ struct Measured<'a> {
 }
 
 /// One of the benchmarks that Python drives, with binaries that are built already.
-fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<bool> {
+fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
@@ -195,18 +192,21 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<bool> {
     if name == "delay" {
         bench.args(["--keep", DELAY]);
     }
-    command::succeeds(&mut bench)
+    Ok(bench)
 }
 
-/// The benchmarks that Python drives as every merge runs them; which of them succeeded.
-pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<bool>> {
+/// The benchmarks that Python drives, small, as every merge runs them: names and commands.
+pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<(String, Command)>> {
     let names = BY_PYTHON.iter().filter_map(ValueEnum::to_possible_value);
     let quick = Measured {
         is_quick: true,
         ..Measured::default()
     };
     names
-        .map(|name| by_python(profile, name.get_name(), &quick))
+        .map(|name| {
+            let command = by_python(profile, name.get_name(), &quick)?;
+            Ok((name.get_name().to_owned(), command))
+        })
         .collect()
 }
 
