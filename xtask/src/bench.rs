@@ -1,6 +1,6 @@
 //! Benchmarks: builds what is measured in release mode and hands over to `fader-bench`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// reasons, and judges nothing. Needs a quota of processor time (cgroup v1).
     #[arg(long)]
     cpu: Option<String>,
+    /// Of `window`: the file that every cell is written to, as CSV.
+    #[arg(long)]
+    csv: Option<PathBuf>,
     /// Of `phases`: how many items; the seed's 10,000 unless told.
     #[arg(long)]
     items: Option<u32>,
@@ -126,6 +129,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if let Some(runs) = options.runs {
         bench.arg("--runs").arg(runs.to_string());
+    }
+    if let Some(path) = &options.csv {
+        bench.arg("--csv").arg(path);
     }
     match options.name {
         Name::Simpledb => {
