@@ -161,7 +161,9 @@ impl Door {
             if let Err(refusal) = origin::check_http(&parts) {
                 return self.turn_away(&refusal).map(Outgoing::from);
             }
-            if !Door::is_page(parts.uri.path()) && s3::is_asked(&parts, &self.settings.s3_domains) {
+            let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+            let is_page = is_read && Door::is_page(parts.uri.path());
+            if !is_page && s3::is_asked(&parts, &self.settings.s3_domains) {
                 return self.s3(&parts, incoming, (arrival, progress)).await;
             }
             let response = self.gathered(&parts, incoming, (arrival, progress)).await;
@@ -438,11 +440,6 @@ impl Door {
         self.verifier
             .verify(&signed, now_s(), |id| self.node.open_key(id))
             .inspect_err(|refusal| self.complain(refusal))
-    }
-
-    /// Who owns a bucket, as far as it is known without a signature.
-    fn bucket_owner(&self, _bucket: &str) -> Option<AccountId> {
-        self.settings.anonymous.clone()
     }
 
     fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {

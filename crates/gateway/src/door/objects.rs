@@ -381,7 +381,11 @@ impl Asked<'_> {
         let (source, told) = {
             let mut body = body.lock();
             let length = body.as_ref().and_then(length_of);
-            let announced = Announced::read(&self.parts.headers, length)?;
+            let mut announced = Announced::read(&self.parts.headers, length)?;
+            if self.operation == Operation::CompleteMultipartUpload {
+                // It is that of the object.
+                announced.told.checksum = None;
+            }
             if let Some(length) = announced
                 .told
                 .length

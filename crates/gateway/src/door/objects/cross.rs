@@ -48,7 +48,7 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
         method,
         headers: text("access-control-request-headers")?.unwrap_or_default(),
     };
-    let rules = match door.bucket_owner(&place.bucket) {
+    let rules = match door.node.bucket_owner(&place.bucket).unwrap_or_default() {
         Some(owner) => rules(door, &owner, &place.bucket).await,
         None => Vec::new(),
     };

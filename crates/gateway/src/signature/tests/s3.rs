@@ -3,6 +3,8 @@
 use super::*;
 
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+/// Of the examples of S3.
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 /// 2013-05-24T00:00:00Z, of the examples of version 4.
 const NOW_4_S: i64 = 1_369_353_600;
 /// 2007-03-27T19:36:42Z and later, of those of version 2.
