@@ -169,7 +169,8 @@ def test_of_racing_writers_one_wins(server, s3, bucket):
         for at in range(25):
             winners = [it for it in pool.map(lambda one: race(at, one), clients) if it]
             assert len(winners) == 1
-            assert body_of(s3.get_object(Bucket=bucket, Key=f"race-{at}")) == str(winners[0]).encode()
+            found = body_of(s3.get_object(Bucket=bucket, Key=f"race-{at}"))
+            assert found == str(winners[0]).encode()
 
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])

@@ -91,7 +91,7 @@ fn in_words(error: Error) -> anyhow::Error {
     let advice = match error.code() {
         Some("NoSuchBucket") => "`fader s3 ls` lists the buckets, and `fader s3 mb` makes one",
         Some("BucketNotEmpty") => {
-            "`fader s3 rm -r s3://BUCKET` removes its objects; versions and delete markers count too"
+            "`fader s3 rm -r s3://BUCKET` removes its objects; older versions count too"
         }
         Some("BucketAlreadyExists") => "bucket names are the cluster's: take another one",
         _ => match error.kind {

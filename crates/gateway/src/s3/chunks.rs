@@ -67,8 +67,8 @@ impl Chunks {
         }
     }
 
-    /// Takes what comes from `input` up to the next bytes of the body, and these. `None` when all of
-    /// it is taken.
+    /// Takes from `input` up to the next bytes of the body, and these. `None` when all of it is
+    /// taken.
     ///
     /// # Errors
     /// The framing or a signature is wrong.

@@ -16,6 +16,9 @@ use crate::s3::checksum::{self, Sum};
 use crate::s3::chunks::Fields;
 use crate::s3::fault::{Fault, bad_digest, incomplete_body, invalid_request};
 
+/// A checksum that a client tells of: one without a value comes in the trailer.
+type ToldChecksum = (Algorithm, Option<Vec<u8>>);
+
 /// What a client says of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
@@ -25,8 +28,8 @@ pub(crate) struct Told {
     pub(crate) md5: Option<Vec<u8>>,
     /// The hash that is signed.
     pub(crate) sha256: Option<Vec<u8>>,
-    /// A checksum; one without a value comes in the trailer.
-    pub(crate) checksum: Option<(Algorithm, Option<Vec<u8>>)>,
+    /// A checksum.
+    pub(crate) checksum: Option<ToldChecksum>,
 }
 
 impl Told {
@@ -63,7 +66,7 @@ impl Told {
     }
 }
 
-fn checksum_of(headers: &HeaderMap) -> Result<Option<(Algorithm, Option<Vec<u8>>)>, Fault> {
+fn checksum_of(headers: &HeaderMap) -> Result<Option<ToldChecksum>, Fault> {
     let text = |name: &str| {
         headers
             .get(name)

@@ -137,9 +137,7 @@ pub(crate) fn not_implemented(what: &str) -> Fault {
     Fault::new(
         "NotImplemented",
         501,
-        format!(
-            "A header or parameter you provided implies functionality that is not implemented: {what}"
-        ),
+        format!("A header you provided implies functionality that is not implemented: {what}"),
     )
 }
 

@@ -250,8 +250,8 @@ pub(crate) enum Range {
 }
 
 impl Range {
-    /// Reads the header. Ranges of another unit, several and malformed ones are passed over, as HTTP
-    /// says.
+    /// Reads the header. Ranges of another unit, several and malformed ones are passed over, as
+    /// HTTP says.
     pub(crate) fn read(text: &str) -> Option<Range> {
         let (first, last) = text.trim().strip_prefix("bytes=")?.split_once('-')?;
         let number = |text: &str| -> Option<u64> {

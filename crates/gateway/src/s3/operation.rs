@@ -192,7 +192,8 @@ const TABLE: [(&str, Level, &str, Operation); 52] = [
     ("OPTIONS", Object, "", O::Preflight),
 ];
 
-/// Features that are left out, by the parameter that chooses them; without one: no read is answered.
+/// Features that are left out, by the parameter that chooses them. Without a feature no read is
+/// answered.
 const LEFT_OUT: [(&str, Option<Feature>); 25] = [
     ("abac", None),
     ("accelerate", Some(Feature::Accelerate)),

@@ -1,6 +1,7 @@
 //! Settings of buckets as XML, both ways.
 //!
-//! Deliberately absent: policies, which are JSON as they come; which values are allowed (`services`).
+//! Deliberately absent: policies, which are JSON as they come; which values are allowed
+//! (`services`).
 
 mod lifecycle;
 

@@ -204,7 +204,7 @@ impl Writer {
                 '<' => self.out.push_str("&lt;"),
                 '>' => self.out.push_str("&gt;"),
                 '"' => self.out.push_str("&quot;"),
-                // Parsers turn a plain one into a line feed; the others are shown as AWS shows them.
+                // Parsers turn a plain one into a line feed; the others are as AWS shows them.
                 control if control < ' ' && !matches!(control, '\t' | '\n') => {
                     self.out.push_str(&format!("&#{};", u32::from(control)));
                 }

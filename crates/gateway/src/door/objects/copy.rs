@@ -134,7 +134,7 @@ impl Asked<'_> {
             conditions,
         };
         let outcome = self.ask(Command::PutObject(Box::new(command))).await;
-        let put = match self.committed(outcome, stored)? {
+        let put = match self.committed(outcome, &stored)? {
             Reply::Put(put) => put,
             other => return Err(odd(&other)),
         };

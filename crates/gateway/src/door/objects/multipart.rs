@@ -179,7 +179,7 @@ impl Asked<'_> {
             checksum: Some(sums.checksum.clone()),
         };
         let outcome = self.ask(Command::PutPart(command)).await;
-        match self.committed(outcome, stored)? {
+        match self.committed(outcome, &stored)? {
             Reply::Part(etag) => Ok((etag, sums.checksum)),
             other => Err(odd(&other)),
         }

@@ -62,7 +62,7 @@ impl Asked<'_> {
             conditions,
         };
         let outcome = self.ask(Command::PutObject(Box::new(command))).await;
-        match self.committed(outcome, stored)? {
+        match self.committed(outcome, &stored)? {
             Reply::Put(put) => {
                 let mut response = plain(StatusCode::OK);
                 tell_put(&mut response, &put);

@@ -58,11 +58,11 @@ impl Asked<'_> {
     pub(super) fn committed<T>(
         &self,
         outcome: Result<T, Error>,
-        stored: Stored,
+        stored: &Stored,
     ) -> Result<T, Fault> {
         outcome.map_err(|error| {
             if error.code.status() < 500 {
-                self.door.node.give_up(&stored);
+                self.door.node.give_up(stored);
             }
             error.into()
         })

@@ -1,4 +1,5 @@
-//! Lifecycle configurations as XML, both ways. Rules that move objects to other classes are refused.
+//! Lifecycle configurations as XML, both ways. Rules that move objects to other classes are
+//! refused.
 
 use fader_services::s3::settings::{Expiration, Filter, LifecycleRule};
 use jiff::Timestamp;

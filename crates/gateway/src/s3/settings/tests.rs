@@ -13,7 +13,9 @@ fn shown(name: SettingName, body: &str, expected: &Expect) {
         assert_eq!(again, setting);
     }
     let text = String::from_utf8(text).expect("it is text");
-    expected.assert_eq(text.split_once('\n').map_or("", |(_, rest)| rest));
+    let shown = text.split_once('\n').map_or("", |(_, rest)| rest);
+    let xsi = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" ";
+    expected.assert_eq(&shown.replace("><", ">\n<").replace(xsi, ""));
 }
 
 #[test]
@@ -21,50 +23,93 @@ fn settings_are_shown_as_they_were_read() {
     shown(
         SettingName::Versioning,
         "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
-        &expect![[
-            r#"<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>"#
-        ]],
+        &expect![[r#"
+            <VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Status>Enabled</Status>
+            </VersioningConfiguration>"#]],
     );
     shown(
         SettingName::Tags,
         "<Tagging><TagSet><Tag><Key>a&amp;</Key><Value/></Tag></TagSet></Tagging>",
-        &expect![[
-            r#"<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet><Tag><Key>a&amp;</Key><Value></Value></Tag></TagSet></Tagging>"#
-        ]],
+        &expect![[r#"
+            <Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <TagSet>
+            <Tag>
+            <Key>a&amp;</Key>
+            <Value>
+            </Value>
+            </Tag>
+            </TagSet>
+            </Tagging>"#]],
     );
     shown(
         SettingName::Ownership,
         "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>\
          </OwnershipControls>",
-        &expect![[
-            r#"<OwnershipControls xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>"#
-        ]],
+        &expect![[r#"
+            <OwnershipControls xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Rule>
+            <ObjectOwnership>ObjectWriter</ObjectOwnership>
+            </Rule>
+            </OwnershipControls>"#]],
     );
     shown(
         SettingName::PublicAccess,
         "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
          </PublicAccessBlockConfiguration>",
-        &expect![[
-            r#"<PublicAccessBlockConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>false</IgnorePublicAcls><BlockPublicPolicy>false</BlockPublicPolicy><RestrictPublicBuckets>false</RestrictPublicBuckets></PublicAccessBlockConfiguration>"#
-        ]],
+        &expect![[r#"
+            <PublicAccessBlockConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <BlockPublicAcls>true</BlockPublicAcls>
+            <IgnorePublicAcls>false</IgnorePublicAcls>
+            <BlockPublicPolicy>false</BlockPublicPolicy>
+            <RestrictPublicBuckets>false</RestrictPublicBuckets>
+            </PublicAccessBlockConfiguration>"#]],
     );
+}
+
+#[test]
+fn lists_of_rules_and_grants_are_shown_as_they_were_read() {
     shown(
         SettingName::Cors,
         "<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin>\
          <AllowedMethod>GET</AllowedMethod><MaxAgeSeconds>3</MaxAgeSeconds></CORSRule>\
          </CORSConfiguration>",
-        &expect![[
-            r#"<CORSConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><MaxAgeSeconds>3</MaxAgeSeconds></CORSRule></CORSConfiguration>"#
-        ]],
+        &expect![[r#"
+            <CORSConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <CORSRule>
+            <AllowedMethod>GET</AllowedMethod>
+            <AllowedOrigin>*</AllowedOrigin>
+            <MaxAgeSeconds>3</MaxAgeSeconds>
+            </CORSRule>
+            </CORSConfiguration>"#]],
     );
     shown(
         SettingName::Acl,
         "<AccessControlPolicy><AccessControlList><Grant><Grantee xmlns:xsi=\"x\" \
          xsi:type=\"Group\"><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>\
          <Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>",
-        &expect![[
-            r#"<AccessControlPolicy xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Owner><ID>000000000001</ID><DisplayName>000000000001</DisplayName></Owner><AccessControlList><Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser"><ID>000000000001</ID><DisplayName>000000000001</DisplayName></Grantee><Permission>FULL_CONTROL</Permission></Grant><Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="Group"><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee><Permission>READ</Permission></Grant></AccessControlList></AccessControlPolicy>"#
-        ]],
+        &expect![[r#"
+            <AccessControlPolicy xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Owner>
+            <ID>000000000001</ID>
+            <DisplayName>000000000001</DisplayName>
+            </Owner>
+            <AccessControlList>
+            <Grant>
+            <Grantee xsi:type="CanonicalUser">
+            <ID>000000000001</ID>
+            <DisplayName>000000000001</DisplayName>
+            </Grantee>
+            <Permission>FULL_CONTROL</Permission>
+            </Grant>
+            <Grant>
+            <Grantee xsi:type="Group">
+            <URI>http://acs.amazonaws.com/groups/global/AllUsers</URI>
+            </Grantee>
+            <Permission>READ</Permission>
+            </Grant>
+            </AccessControlList>
+            </AccessControlPolicy>"#]],
     );
     shown(
         SettingName::Lifecycle,
@@ -73,9 +118,28 @@ fn settings_are_shown_as_they_were_read() {
          <Expiration><Date>2026-11-25T00:00:00Z</Date></Expiration>\
          <NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays>\
          </NoncurrentVersionExpiration></Rule></LifecycleConfiguration>",
-        &expect![[
-            r#"<LifecycleConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Rule><ID>r</ID><Filter><And><Prefix>p</Prefix><Tag><Key>k</Key><Value>v</Value></Tag></And></Filter><Status>Enabled</Status><Expiration><Date>2026-11-25T00:00:00.000Z</Date></Expiration><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays></NoncurrentVersionExpiration></Rule></LifecycleConfiguration>"#
-        ]],
+        &expect![[r#"
+            <LifecycleConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Rule>
+            <ID>r</ID>
+            <Filter>
+            <And>
+            <Prefix>p</Prefix>
+            <Tag>
+            <Key>k</Key>
+            <Value>v</Value>
+            </Tag>
+            </And>
+            </Filter>
+            <Status>Enabled</Status>
+            <Expiration>
+            <Date>2026-11-25T00:00:00.000Z</Date>
+            </Expiration>
+            <NoncurrentVersionExpiration>
+            <NoncurrentDays>3</NoncurrentDays>
+            </NoncurrentVersionExpiration>
+            </Rule>
+            </LifecycleConfiguration>"#]],
     );
 }
 

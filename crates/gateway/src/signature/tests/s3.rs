@@ -1,4 +1,5 @@
-//! Signatures of requests to S3: AWS's published examples are verified, and what differs is refused.
+//! Signatures of requests to S3: AWS's published examples are verified, and what differs is
+//! refused.
 
 use super::*;
 
