@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! /healthz, /metrics   unauthenticated; they tell the state of the server and no data
-//! anything else        told apart by content: SimpleDB, or a service that is not here
+//! S3                   told by its head; bodies come and go as streams
+//! anything else        gathered, then told apart by content: SQS or SimpleDB
 //! ```
 
 mod pages;
@@ -38,10 +39,12 @@ use crate::consistency::{self, Asked};
 use crate::limit::{Limiter, Load};
 use crate::metrics::{Counted, Metrics};
 use crate::origin;
+use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::room::Room;
-use crate::signature::{Signed, Verifier, missing_keys};
+use crate::s3;
+use crate::signature::{Payload, Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
 use crate::sqs;
 
@@ -71,6 +74,7 @@ pub(crate) struct Door {
     /// What is counted.
     pub(crate) metrics: Metrics,
     verifier: Verifier,
+    s3_limits: fader_services::s3::Limits,
     limiter: Option<Limiter>,
     /// What was refused, for the log.
     pub(crate) complaints: Arc<Complaints>,
@@ -136,6 +140,7 @@ impl Door {
             metrics,
             complaints: Arc::clone(verifier.complaints()),
             verifier,
+            s3_limits: Default::default(),
             room: Room::new(settings.bodies_bytes_max),
             strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
             page_turn: Mutex::new(()),
@@ -150,45 +155,57 @@ impl Door {
         progress: &Progress,
         arrival: Arrival,
         request: Request<Incoming>,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<Outgoing> {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
         let answered = caught(async {
             if let Err(refusal) = origin::check_http(&parts) {
-                return self.turn_away(&refusal);
+                return self.turn_away(&refusal).map(Outgoing::from);
             }
-            let bytes_max = self.bytes_max(&parts);
-            let room = match self.room_for(&parts, &incoming) {
-                Ok(room) => room,
-                Err(refusal) => {
-                    return self.refuse_unread(&parts, incoming, refusal, arrival).await;
-                }
-            };
-            let (body, _held) = match body::read(incoming, bytes_max, room).await {
-                Ok(read) => read,
-                Err(error) => return self.refuse_body(error, bytes_max),
-            };
-            progress.enter(Phase::Work);
-            let _counted = Counted::new(&self.metrics.in_flight);
-            if let Some(page) = self.page(&parts).await {
-                return page;
-            }
-            if let Err(refusal) = self.check_page(&parts, &body) {
-                return self.turn_away(&refusal);
-            }
-            match self.sqs(&parts, &body, (arrival, progress)).await {
-                Some(response) => response,
-                None => self.simpledb(&parts, &body, arrival.port).await,
-            }
+            let _ = s3::is_asked(&parts, &self.settings.s3_domains);
+            let response = self.gathered(&parts, incoming, (arrival, progress)).await;
+            response.map(Outgoing::from)
         });
         let response = answered.await.unwrap_or_else(|| {
             tracing::error!(method = %parts.method, "a request panicked");
             self.metrics
                 .count(None, Some(Code::InternalError), std::time::Duration::ZERO);
-            error_response(&internal_error(), &request_id())
+            error_response(&internal_error(), &request_id()).map(Outgoing::from)
         });
         progress.enter(Phase::Rest);
         response
+    }
+
+    /// Answers a request of the services whose bodies are gathered.
+    async fn gathered(
+        &self,
+        parts: &Parts,
+        incoming: Incoming,
+        (arrival, progress): (Arrival, &Progress),
+    ) -> Response<Full<Bytes>> {
+        let bytes_max = self.bytes_max(parts);
+        let room = match self.room_for(parts, &incoming) {
+            Ok(room) => room,
+            Err(refusal) => {
+                return self.refuse_unread(parts, incoming, refusal, arrival).await;
+            }
+        };
+        let (body, _held) = match body::read(incoming, bytes_max, room).await {
+            Ok(read) => read,
+            Err(error) => return self.refuse_body(error, bytes_max),
+        };
+        progress.enter(Phase::Work);
+        let _counted = Counted::new(&self.metrics.in_flight);
+        if let Some(page) = self.page(parts).await {
+            return page;
+        }
+        if let Err(refusal) = self.check_page(parts, &body) {
+            return self.turn_away(&refusal);
+        }
+        match self.sqs(parts, &body, (arrival, progress)).await {
+            Some(response) => response,
+            None => self.simpledb(parts, &body, arrival.port).await,
+        }
     }
 
     /// Why a request is not served that nobody signed, and a foreign web page may have made.
@@ -414,7 +431,8 @@ impl Door {
                 .unwrap_or_default(),
             port,
             parameters,
-            body,
+            bucket_in_host: None,
+            payload: Payload::Body(body),
         };
         self.verifier
             .verify(&signed, now_s(), |id| self.node.open_key(id))
