@@ -11,8 +11,11 @@ mod compare;
 mod conformance;
 mod consistency;
 mod latency;
+mod overload;
+mod own;
 mod staleness;
 mod target;
+mod threads;
 mod window;
 mod workload;
 
@@ -35,6 +38,12 @@ pub(crate) enum Options {
     /// What does a consistent read or a conditional put cost? The first experiment of "The cost of
     /// eventual consistency", ours beside the paper's.
     Latency(latency::Options),
+    /// Do threads hide what strong requests cost? The second experiment of "The cost of eventual
+    /// consistency", each of its claims judged.
+    Threads(threads::Options),
+    /// When does a service refuse with 503? The third experiment of "The cost of eventual
+    /// consistency".
+    Overload(overload::Options),
     /// How good are these measurements themselves? Measures what is known.
     Calibrate(calibrate::Options),
     /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
@@ -54,6 +63,8 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
         Options::Run(options) => measured(workload::run(&options).await),
         Options::Staleness(options) => measured(staleness::run(&options).await),
         Options::Latency(options) => measured(latency::run(&options).await),
+        Options::Threads(options) => measured(threads::run(&options).await),
+        Options::Overload(options) => measured(overload::run(&options).await),
         Options::Conformance(options) => conformance::run(&options).await,
         Options::Window(options) => window::run(options).await,
         Options::Consistency(options) => consistency::run(&options).await,
