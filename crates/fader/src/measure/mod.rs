@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+mod bookstore;
 mod calibrate;
 mod check;
 mod compare;
@@ -46,6 +47,9 @@ pub(crate) enum Options {
     Overload(overload::Options),
     /// How good are these measurements themselves? Measures what is known.
     Calibrate(calibrate::Options),
+    /// What does a transaction of the database take and cost, level by level? The experiments of
+    /// "Building a database on S3" in virtual time, ours beside the paper's.
+    Bookstore(bookstore::Options),
     /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
     Window(window::Options),
     /// What does each level cost when members are far apart, and when is it available? Draws the
@@ -57,6 +61,7 @@ pub(crate) enum Options {
 pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Check(options) => Ok(check::run(&options)),
+        Options::Bookstore(options) => measured(bookstore::run(&options)),
         Options::Convert(options) => Ok(check::convert(&options)),
         Options::Compare(options) => Ok(compare::run(&options)),
         Options::Calibrate(options) => Ok(calibrate::run(&options)),
