@@ -317,8 +317,8 @@ impl Door {
                         let load = Load::from(action.is_write());
                         let outcome = Box::pin(limiter.within(load, carry_out)).await;
                         outcome.unwrap_or_else(|| {
-                            let refusal =
-                                Error::unavailable(Reason::Limit, Reason::Limit.sentence());
+                            // As SimpleDB itself says it; the header has the reason.
+                            let refusal = Error::unavailable(Reason::Limit, "");
                             self.count_refusal(&refusal);
                             Err(refusal)
                         })
