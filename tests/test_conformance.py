@@ -57,6 +57,11 @@ def test_fader_keeps_what_is_promised_of_queues(server, tmp_path):
     judge("queues", f"sqs://own-?endpoint={server.url}", tmp_path, QUEUES)
 
 
+def test_fader_keeps_what_is_promised_of_buckets(server, bucket, tmp_path):
+    """Objects, and the queues and domains that are kept in them."""
+    judge_bucket(f"s3://{bucket}/a/prefix?endpoint={server.url}", tmp_path)
+
+
 def test_three_nodes_keep_what_is_promised_of_queues(tmp_path):
     folder = tmp_path / "cluster"
     folder.mkdir()

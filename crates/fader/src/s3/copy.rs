@@ -188,7 +188,7 @@ fn files(from: &Path, to: &ObjectPlace, is_recursive: bool) -> Result<Vec<Copy>>
             let meta = std::fs::metadata(&path)
                 .with_context(|| format!("cannot read {}", path.display()))?;
             if !meta.is_file() {
-                output::tell(&format!("left out: {} is no file", path.display()));
+                eprintln!("left out: {} is no file", path.display());
                 continue;
             }
             let below = path.strip_prefix(from).unwrap_or(&path);
@@ -256,7 +256,7 @@ async fn objects(
                 }
                 None => {
                     let key = output::visible(&object.key);
-                    output::tell(&format!("left out: {key} names no file"));
+                    eprintln!("left out: {key} names no file");
                 }
             },
         }

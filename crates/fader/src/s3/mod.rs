@@ -123,7 +123,7 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     tokio::select! {
         done = carry_out => done.map(|()| ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => {
-            crate::output::tell("interrupted; the same command goes on where this one was");
+            eprintln!("interrupted; the same command goes on where this one was");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
     }

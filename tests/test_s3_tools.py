@@ -1,0 +1,154 @@
+"""S3 by tools: `fader s3`, the AWS command line, and the SDKs for Java and Go."""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+import server as servers
+from test_vendor_sdks import build, needs, tour
+
+HERE = pathlib.Path(__file__).resolve().parent
+AWS = pathlib.Path(sys.executable).parent / "aws"
+MIB = 1 << 20
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+@pytest.fixture
+def fader(server, tmp_path):
+    def run(*arguments, check=True, text=None):
+        return servers.fader(
+            "s3", *arguments, home=tmp_path, check=check, text=text, **servers.signing(server.url)
+        )
+
+    return run
+
+
+def tree(folder):
+    """The files below a folder, with their bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    for at, (name, size) in enumerate(
+        [("a.jpg", 10), ("b/c d.jpg", 0), ("b/é.jpg", 100_000), ("big", 19 * MIB + 5)]
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(noise(size, at))
+    return folder
+
+
+def test_a_tour_with_fader_s3(s3, fader, photos, tmp_path):
+    fader("mb", "tour-bucket")
+    assert "tour-bucket" in fader("ls").stdout
+    said = fader("cp", "-r", photos, "s3://tour-bucket/2026").stdout
+    assert "copied 4, 0 were there already" in said
+    said = fader("cp", "-r", photos, "s3://tour-bucket/2026").stdout
+    assert "copied 0, 4 were there already" in said
+    listed = fader("ls", "s3://tour-bucket/2026/", "--json").stdout.splitlines()
+    shown = [json.loads(line) for line in listed]
+    assert [it.get("prefix") or it["key"] for it in shown] == [
+        "2026/b/", "2026/a.jpg", "2026/big"
+    ]
+    copy = tmp_path / "copy"
+    fader("cp", "-r", "s3://tour-bucket/2026", copy)
+    assert tree(copy) == tree(photos)
+    (copy / "a.jpg").write_bytes(b"changed")
+    said = fader("cp", "-r", "s3://tour-bucket/2026", copy).stdout
+    assert "copied 1, 3 were there already" in said
+    assert tree(copy) == tree(photos)
+    fader("cp", "-r", "s3://tour-bucket/2026", "s3://tour-bucket/again")
+    printed = fader("cat", "s3://tour-bucket/again/b/c d.jpg").stdout
+    assert printed == ""
+    url = fader("presign", "s3://tour-bucket/again/b/é.jpg", "--expires", "1h").stdout.strip()
+    assert urllib.request.urlopen(url, timeout=60).read() == (photos / "b/é.jpg").read_bytes()
+    put = fader("presign", "s3://tour-bucket/new", "--put").stdout.strip()
+    request = urllib.request.Request(put, data=b"by url", method="PUT")
+    assert urllib.request.urlopen(request, timeout=60).status == 200
+    assert fader("cat", "s3://tour-bucket/new").stdout == "by url"
+    refused = fader("rb", "tour-bucket", check=False)
+    assert "rm -r" in refused.stderr
+    fader("rm", "-r", "s3://tour-bucket")
+    fader("rb", "tour-bucket")
+    assert "tour-bucket" not in fader("ls").stdout
+
+
+def test_an_interrupted_upload_goes_on_where_it_was(s3, bucket, fader, photos):
+    body = (photos / "big").read_bytes()
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="big")["UploadId"]
+    of = {"Bucket": bucket, "Key": "big", "UploadId": upload}
+    kept = s3.upload_part(**of, PartNumber=1, Body=body[: 8 * MIB])
+    s3.upload_part(**of, PartNumber=2, Body=b"something else")
+    before = next(it for it in s3.list_parts(**of)["Parts"] if it["PartNumber"] == 1)
+    fader("cp", photos / "big", f"s3://{bucket}/")
+    assert s3.get_object(Bucket=bucket, Key="big")["Body"].read() == body
+    assert before["ETag"] == kept["ETag"]
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
+
+
+def test_keys_that_leave_the_folder_are_left_out(s3, bucket, fader, tmp_path):
+    for key in ["../evil", "a/../../evil", "a//b", "good"]:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+    copy = tmp_path / "deep" / "copy"
+    said = fader("cp", "-r", f"s3://{bucket}", copy).stderr
+    assert tree(tmp_path / "deep") == {"copy/good": b"x"}
+    assert said.count("left out") == 3
+
+
+def test_errors_say_what_to_do(fader, tmp_path):
+    said = fader("ls", "s3://no-such-bucket", check=False)
+    assert said.returncode != 0 and "fader s3 mb" in said.stderr
+    said = fader("cp", tmp_path, "s3://no-such-bucket", check=False)
+    assert "-r" in said.stderr
+    said = fader("cp", "-r", "nowhere", "s3://b", check=False)
+    assert "cannot read nowhere" in said.stderr
+
+
+def test_the_aws_command_line_syncs(server, bucket, photos, tmp_path):
+    def aws(*arguments):
+        result = subprocess.run(
+            [AWS, "s3", *arguments],
+            env=servers.environment(tmp_path, **servers.signing(server.url)),
+            capture_output=True, text=True, timeout=120,
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    assert aws("sync", photos, f"s3://{bucket}/sync").count("upload:") == 4
+    assert aws("sync", photos, f"s3://{bucket}/sync") == ""
+    copy = tmp_path / "copy"
+    aws("sync", f"s3://{bucket}/sync", copy)
+    assert tree(copy) == tree(photos)
+    assert "a.jpg" in aws("ls", f"s3://{bucket}/sync/")
+    aws("rm", "--recursive", f"s3://{bucket}")
+    assert aws("ls", f"s3://{bucket}") == ""
+
+
+def test_the_sdk_for_go_version_2(server, tmp_path):
+    needs("go")
+    program = tmp_path / "go-s3"
+    build(["go", "build", "-o", program, "."], HERE / "go_s3")
+    tour([program], server, tmp_path)
+
+
+def test_the_sdk_for_java_version_2(server, tmp_path):
+    needs("mvn")
+    target = tmp_path / "target"
+    classpath = tmp_path / "classpath.txt"
+    goals = ["compile", "dependency:build-classpath"]
+    where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
+    maven = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
+    build([*maven, *goals, *where], HERE / "java_s3")
+    path = f"{target / 'classes'}:{classpath.read_text().strip()}"
+    tour(["java", "-cp", path, "fader.S3Tour"], server, tmp_path)
