@@ -19,6 +19,8 @@ pub(crate) mod cors;
 pub(crate) mod digest;
 pub(crate) mod fault;
 pub(crate) mod form;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod head;
 mod operation;
 mod place;
