@@ -15,7 +15,7 @@ use fader_services::figures::Figures;
 use fader_services::forward::{self, DomainMode};
 use fader_services::request::own;
 use fader_services::service::Trouble;
-use fader_services::{Call, Reason, ViewError};
+use fader_services::{Call, Kind, Reason, ViewError};
 use tokio::runtime::Handle;
 
 use crate::clock;
@@ -302,6 +302,16 @@ impl Node {
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
     pub async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
         self.router.chain_with(name).await
+    }
+
+    /// The account that owns a bucket, by the name alone; `None` where there is no such bucket.
+    ///
+    /// # Errors
+    /// [`Refusal::View`] when the store fails.
+    pub fn bucket_owner(&self, bucket: &str) -> Result<Option<AccountId>, Refusal> {
+        let anyone = AccountId(String::new());
+        let name = Name::new(Kind::Bucket, &anyone, bucket);
+        Ok(catalog::owner(&*self.keeper()?.snapshot(), name)?)
     }
 
     /// Counts a client that is refused.
