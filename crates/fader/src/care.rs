@@ -63,14 +63,20 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode> {
     for note in &findings.notes {
         eprintln!("note: cut off by the next start, nothing acknowledged: {note}");
     }
-    for damage in &findings.damage {
+    for damage in findings.damage.iter().chain(&findings.lost) {
         eprintln!("damaged: {damage}");
     }
-    if findings.damage.is_empty() {
+    if !findings.lost.is_empty() {
+        eprintln!(
+            "reads of the objects that have those bytes fail; all others are whole. Put the \
+             objects again, or restore the data folder from a copy"
+        );
+    }
+    if findings.damage.is_empty() && findings.lost.is_empty() {
         crate::output::print(&format!("{} is whole\n", options.data.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if findings.can_rebuild {
+    if findings.can_rebuild && !findings.damage.is_empty() {
         eprintln!(
             "the log has everything: fader repair --data {}",
             options.data.display()

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use asked::*;
 use fader_node::{BlockFigures, BlockOptions, ClusterSettings, Node, Settings, Unread, Wiring};
+use fader_services::request::Limits;
 use fader_services::s3::command::{Command, OneUpload};
 use fader_services::s3::conditions::WriteConditions;
 use fader_services::s3::reply::Piece;
@@ -19,10 +20,14 @@ use fader_services::s3::{Code, Reply};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn settings(folder: &tempfile::TempDir) -> Settings {
+    let mut limits = Limits::default();
+    limits.s3.block_bytes = BLOCK as u32;
+    limits.s3.part_bytes_min = 0;
     Settings {
+        limits,
         blocks: BlockOptions {
             reserve_bytes: 0,
-            segment_bytes: 16 << 20,
+            segment_bytes: 4 * BLOCK as u32,
             garbage_wait: Duration::ZERO,
             look: Duration::from_millis(10),
             ..BlockOptions::default()
@@ -84,6 +89,21 @@ async fn objects_of_all_sizes_are_read_as_they_were_put_also_after_a_start() {
         assert!(bytes == bytes_of(at as u64, *size), "{size} bytes");
     }
     assert_eq!(figures(&node).missing, 0);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_have_four_mebibytes_unless_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(Settings {
+        limits: Limits::default(),
+        ..settings(&folder)
+    });
+    create(&node).await.unwrap();
+    let bytes = bytes_of(1, (4 << 20) + 1);
+    put(&node, "k", &bytes).await.unwrap();
+    assert_eq!(figures(&node).blocks, 2);
+    assert!(get(&node, "k").await.unwrap() == bytes);
     node.close().await;
 }
 
@@ -159,8 +179,8 @@ async fn an_upload_of_parts_becomes_an_object_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let node = open(settings(&folder));
     create(&node).await.unwrap();
-    let of = upload(&node, "big").await;
-    let sizes = [5 << 20, 6 << 20, 5 << 20, 100];
+    let of = upload(&node, "big").await.unwrap();
+    let sizes = [BLOCK + 1, 2 * BLOCK, BLOCK + 1, 100];
     let mut parts = Vec::new();
     let mut whole = Vec::new();
     for (at, size) in sizes.iter().enumerate() {
@@ -169,16 +189,16 @@ async fn an_upload_of_parts_becomes_an_object_and_leaves_nothing_behind() {
         parts.push(part(&node, &of, at as u32 + 1, &bytes).await);
     }
     // A part that is put again, and one that is not listed.
-    let again = bytes_of(50, 5 << 20);
-    whole.splice(0..5 << 20, again.iter().copied());
+    let again = bytes_of(50, BLOCK + 1);
+    whole.splice(0..=BLOCK, again.iter().copied());
     parts[0] = part(&node, &of, 1, &again).await;
-    part(&node, &of, 9, &bytes_of(51, 5 << 20)).await;
+    part(&node, &of, 9, &bytes_of(51, BLOCK + 1)).await;
     let done = complete(&node, &of, parts.clone()).await.unwrap();
     assert_eq!(complete(&node, &of, parts).await.unwrap(), done);
     assert!(get(&node, "big").await.unwrap() == whole);
     until(&node, "parts stay", |it| it.blocks == 2 + 2 + 2).await;
-    let of = upload(&node, "aborted").await;
-    part(&node, &of, 1, &bytes_of(52, 5 << 20)).await;
+    let of = upload(&node, "aborted").await.unwrap();
+    part(&node, &of, 1, &bytes_of(52, BLOCK + 1)).await;
     abort(&node, &of).await;
     delete(&node, "big").await.unwrap();
     until(&node, "blocks stay", |it| it.blocks == 0).await;
@@ -259,7 +279,7 @@ async fn a_deleted_bucket_goes_with_its_garbage_and_its_name_is_free() {
     let refused = delete_bucket(&node).await.unwrap_err();
     assert_eq!(refused.code, Code::BucketNotEmpty);
     delete(&node, "k").await.unwrap();
-    let of = upload(&node, "open").await;
+    let of = upload(&node, "open").await.unwrap();
     part(&node, &of, 1, &bytes_of(2, BLOCK)).await;
     delete_bucket(&node).await.unwrap();
     create(&node).await.unwrap();
@@ -341,5 +361,74 @@ async fn a_chain_of_several_refuses_objects_plainly() {
         (error.code, error.code.status()),
         (Code::NotImplemented, 501)
     );
+    node.close().await;
+}
+
+/// The only segment of blocks.
+fn segment(settings: &Settings) -> std::path::PathBuf {
+    let folder = std::fs::read_dir(settings.data.join("blocks")).unwrap();
+    let files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    let [file] = &files[..] else {
+        panic!("{files:?}");
+    };
+    file.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_of_bytes_is_found_and_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    put(&node, "good", &bytes_of(1, BLOCK)).await.unwrap();
+    put(&node, "bad", &bytes_of(2, BLOCK)).await.unwrap();
+    node.close().await;
+    let whole = Node::check(&settings(&folder)).unwrap();
+    assert!(
+        whole.damage.is_empty() && whole.lost.is_empty(),
+        "{whole:?}"
+    );
+    // A byte in the middle of the second block.
+    let file = segment(&settings(&folder));
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[BLOCK + BLOCK / 2] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let found = Node::check(&settings(&folder)).unwrap();
+    assert!(found.damage.is_empty(), "{found:?}");
+    assert!(found.lost[0].contains("damaged at offset"), "{found:?}");
+    let mut fast = settings(&folder);
+    fast.blocks.scrub_bytes_per_second = 1 << 30;
+    let node = open(fast);
+    until(&node, "a scrub finds nothing", |it| it.bad == 1).await;
+    let found = find(&node, "bad", 0).await.unwrap();
+    let read = read(&node, "bad", found).await;
+    assert!(matches!(read, Err(Unread::Trouble(_))), "{read:?}");
+    assert!(get(&node, "good").await.unwrap() == bytes_of(1, BLOCK));
+    // Put again it is whole, and what was damaged goes.
+    put(&node, "bad", &bytes_of(3, BLOCK)).await.unwrap();
+    assert!(get(&node, "bad").await.unwrap() == bytes_of(3, BLOCK));
+    until(&node, "damage stays", |it| it.bad == 0 && it.blocks == 2).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_missing_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    put(&node, "k", &bytes_of(1, BLOCK)).await.unwrap();
+    put(&node, "gone", &bytes_of(2, BLOCK)).await.unwrap();
+    delete(&node, "gone").await.unwrap();
+    until(&node, "deleted blocks stay", |it| it.blocks == 1).await;
+    node.close().await;
+    // What was deleted is not missed, though the log tells of it.
+    assert!(Node::check(&settings(&folder)).unwrap().lost.is_empty());
+    std::fs::remove_file(segment(&settings(&folder))).unwrap();
+    let found = Node::check(&settings(&folder)).unwrap();
+    assert_eq!(found.lost.len(), 1, "{found:?}");
+    let node = open(settings(&folder));
+    until(&node, "nothing is missing", |it| it.missing == 1).await;
+    let found = find(&node, "k", 0).await.unwrap();
+    let read = read(&node, "k", found).await;
+    assert!(matches!(read, Err(Unread::Trouble(_))), "{read:?}");
     node.close().await;
 }

@@ -71,12 +71,9 @@ pub struct DomainMode {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "counter",
-    expect(
-        clippy::large_enum_variant,
-        reason = "nearly all of them are requests: a box would be one more allocation of each"
-    )
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are requests: a box would be one more allocation of each"
 )]
 pub enum Told {
     /// Nothing was done here; another node may do it. Why, in words.

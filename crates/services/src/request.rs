@@ -189,6 +189,11 @@ impl Limits {
     pub fn inline_bytes(&self) -> usize {
         usize::try_from(self.s3.inline_bytes).unwrap_or(usize::MAX)
     }
+
+    /// The most bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.s3.block_bytes as usize
+    }
 }
 
 /// The name of a service: what remains of a request whose answer is awaited.

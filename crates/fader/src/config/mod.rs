@@ -9,10 +9,11 @@
 //! server does what its command line says.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use blocks::Blocks;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use fader_gateway::Limit;
@@ -22,6 +23,7 @@ use membership::Membership;
 use root::{RootValues, root};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) mod blocks;
 mod guarded;
 mod limits;
 pub(crate) mod membership;
@@ -31,6 +33,11 @@ mod tests;
 
 /// Bytes of a configuration file: anything longer is another file given by mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where it listens unless said.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4566);
+/// The folder of the data unless said.
+const DATA: &str = "./fader-data";
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -177,6 +184,30 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_FILL_MB", value_name = "MIB")]
     fill_mb: Option<u64>,
 
+    /// Memory of all uploads to buckets together, in MiB. [default: 256]
+    #[arg(long, env = "FADER_BLOCK_MEMORY_MB", value_name = "MIB")]
+    block_memory_mb: Option<u64>,
+
+    /// Bytes of objects that are read again in a second, in the background, to find damage, in MiB;
+    /// 0 for none. [default: 8]
+    #[arg(long, env = "FADER_SCRUB_MB", value_name = "MIB")]
+    scrub_mb: Option<u64>,
+
+    /// Room on the disk that objects leave free, for all else and for deletions, in MiB: beyond it
+    /// they are refused with 503. [default: 1024]
+    #[arg(long, env = "FADER_BLOCK_RESERVE_MB", value_name = "MIB")]
+    block_reserve_mb: Option<u64>,
+
+    /// How long the bytes of an object stay after it was replaced or deleted, in seconds: a read
+    /// that is under way has so long. [default: 900]
+    #[arg(long, env = "FADER_GARBAGE_WAIT_S", value_name = "SECONDS")]
+    garbage_wait_s: Option<u64>,
+
+    /// How long an upload of an object or a part may take, in seconds; what of it is not committed
+    /// then is refused and removed. [default: 86400]
+    #[arg(long, env = "FADER_UPLOAD_LEASE_S", value_name = "SECONDS")]
+    upload_lease_s: Option<u64>,
+
     #[arg(skip)]
     root: RootValues,
 
@@ -240,6 +271,7 @@ pub(crate) struct Config {
     pub(crate) log_format: Setting<LogFormat>,
     pub(crate) log_level: Setting<String>,
     pub(crate) membership: Membership,
+    pub(crate) blocks: Blocks,
     /// The key that exists from the start: id and secret.
     pub(crate) root: Setting<Option<(String, Secret)>>,
     pub(crate) limits: Limits,
@@ -295,18 +327,9 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
     };
     let config = Config {
         membership: Membership::choose(&choice, &given, &filed),
-        listen: choice.pick(
-            "listen",
-            given.listen,
-            filed.listen,
-            SocketAddr::from(([127, 0, 0, 1], 4566)),
-        ),
-        data: choice.pick(
-            "data",
-            given.data,
-            filed.data,
-            PathBuf::from("./fader-data"),
-        ),
+        blocks: Blocks::choose(&choice, &given, &filed),
+        listen: choice.pick("listen", given.listen, filed.listen, LISTEN),
+        data: choice.pick("data", given.data, filed.data, PathBuf::from(DATA)),
         durability: choice.pick(
             "durability",
             given.durability,
@@ -363,7 +386,7 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
 pub(crate) fn data_folder(file: &FileOption, given: Option<PathBuf>) -> Result<PathBuf> {
     let filed = file.config.as_deref().map(read).transpose()?;
     let folder = given.or(filed.and_then(|values| values.data));
-    Ok(folder.unwrap_or_else(|| PathBuf::from("./fader-data")))
+    Ok(folder.unwrap_or_else(|| PathBuf::from(DATA)))
 }
 
 fn read(path: &Path) -> Result<Values> {
@@ -405,6 +428,8 @@ fn check(mut config: Config) -> Result<Config> {
         bail!("connections-max and connections-per-address must be at least 1");
     }
     config.membership.member()?;
+    config.blocks.check()?;
+    config.blocks.limit(&mut config.limits);
     if !is_loopback && !has_tls {
         config.warnings.push(format!(
             "{} is reachable from other machines without TLS: data travels in the clear. Set \
@@ -479,6 +504,9 @@ impl Config {
             &self.log_level.origin,
         );
         for (name, value, origin) in self.membership.rows() {
+            row(name, value, origin);
+        }
+        for (name, value, origin) in self.blocks.rows() {
             row(name, value, origin);
         }
         let (id, secret) = match &self.root.value {

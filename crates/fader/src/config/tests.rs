@@ -170,3 +170,23 @@ fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
         assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");
     }
 }
+
+#[test]
+fn options_of_blocks_are_read_and_refused_when_they_make_no_sense() {
+    let flags = ["--block-memory-mb", "64", "--upload-lease-s", "60"];
+    let chosen = config(Some("scrub-mb = 0\ngarbage-wait-s = 1"), &flags).unwrap();
+    let options = chosen.blocks.options();
+    assert_eq!(options.memory_bytes, 64 << 20);
+    assert_eq!(options.scrub_bytes_per_second, 0);
+    assert_eq!(options.reserve_bytes, 1 << 30);
+    assert_eq!(options.garbage_wait.as_secs(), 1);
+    assert_eq!(chosen.limits.blocks.lease_ms, 60_000);
+    for (flags, words) in [
+        (["--block-memory-mb", "7"], "block-memory-mb is 8 to"),
+        (["--upload-lease-s", "0"], "upload-lease-s is 1 to"),
+        (["--scrub-mb", "1048577"], "scrub-mb is at most"),
+    ] {
+        let refused = refusal(None, &flags);
+        assert!(refused.contains(words), "{refused}");
+    }
+}

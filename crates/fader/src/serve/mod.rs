@@ -335,6 +335,7 @@ async fn open_with(
     };
     settings.limits = config.limits.clone();
     settings.cache_bytes = config.cache_mb.value << 20;
+    settings.blocks = config.blocks.options();
     let opening = tokio::task::spawn_blocking(move || open(settings));
     let folder = config.data.value.display();
     let node = opening

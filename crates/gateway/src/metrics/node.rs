@@ -64,6 +64,73 @@ const NODE: [Metric<Counters>; 11] = [
     ),
 ];
 
+/// Of blocks of objects.
+const BLOCKS: [Metric<Counters>; 12] = [
+    ("blocks", "Blocks of objects that are held", Now, |it| {
+        it.blocks.blocks
+    }),
+    ("block_segments", "Files that they are in", Now, |it| {
+        it.blocks.segments
+    }),
+    (
+        "block_bytes",
+        "Bytes that blocks take on disk, headers included",
+        Now,
+        |it| it.blocks.alive_bytes,
+    ),
+    (
+        "block_dead_bytes",
+        "Bytes of removed blocks that were not reclaimed yet",
+        Now,
+        |it| it.blocks.dead_bytes,
+    ),
+    (
+        "blocks_damaged",
+        "Blocks of which bytes were found damaged",
+        Now,
+        |it| it.blocks.bad,
+    ),
+    (
+        "blocks_missing",
+        "Blocks that have a row and no bytes",
+        Now,
+        |it| it.blocks.missing,
+    ),
+    (
+        "block_memory_bytes",
+        "Memory that uploads have",
+        Now,
+        |it| it.blocks.memory_bytes,
+    ),
+    ("block_syncs", "Syncs of groups of blocks", Count, |it| {
+        it.blocks.syncs
+    }),
+    (
+        "blocks_removed",
+        "Blocks that were removed with their rows",
+        Count,
+        |it| it.blocks.removed,
+    ),
+    (
+        "block_reclaimed_bytes",
+        "Bytes of removed blocks whose space was given back",
+        Count,
+        |it| it.blocks.reclaimed_bytes,
+    ),
+    (
+        "block_scrubbed_bytes",
+        "Bytes of blocks that were read in the background and compared",
+        Count,
+        |it| it.blocks.scrubbed_bytes,
+    ),
+    (
+        "block_garbage",
+        "Replaced and deleted objects whose bytes still stay for reads under way",
+        Now,
+        |it| it.blocks.garbage_waiting,
+    ),
+];
+
 const CHAIN: [Metric<Counters>; 17] = [
     (
         "chain_entries",
@@ -286,7 +353,7 @@ impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let chains = self.0.chains();
         let counters = Counters::of_node(&chains);
-        for (name, help, kind, read) in NODE {
+        for (name, help, kind, read) in NODE.into_iter().chain(BLOCKS) {
             let encoder = encoder.encode_descriptor(name, help, None, kind)?;
             encode_value(kind, read(&counters), encoder)?;
         }

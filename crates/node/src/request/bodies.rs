@@ -70,6 +70,7 @@ pub struct BodyWriter {
     chain: ChainId,
     member: Arc<Member>,
     inline_max: usize,
+    block_max: usize,
     /// Bytes that are still to come, where that was told.
     left: Option<u64>,
     gathering: Vec<Bytes>,
@@ -149,7 +150,9 @@ impl Router {
         let begun = member.shared().newest();
         let attempt = blocks::attempt(&*member.snapshot(), collection, (random_id()?, begun));
         let attempt = attempt.map_err(Trouble::Unreadable)?;
-        let inline_max = member.settings().limits.inline_bytes();
+        let limits = &member.settings().limits;
+        let inline_max = limits.inline_bytes();
+        let block_max = limits.block_bytes().min(BLOCK_BYTES_MAX as usize);
         Ok(BodyWriter {
             owner: Owner {
                 collection,
@@ -161,6 +164,7 @@ impl Router {
             chain,
             member,
             inline_max,
+            block_max,
             left: size,
             gathering: Vec::new(),
             gathered: 0,
@@ -262,9 +266,8 @@ impl BodyWriter {
     /// # Errors
     /// [`Trouble::Unavailable`]: nothing of the body is visible, and nothing will be.
     pub async fn push(&mut self, mut bytes: Bytes) -> Result<(), Trouble> {
-        let block_max = BLOCK_BYTES_MAX as usize;
         while !bytes.is_empty() {
-            let room = block_max - self.gathered;
+            let room = self.block_max - self.gathered;
             let piece = bytes.split_to(room.min(bytes.len()));
             let is_small = self.blocks.is_empty() && self.flying.is_empty();
             if self.memory.is_none()
@@ -277,7 +280,7 @@ impl BodyWriter {
                 .left
                 .map(|left| left.saturating_sub(piece.len() as u64));
             self.gathering.push(piece);
-            if self.gathered == block_max {
+            if self.gathered == self.block_max {
                 self.cut().await?;
             }
         }
@@ -286,11 +289,11 @@ impl BodyWriter {
 
     /// Memory for a block, as large as it may become.
     async fn lend(&self) -> Result<Lent, Trouble> {
-        let most = u64::from(BLOCK_BYTES_MAX);
-        let size = self.left.map_or(most, |left| {
-            let told = left.saturating_add(self.gathered as u64);
-            told.clamp(u64::from(BLOCK_BYTES_MAX) / 64, most)
-        });
+        let most = self.block_max as u64;
+        let told = self
+            .left
+            .map(|left| left.saturating_add(self.gathered as u64));
+        let size = told.map_or(most, |told| told.clamp(1, most));
         let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(size)).await;
         match lent {
             Ok(Some(lent)) => Ok(lent),

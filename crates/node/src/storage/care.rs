@@ -1,16 +1,23 @@
 //! What an operator asks of a data folder that no process has: whether it is whole, and to go on
 //! with what is left of its log.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use fader_chain::EntryId;
+use fader_chain::{Change, EntryId, Record, ViewError};
+use fader_services::blocks;
 
 use crate::status::OpenError;
+use crate::storage::blocks::{BlockId, BlockSettings, Blocks, Scrub};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::{Engine, LsmEngine, Tree};
 use crate::storage::log::{Durability, Log};
+
+/// Rows of blocks that are looked at at once.
+const PAGE: usize = 1024;
 
 /// What was found in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,12 +30,16 @@ pub struct Findings {
     pub can_rebuild: bool,
     /// Where the log is damaged: what follows would be lost.
     pub cut: Option<(PathBuf, u64)>,
+    /// Bytes of objects that are damaged or missing, each block with its place where it has one: no
+    /// repair has them.
+    pub lost: Vec<String>,
 }
 
 /// Reads all of the log and the engine of a member's folder. The caller has the folder's lock.
 pub(crate) fn check(data: &Path, cache_bytes: u64) -> Result<Findings, OpenError> {
     let mut findings = Findings::default();
-    let last = check_log(data, &mut findings)?;
+    let mut named = Named::new();
+    let last = check_log(data, &mut findings, &mut named)?;
     if !data.join("engine").is_dir() {
         return Ok(findings);
     }
@@ -49,10 +60,97 @@ pub(crate) fn check(data: &Path, cache_bytes: u64) -> Result<Findings, OpenError
             "the log ends at entry {last}, but the engine holds entries up to {newest}"
         ));
     }
+    if last.is_some() {
+        check_blocks(data, &engine, &named, &mut findings)?;
+    }
     Ok(findings)
 }
 
-fn check_log(data: &Path, findings: &mut Findings) -> Result<Option<EntryId>, OpenError> {
+/// The blocks whose rows the log puts or removes, and whether the last of it is a put.
+type Named = BTreeMap<u128, bool>;
+
+fn note_blocks(record: &Record, named: &mut Named) {
+    let Record::Entry(entry) = record else {
+        return;
+    };
+    for change in &entry.changes {
+        match change {
+            Change::Remove { key } => {
+                named.extend(blocks::block_of(key).map(|id| (id, false)));
+            }
+            _ => named.extend(blocks::new_row(change).map(|id| (id, true))),
+        }
+    }
+}
+
+/// Reads all blocks, and looks whether each has its bytes that the engine and the log name.
+fn check_blocks(
+    data: &Path,
+    engine: &LsmEngine,
+    named: &Named,
+    findings: &mut Findings,
+) -> Result<(), OpenError> {
+    let unreadable = |error: ViewError| OpenError::Damaged(error.to_string());
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let mut missing: Vec<u128> = Vec::new();
+    let store = match data.join("blocks").is_dir() {
+        true => Some(Blocks::open(
+            data,
+            BlockSettings::default(),
+            &disk,
+            Duration::ZERO,
+        )?),
+        false => None,
+    };
+    let is_held = |id: u128| {
+        let store = store.as_ref().map(|(store, _)| store);
+        store.is_some_and(|store| store.is_held(BlockId(id)))
+    };
+    if let Some((store, told)) = &store {
+        findings.notes.extend_from_slice(&told.notes);
+        findings
+            .lost
+            .extend(told.damage.iter().map(ToString::to_string));
+        let mut scrub = Scrub::new(1 << 40, Duration::ZERO);
+        let mut now = Duration::ZERO;
+        loop {
+            now += Duration::from_secs(1);
+            let done = store.scrub(&mut scrub, now);
+            let bad = done.bad.iter().map(|bad| bad.damage.to_string());
+            findings.lost.extend(bad);
+            if done.is_round {
+                break;
+            }
+        }
+    }
+    let view = engine.snapshot();
+    let mut after = None;
+    loop {
+        let rows = blocks::rows_from(&*view, after, PAGE).map_err(unreadable)?;
+        let ids = rows.iter().map(|(id, _)| *id);
+        missing.extend(ids.filter(|id| !named.contains_key(id) && !is_held(*id)));
+        match rows.last() {
+            Some((id, _)) => after = Some(*id),
+            None => break,
+        }
+    }
+    let logged = named.iter().filter(|(_, is_put)| **is_put);
+    missing.extend(logged.map(|(id, _)| *id).filter(|id| !is_held(*id)));
+    let words = missing.iter().map(|id| {
+        let id = BlockId(*id);
+        format!("the bytes of block {id} are missing or damaged")
+    });
+    findings.lost.extend(words);
+    findings.lost.sort();
+    findings.lost.dedup();
+    Ok(())
+}
+
+fn check_log(
+    data: &Path,
+    findings: &mut Findings,
+    named: &mut Named,
+) -> Result<Option<EntryId>, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let folder = data.join("log");
     if !folder.is_dir() {
@@ -67,6 +165,7 @@ fn check_log(data: &Path, findings: &mut Findings) -> Result<Option<EntryId>, Op
             findings.can_rebuild = log.reaches_back();
             let oldest = log.oldest();
             log.replay(oldest, |record, kept| {
+                note_blocks(&record, named);
                 kept.take(record);
                 let last = kept.last();
                 kept.release(last);

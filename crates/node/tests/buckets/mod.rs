@@ -14,7 +14,7 @@ use fader_services::s3::command::{
     List, ListedPart, Named, OneUpload, PutObject, PutPart, Request,
 };
 use fader_services::s3::conditions::{ReadConditions, WriteConditions};
-use fader_services::s3::reply::{Found, Page, Piece, Put};
+use fader_services::s3::reply::{Entry, Found, Page, Piece, Put};
 use fader_services::s3::rows::Metadata;
 use fader_services::s3::{Error, Reply, S3};
 use fader_services::service::Trouble;
@@ -22,8 +22,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub(crate) const B: &str = "photos";
-/// Above the size of one block.
-pub(crate) const BLOCK: usize = 4 << 20;
+/// Bytes of a block in most tests.
+pub(crate) const BLOCK: usize = 64 << 10;
 
 pub(crate) fn account() -> AccountId {
     AccountId("000000000001".to_owned())
@@ -72,7 +72,7 @@ pub(crate) async fn store(
     let name = Name::new(Kind::Bucket, &account, B);
     let size = bytes.len() as u64;
     let mut body = node.begin_body(name, upload, Some(size)).await?;
-    for piece in bytes.chunks(300_000) {
+    for piece in bytes.chunks(30_000) {
         body.push(bytes.slice_ref(piece)).await?;
     }
     body.finish().await
@@ -173,19 +173,39 @@ pub(crate) async fn keys(node: &Node) -> Vec<String> {
     page.entries.iter().map(|it| it.name().to_owned()).collect()
 }
 
-pub(crate) async fn upload(node: &Node, key: &str) -> OneUpload {
+/// The open uploads.
+pub(crate) async fn uploads(node: &Node) -> Vec<OneUpload> {
+    let list = List {
+        bucket: B.to_owned(),
+        ..List::default()
+    };
+    let Ok(Reply::Page(page)) = ask(node, Command::ListUploads(list)).await else {
+        panic!("a list of uploads");
+    };
+    let entries = page.entries.into_iter().filter_map(|entry| match entry {
+        Entry::Upload { key, id, .. } => Some(OneUpload {
+            bucket: B.to_owned(),
+            key,
+            upload: id,
+        }),
+        _ => None,
+    });
+    entries.collect()
+}
+
+pub(crate) async fn upload(node: &Node, key: &str) -> Result<OneUpload, Error> {
     let create = CreateUpload {
         bucket: B.to_owned(),
         key: key.to_owned(),
         metadata: Metadata::default(),
         algorithm: None,
     };
-    match ask(node, Command::CreateUpload(create)).await {
-        Ok(Reply::Upload(upload)) => OneUpload {
+    match ask(node, Command::CreateUpload(create)).await? {
+        Reply::Upload(upload) => Ok(OneUpload {
             bucket: B.to_owned(),
             key: key.to_owned(),
             upload,
-        },
+        }),
         other => panic!("{other:?}"),
     }
 }

@@ -59,8 +59,8 @@ impl<'a> Bucket<'a> {
         }))
     }
 
-    /// The bucket of a context, for its owner.
-    pub(crate) fn of(
+    /// The bucket of a context.
+    pub(crate) fn there(
         view: &'a dyn View,
         context: &Context<'a, Limits>,
     ) -> Result<Bucket<'a>, Error> {
@@ -68,7 +68,15 @@ impl<'a> Bucket<'a> {
         let collection = context.collection.ok_or_else(missing)?;
         let bucket = Bucket::open(Terms::new(view, context), collection)?;
         let bucket = bucket.filter(|bucket| !bucket.settings.is_deleted);
-        let bucket = bucket.ok_or_else(missing)?;
+        bucket.ok_or_else(missing)
+    }
+
+    /// The bucket of a context, for its owner.
+    pub(crate) fn of(
+        view: &'a dyn View,
+        context: &Context<'a, Limits>,
+    ) -> Result<Bucket<'a>, Error> {
+        let bucket = Bucket::there(view, context)?;
         match bucket.settings.owner == context.account.0 {
             true => Ok(bucket),
             false => Err(Error::of(Code::AccessDenied)),

@@ -87,6 +87,13 @@ fn a_name_is_the_clusters_and_its_bucket_the_owners() {
         world.code(Command::HeadBucket(named("none"))),
         Code::NoSuchBucket
     );
+    // A node judges access before it asks as the owner.
+    world.account = AccountId(String::new());
+    assert_eq!(world.head().owner, ACCOUNT);
+    assert_eq!(
+        world.code(Command::DeleteBucket(named(B))),
+        Code::AccessDenied
+    );
 }
 
 #[test]
