@@ -6,6 +6,8 @@ import os
 import pytest
 
 import server as servers
+from s3_calls import client_of as s3_client_of
+from s3_calls import empty
 from sqs_calls import client_of
 
 # What the caller's shell says about AWS is no business of the tests.
@@ -61,3 +63,18 @@ def fifo(sqs):
     url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     yield url
     sqs.delete_queue(QueueUrl=url)
+
+
+@pytest.fixture(scope="session")
+def s3(server):
+    """A boto3 client of the shared server's buckets."""
+    return s3_client_of(server.url)
+
+
+@pytest.fixture
+def bucket(s3):
+    """A new bucket."""
+    name = f"s3-{next(NUMBERS)}"
+    s3.create_bucket(Bucket=name)
+    yield name
+    empty(s3, name)

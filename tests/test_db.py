@@ -62,6 +62,19 @@ def test_a_file_comes_back_as_it_was(db, tmp_path):
     assert "books" in db("stat").stdout
 
 
+def test_records_in_any_order_are_loaded_at_once(db, tmp_path):
+    given = rows(range(3_000))
+    shuffled = given[::-1][1::2] + given[::-1][::2]
+    shuffled.append({"isbn": "000007", "title": "the last counts"})
+    db("import", "books", write_csv(tmp_path / "books.csv", shuffled))
+    given[7]["title"] = "the last counts"
+    assert exported(db) == given
+    assert "3000 records" in db("verify").stdout
+    again = db("import", "books", write_csv(tmp_path / "more.csv", rows(range(3_000, 3_100))))
+    assert "100 lines are committed" in again.stderr
+    assert len(exported(db)) == 3_100
+
+
 def test_programs_that_write_at_once_lose_nothing(db, tmp_path):
     programs = []
     for number in range(4):
@@ -103,6 +116,88 @@ def test_what_cannot_be_done_is_refused_in_words(db, tmp_path):
     assert unsure.returncode != 0 and "--yes" in unsure.stderr
     db("drop", "books", "--yes")
     assert "books" not in db("stat").stdout
+
+
+def test_an_index_finds_records_also_when_it_is_built_later(db, tmp_path):
+    lines = [
+        {"isbn": f"{number:04}", "author": ["Eco", "Lem", "Sand"][number % 3], "year": number % 50}
+        for number in range(600)
+    ]
+    path = tmp_path / "books.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    db("create", "indexed", "--key", "isbn", "--index", "author")
+    db("import", "indexed", path)
+
+    def found(*arguments):
+        told = db("scan", "indexed", *arguments).stdout.splitlines()
+        return [line.split("\t")[0] for line in told]
+
+    of_lem = [line["isbn"] for line in lines if line["author"] == "Lem"]
+    assert found("--index", "author", "--is", "Lem") == of_lem
+    assert found("--index", "author", "--is", "Lem", "--limit", "3") == of_lem[:3]
+    missing = db("scan", "indexed", "--index", "year", check=False)
+    assert missing.returncode != 0 and "no index" in missing.stderr
+    told = db("index", "indexed", "year")
+    assert "600 records" in told.stderr or told.stderr
+    early = [line["isbn"] for year in range(3) for line in lines if line["year"] == year]
+    numbers = ["--index", "year", "--kind", "number"]
+    assert found(*numbers, "--until", "3") == early
+    db("put", "indexed", "0001", '{"isbn": "0001", "author": "Eco", "year": 1}')
+    assert found("--index", "author", "--is", "Lem") == of_lem[1:]
+    listed = db("index", "indexed").stdout
+    assert "author" in listed and "ready" in listed
+    told = db("verify").stdout
+    assert "600 entries, 0 outdated" in told
+    db("index", "indexed", "author", "--drop")
+    gone = db("scan", "indexed", "--index", "author", check=False)
+    assert gone.returncode != 0 and "no index" in gone.stderr
+
+
+def test_an_encrypted_collection_opens_for_those_with_its_key(db, tmp_path):
+    own, other = tmp_path / "own", tmp_path / "other"
+
+    def as_(who, command, *arguments, **more):
+        home = tmp_path / who
+        home.mkdir(exist_ok=True)
+        return fader("db", command, db.url, *arguments, home=home, **more)
+
+    as_("own", "create", "secrets", "--encrypt", "--index", "word")
+    identity = own / ".config/fader/identity"
+    assert identity.stat().st_mode & 0o77 == 0
+    as_("own", "put", "secrets", "xyzzy", '{"word": "plugh"}', "--level", "atomic")
+    assert "plugh" in as_("own", "get", "secrets", "xyzzy").stdout
+    for path in (tmp_path / "shop").rglob("*"):
+        if path.is_file():
+            assert not any(word in path.read_bytes() for word in (b"xyzzy", b"plugh")), path
+    stranger = as_("other", "get", "secrets", "xyzzy", check=False)
+    assert stranger.returncode != 0 and "encrypted" in stranger.stderr
+    public = fader("db", "identity", home=other).stdout.strip()
+    denied = as_("other", "get", "secrets", "xyzzy", check=False)
+    assert denied.returncode != 0 and public in denied.stderr
+    as_("own", "grant", "secrets", public)
+    assert "plugh" in as_("other", "get", "secrets", "xyzzy").stdout
+    as_("own", "rotate", "secrets", "--without", public, "--reseal")
+    denied = as_("other", "get", "secrets", "xyzzy", check=False)
+    assert denied.returncode != 0 and "not granted" in denied.stderr
+    assert "plugh" in as_("own", "get", "secrets", "xyzzy").stdout
+    assert "1 records" in as_("own", "verify").stdout
+    identity.chmod(0o644)
+    loose = as_("own", "get", "secrets", "xyzzy", check=False)
+    assert loose.returncode != 0 and "chmod 600" in loose.stderr
+
+
+def test_a_vacuum_deletes_what_nothing_leads_to(db, tmp_path):
+    large = "x" * 100_000
+    for _ in range(2):
+        db("put", "books", "k", "-", text=large)
+    values = tmp_path / "shop/db/values"
+    assert len(list(values.iterdir())) == 2
+    young = db("vacuum")
+    assert "0 objects" in young.stdout and "1 objects are younger" in young.stdout
+    done = db("vacuum", "--age", "0")
+    assert "1 objects of 100000 bytes" in done.stdout
+    assert len(list(values.iterdir())) == 1
+    assert db("get", "books", "k").stdout == large + "\n"
 
 
 def test_a_damaged_page_is_named_and_stays(db, tmp_path):

@@ -5,6 +5,8 @@ import shlex
 import shutil
 import subprocess
 
+import pytest
+
 import server as servers
 from sdb_calls import get
 from server import ROOT, Server, fader
@@ -12,35 +14,73 @@ from server import ROOT, Server, fader
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
-def test_the_readmes_tour(tmp_path, monkeypatch):
-    """The Python of the README, then lines of its clients, in order, on a new server."""
-    text = (ROOT / "README.md").read_text()
-    blocks = BLOCK.findall(text)
-    python = "".join(code for language, code in blocks if language == "python")
-    shell = "".join(code for language, code in blocks if language == "sh")
-    clients = ("fader sdb", "fader sqs")
-    lines = [line for line in shell.splitlines() if line.startswith(clients)]
-    assert len(lines) >= 9
+def blocks(document, wanted):
+    """The code of a document's blocks in that language."""
+    text = (ROOT / document).read_text()
+    return [code for language, code in BLOCK.findall(text) if language == wanted]
+
+
+def run_python(document):
+    names = {}
+    exec(compile("".join(blocks(document, "python")), document, "exec"), names)
+    return names
+
+
+def run_lines(document, folder, signing):
+    lines = [line for code in blocks(document, "sh") for line in code.splitlines()]
+    assert len(lines) >= 4
+    for line in lines:
+        run_line(line, folder, signing)
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A new server, an environment that names it, and a folder to be in."""
     with Server(tmp_path) as server:
         signing = servers.signing(server.url)
         for name, value in servers.environment(tmp_path, **signing).items():
             monkeypatch.setenv(name, value)
-        names = {}
-        exec(compile(python, "README.md", "exec"), names)
-        assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
-        assert names["message"]["Body"] == "one"
         monkeypatch.chdir(tmp_path)
-        (tmp_path / "lines.txt").write_text("one\ntwo\n")
-        for line in lines:
-            run_line(line, tmp_path, signing)
-        assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+        yield server, signing
+
+
+def test_the_readmes_minute(beside, capsys):
+    run_python("README.md")
+    printed = capsys.readouterr().out
+    assert "'Name': 'text', 'Value': 'hello'" in printed
+    assert printed.endswith("\none\n")
+
+
+def test_the_tutorial_of_simpledb(beside, tmp_path):
+    server, signing = beside
+    run_python("docs/tutorials/simpledb.md")
+    assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
+    run_lines("docs/tutorials/simpledb.md", tmp_path, signing)
+    assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+
+
+def test_the_tutorial_of_queues(beside, tmp_path):
+    _, signing = beside
+    assert run_python("docs/tutorials/queues.md")["message"]["Body"] == "one"
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    run_lines("docs/tutorials/queues.md", tmp_path, signing)
+
+
+def test_the_tutorial_of_the_database(tmp_path):
+    code = "".join(blocks("docs/tutorials/database.md", "sh"))
+    environment = servers.environment(tmp_path)
+    environment["PATH"] = f"{servers.BINARY.parent}:{environment['PATH']}"
+    run = subprocess.run(
+        ["sh", "-ec", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert "The Sirens of Titan" in run.stdout
 
 
 def test_the_examples_of_consistency(tmp_path, monkeypatch):
     """What docs/consistency.md shows, in order, on a new server."""
-    text = (ROOT / "docs/consistency.md").read_text()
-    blocks = BLOCK.findall(text)
-    assert [language for language, _ in blocks] == ["sh", "python", "sh", "sh"]
+    found = BLOCK.findall((ROOT / "docs/consistency.md").read_text())
+    assert [language for language, _ in found] == ["sh", "python", "sh", "sh"]
     with Server(tmp_path) as server:
         signing = servers.signing(server.url)
         environment = servers.environment(tmp_path, **signing)
@@ -48,7 +88,7 @@ def test_the_examples_of_consistency(tmp_path, monkeypatch):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
-        for language, code in blocks:
+        for language, code in found:
             if language == "python":
                 exec(compile(code, "consistency.md", "exec"), {})
             # Changing a mode speaks to the server's own socket: tests/test_dev.py does it.

@@ -18,7 +18,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "porcupine"
 JUDGE = ROOT / "target" / "porcupine"
 HEADER = {"fader_log": 1, "clock": "virtual", "order": "one-writer"}
-CODES = {"good": 0, "bad": 1, "unknown": 2}
 
 
 def history(chance):
@@ -68,26 +67,37 @@ def check(fader, path):
 
 
 def random_histories(fader, count, folder):
-    """How many histories there are of each verdict; ends at the first that is judged twice."""
-    logs = []
+    """How many keys of so many histories there are of each verdict; ends at the first that is
+    judged twice. All are one log, each with keys of its own."""
+    lines = [HEADER]
     for number in range(count):
-        lines = [HEADER, *history(random.Random(number))]
-        path = folder / f"{number}.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        other = path.with_suffix(".porcupine")
-        subprocess.run([*fader, "convert", path, other], check=True, stdout=subprocess.DEVNULL)
-        logs.append(other)
-    verdicts = {0: 0, 1: 0}
-    for begin in range(0, count, 500):
-        run = [JUDGE, "operations", *logs[begin:begin + 500]]
-        judged = subprocess.run(run, check=True, capture_output=True, text=True)
-        for line in judged.stdout.splitlines():
-            path, verdict = line.rsplit(" ", 1)
-            ours = check(fader, pathlib.Path(path).with_suffix(".jsonl"))
-            if ours != CODES[verdict]:
-                sys.exit(f"{path}: Porcupine says {verdict}, we say {ours}")
-            verdicts[ours] += 1
+        for one in history(random.Random(number)):
+            lines.append(one | {"key": f"{number}/{one['key']}"})
+    path = folder / "histories.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = path.with_suffix(".porcupine")
+    subprocess.run([*fader, "convert", path, other], check=True, stdout=subprocess.DEVNULL)
+    judged = subprocess.run([JUDGE, "keys", other], check=True, capture_output=True, text=True)
+    ours = subprocess.run([*fader, "check", path, "--of", "search", "--each-key"],
+                          capture_output=True, text=True)
+    if ours.returncode not in (0, 1):
+        sys.exit(ours.stdout + ours.stderr)
+    theirs, ours = (dict(line.rsplit(" ", 1) for line in run.stdout.splitlines())
+                    for run in (judged, ours))
+    verdicts = {"good": 0, "bad": 0}
+    for key, verdict in theirs.items():
+        if ours[key] != verdict:
+            sys.exit(f"{key}: Porcupine says {verdict}, we say {ours[key]}")
+        verdicts[verdict] += 1
+    # A key whose operations were all refused is in our log alone.
+    if any(verdict != "good" for key, verdict in ours.items() if key not in theirs):
+        sys.exit("a key with nothing in it is called bad")
     return verdicts
+
+
+def build():
+    """Builds Porcupine's side."""
+    subprocess.run(["go", "build", "-o", JUDGE, "."], cwd=SOURCES, check=True)
 
 
 def etcd_logs(fader):
@@ -112,13 +122,14 @@ def main():
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--fader", default=ROOT / "target" / "release" / "fader")
     options = parser.parse_args()
-    subprocess.run(["go", "build", "-o", JUDGE, "."], cwd=SOURCES, check=True)
+    build()
     fader = [options.fader, "measure"]
     with tempfile.TemporaryDirectory() as folder:
         verdicts = random_histories(fader, options.histories, pathlib.Path(folder))
     if min(verdicts.values()) < options.histories // 20:
         sys.exit(f"the histories are too much alike: {verdicts}")
-    print(f"random histories: {verdicts[0]} good, {verdicts[1]} bad, judged alike")
+    good, bad = verdicts["good"], verdicts["bad"]
+    print(f"keys of random histories: {good} good, {bad} bad, judged alike")
     print(f"logs of etcd: {etcd_logs(fader)}, judged alike")
 
 

@@ -2,6 +2,7 @@
 //
 //	porcupine HISTORY
 //	porcupine operations LOG.porcupine...
+//	porcupine keys LOG.porcupine...
 //
 // A line of the history is what one client asked and was told (tests/nemesis/load.py). Exit codes:
 // 0 linearizable, 1 not, 2 no verdict. What clients were not told acts at any time after it was
@@ -51,8 +52,8 @@ type item struct {
 }
 
 func main() {
-	if 2 < len(os.Args) && os.Args[1] == "operations" {
-		judgeOperations(os.Args[2:])
+	if 2 < len(os.Args) && (os.Args[1] == "operations" || os.Args[1] == "keys") {
+		judgeOperations(os.Args[2:], os.Args[1] == "keys")
 		return
 	}
 	if len(os.Args) != 2 {

@@ -69,8 +69,8 @@ var register = porcupine.Model{
 	Equal: func(one, other interface{}) bool { return reflect.DeepEqual(one, other) },
 }
 
-// Prints for each file whether it is linearizable.
-func judgeOperations(paths []string) {
+// Prints for each key of a log, or for each log, whether it is linearizable.
+func judgeOperations(paths []string, byKey bool) {
 	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
@@ -93,13 +93,22 @@ func judgeOperations(paths []string) {
 			fail(err.Error())
 		}
 		file.Close()
-		switch porcupine.CheckOperationsTimeout(register, history, patience) {
-		case porcupine.Ok:
-			fmt.Println(path, "good")
-		case porcupine.Illegal:
-			fmt.Println(path, "bad")
-		case porcupine.Unknown:
-			fmt.Println(path, "unknown")
+		parts := map[string][]porcupine.Operation{path: history}
+		if byKey {
+			delete(parts, path)
+			for _, part := range register.Partition(history) {
+				parts[part[0].Input.(asked).Key] = part
+			}
+		}
+		for name, part := range parts {
+			switch porcupine.CheckOperationsTimeout(register, part, patience) {
+			case porcupine.Ok:
+				fmt.Println(name, "good")
+			case porcupine.Illegal:
+				fmt.Println(name, "bad")
+			case porcupine.Unknown:
+				fmt.Println(name, "unknown")
+			}
 		}
 	}
 }

@@ -1,6 +1,6 @@
 //! Benchmarks: builds what is measured in release mode and hands over to `fader-bench`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// reasons, and judges nothing. Needs a quota of processor time (cgroup v1).
     #[arg(long)]
     cpu: Option<String>,
+    /// Of `window`: the file that every cell is written to, as CSV.
+    #[arg(long)]
+    csv: Option<PathBuf>,
     /// Of `phases`: how many items; the seed's 10,000 unless told.
     #[arg(long)]
     items: Option<u32>,
@@ -113,15 +116,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .to_possible_value()
         .context("every benchmark has a name")?;
     if BY_PYTHON.contains(&options.name) {
-        return by_python(
-            Profile::Release,
-            name.get_name(),
-            &Measured {
-                is_quick: options.quick,
-                runs: options.runs,
-                cpu: options.cpu.as_deref(),
-            },
-        );
+        let how = Measured {
+            is_quick: options.quick,
+            runs: options.runs,
+            cpu: options.cpu.as_deref(),
+        };
+        return command::succeeds(&mut by_python(Profile::Release, name.get_name(), &how)?);
     }
     let mut bench = fader_bench(Profile::Release, name.get_name());
     if options.quick {
@@ -129,6 +129,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if let Some(runs) = options.runs {
         bench.arg("--runs").arg(runs.to_string());
+    }
+    if let Some(path) = &options.csv {
+        bench.arg("--csv").arg(path);
     }
     match options.name {
         Name::Simpledb => {
@@ -176,7 +179,7 @@ struct Measured<'a> {
 }
 
 /// One of the benchmarks that Python drives, with binaries that are built already.
-fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<bool> {
+fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
@@ -195,18 +198,21 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<bool> {
     if name == "delay" {
         bench.args(["--keep", DELAY]);
     }
-    command::succeeds(&mut bench)
+    Ok(bench)
 }
 
-/// The benchmarks that Python drives as every merge runs them; which of them succeeded.
-pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<bool>> {
+/// The benchmarks that Python drives, small, as every merge runs them: names and commands.
+pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<(String, Command)>> {
     let names = BY_PYTHON.iter().filter_map(ValueEnum::to_possible_value);
     let quick = Measured {
         is_quick: true,
         ..Measured::default()
     };
     names
-        .map(|name| by_python(profile, name.get_name(), &quick))
+        .map(|name| {
+            let command = by_python(profile, name.get_name(), &quick)?;
+            Ok((name.get_name().to_owned(), command))
+        })
         .collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -70,6 +71,31 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
         .status()
         .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     Ok(status.success())
+}
+
+/// Runs `command` on our terminal, at most for `limit`; whether it succeeded. When the limit is
+/// reached it is killed with all processes that it started.
+pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> Result<bool> {
+    let name = command.get_program().display().to_string();
+    let mut child = command
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if limit <= begun.elapsed() {
+            let group = format!("-{}", child.id());
+            check(Command::new("kill").args(["-KILL", "--", &group]))?;
+            child.wait()?;
+            println!("{name} was ended: it ran for {} s", limit.as_secs());
+            return Ok(false);
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 /// Runs `command` on our terminal.

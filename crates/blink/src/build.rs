@@ -17,6 +17,7 @@ use crate::write::{Cell, Content, Edition, Frame};
 pub struct Builder {
     sizes: Sizes,
     horizon: Stamp,
+    lsn: u64,
     levels: Vec<Level>,
     count: u64,
 }
@@ -52,7 +53,7 @@ impl Level {
         &self,
         level: usize,
         right: Option<(&[u8], PageId)>,
-        horizon: Stamp,
+        (horizon, lsn): (Stamp, u64),
         edition: &mut Edition<'_>,
     ) -> Page {
         let cells: Vec<Cell<'_>> = self.entries.iter().map(cell).collect();
@@ -64,7 +65,7 @@ impl Level {
             right,
             horizon,
         };
-        frame.page(&cells, edition.envelope(1))
+        frame.page(&cells, edition.envelope(lsn))
     }
 }
 
@@ -85,9 +86,16 @@ impl Builder {
         Builder {
             sizes,
             horizon,
+            lsn: 1,
             levels: Vec::new(),
             count: 0,
         }
+    }
+
+    /// The same for a tree that replaces an empty one: `lsn` is above that of its root.
+    #[must_use]
+    pub fn at_lsn(self, lsn: u64) -> Self {
+        Builder { lsn, ..self }
     }
 
     /// Adds a slot; keys come in strictly ascending order. Pages that are complete are appended to
@@ -149,7 +157,7 @@ impl Builder {
             let next = Level::new(edition.page_id(), low.clone(), true);
             let done = std::mem::replace(&mut self.levels[level], next);
             let right = Some((&low[..], self.levels[level].id));
-            let page = done.page(level, right, self.horizon, edition);
+            let page = done.page(level, right, (self.horizon, self.lsn), edition);
             out.push((done.id, page));
             self.add(level + 1, done.low, Owned::Child(done.id), edition, out);
         }
@@ -167,7 +175,7 @@ impl Builder {
         let mut level = 0;
         loop {
             let at = &self.levels[level];
-            let page = at.page(level, None, self.horizon, edition);
+            let page = at.page(level, None, (self.horizon, self.lsn), edition);
             if !at.has_emitted {
                 return page;
             }

@@ -165,6 +165,16 @@ impl Frame<'_> {
     }
 }
 
+impl Page {
+    /// The next version of the page, with the same contents: whoever read an older version cannot
+    /// replace the page any more. It is sealed with the edition's key.
+    #[must_use]
+    pub fn renewed(&self, edition: &mut Edition<'_>) -> Page {
+        let envelope = edition.envelope(self.lsn() + 1);
+        Page::parse(envelope, self.body().clone()).expect("the body of a page")
+    }
+}
+
 /// Bytes that all keys begin with. Keys ascend, so the first and the last decide.
 pub(crate) fn common_prefix(cells: &[Cell<'_>]) -> usize {
     match cells {

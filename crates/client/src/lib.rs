@@ -28,6 +28,7 @@ mod pool;
 mod prefixed;
 mod refusal;
 mod runtime;
+mod s3;
 mod sign;
 mod simpledb;
 mod sqs;
@@ -49,6 +50,7 @@ pub use location::{BucketLocation, Location, Provider, Service, ServiceLocation}
 pub use open::{Access, Opened, Options, check, open, open_all, open_domains, open_queues};
 pub use origin::Origin;
 pub use runtime::system_runtime;
+pub use s3::{S3, S3Reply, S3Request};
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};
 pub use simpledb::{Found, Nature, Page, SimpleDb};
 pub use sqs::Sqs;

@@ -4,7 +4,11 @@
 //! Everything that does not change from one request to the next is kept: the key's HMAC state, and
 //! in a [`Moment`] the time stamps and the day's signing key.
 //!
-//! Deliberately absent: query-string and chunked signatures, session tokens, paths other than `/`.
+//! Any request is signed in [`request`]: S3's, in headers and in URLs.
+//!
+//! Deliberately absent: chunked signatures, session tokens.
+
+mod request;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,6 +23,8 @@ pub(crate) const REGION: &str = "us-east-1";
 const API_VERSION: &str = "2009-04-15";
 /// The media type of every request; a signature of version 4 covers it.
 pub const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
+
+pub(crate) use request::{Signable, encoded_path, encoded_query};
 
 type HmacSha256 = Hmac<Sha256>;
 

@@ -9,13 +9,16 @@ use fader_cloud::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
+use crate::sealing::{PublicIdentity, SealingKey};
 
-/// The format that this build writes and reads.
-const FORMAT: u32 = 1;
+/// The format that this build writes. It reads format 1, which has no indexes, too.
+const FORMAT: u32 = 2;
 /// Bytes of a collection's name, at most.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Pending-update queues of a collection, at most.
 pub const QUEUES_MAX: u16 = 256;
+/// Indexes of a collection, at most: each write sends a record to each of them.
+pub const INDEXES_MAX: usize = 16;
 /// Collections of a database, at most: the catalogue is read whole.
 const COLLECTIONS_MAX: usize = 10_000;
 
@@ -63,6 +66,10 @@ pub struct CollectionSettings {
     pub leaf_bytes: u32,
     /// Bytes of an inner page, at most.
     pub node_bytes: u32,
+    /// Whether its pages and records are encrypted, with a key that the client's identity gets.
+    pub is_encrypted: bool,
+    /// Secondary indexes: names, with the fields of records that are JSON objects.
+    pub indexes: BTreeMap<String, String>,
 }
 
 impl Default for CollectionSettings {
@@ -74,6 +81,8 @@ impl Default for CollectionSettings {
             queues: 1,
             leaf_bytes: 100_000,
             node_bytes: 57_000,
+            is_encrypted: false,
+            indexes: BTreeMap::new(),
         }
     }
 }
@@ -93,23 +102,55 @@ pub struct Collection {
     leaf_bytes: u32,
     node_bytes: u32,
     root: String,
+    /// Its keys, the newest last; none: it is in clear. Those of an index are its collection's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) keys: Vec<SealingKey>,
+    /// Its secondary indexes by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub indexes: BTreeMap<String, Index>,
+}
+
+/// A secondary index: a tree with an entry for each value of a field of each record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// The field of the records, which are JSON objects.
+    pub field: String,
+    /// Whether all records have their entries: lookups work.
+    pub is_ready: bool,
+    /// Records with an older stamp, milliseconds since 1970, may come from clients that did not
+    /// know the index: checkpoints assert their entries.
+    pub(crate) asserted_from_ms: u64,
+    /// The tree of entries, with its queues. It has no indexes.
+    pub(crate) entries: Collection,
+}
+
+/// A collection or an index that was dropped: `vacuum` deletes its queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Dropped {
+    pub(crate) id: CollectionId,
+    pub(crate) queues: u16,
 }
 
 impl Collection {
-    /// A collection whose root has this id.
+    /// A collection whose ids, and those of its indexes, come from `ids`.
     ///
     /// # Errors
     /// `Invalid`, naming the bound.
     pub(crate) fn new(
-        id: CollectionId,
-        root: PageId,
         settings: &CollectionSettings,
+        key: Option<SealingKey>,
+        mut ids: impl FnMut() -> (CollectionId, PageId),
     ) -> Result<Self> {
+        if INDEXES_MAX < settings.indexes.len() {
+            let context = format!("a collection has at most {INDEXES_MAX} indexes");
+            return Err(Error::new(ErrorKind::Invalid, context));
+        }
+        let (id, root) = ids();
         if !(1..=QUEUES_MAX).contains(&settings.queues) {
             let context = format!("a collection has 1 to {QUEUES_MAX} queues");
             return Err(Error::new(ErrorKind::Invalid, context));
         }
-        let collection = Collection {
+        let mut collection = Collection {
             id,
             key: settings.key.clone(),
             minimum: settings.minimum,
@@ -117,14 +158,69 @@ impl Collection {
             leaf_bytes: settings.leaf_bytes,
             node_bytes: settings.node_bytes,
             root: format!("{:032x}", root.0),
+            keys: key.into_iter().collect(),
+            indexes: BTreeMap::new(),
         };
         collection.check(ErrorKind::Invalid)?;
+        for (name, field) in &settings.indexes {
+            check_name("index", name)?;
+            let (id, root) = ids();
+            let index = Index {
+                field: field.clone(),
+                is_ready: true,
+                asserted_from_ms: 0,
+                entries: collection.entries(id, root),
+            };
+            collection.indexes.insert(name.clone(), index);
+        }
         Ok(collection)
     }
 
     /// The page that never changes its id.
     pub(crate) fn root(&self) -> PageId {
         PageId(u128::from_str_radix(&self.root, 16).expect("checked when it was read"))
+    }
+
+    /// The tree of entries of a new index of this collection.
+    pub(crate) fn entries(&self, id: CollectionId, root: PageId) -> Collection {
+        Collection {
+            id,
+            key: None,
+            root: format!("{:032x}", root.0),
+            indexes: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of a leaf, at most.
+    pub(crate) fn leaf_bytes(&self) -> usize {
+        self.leaf_bytes as usize
+    }
+
+    /// Whether its pages and records are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// The identities that were granted its newest key.
+    pub fn granted(&self) -> impl Iterator<Item = PublicIdentity> {
+        self.keys
+            .last()
+            .into_iter()
+            .flat_map(|key| key.grants.keys().copied())
+    }
+
+    /// Gives it these keys, and its indexes.
+    pub(crate) fn set_keys(&mut self, keys: Vec<SealingKey>) {
+        for index in self.indexes.values_mut() {
+            index.entries.keys.clone_from(&keys);
+        }
+        self.keys = keys;
+    }
+
+    /// The trees of its indexes.
+    pub(crate) fn index_trees(&self) -> impl Iterator<Item = &Collection> {
+        self.indexes.values().map(|index| &index.entries)
     }
 
     /// How large its pages grow.
@@ -142,7 +238,16 @@ impl Collection {
                 format!("root {:?} is no page's id", self.root),
             ));
         }
-        Ok(())
+        self.index_trees().try_for_each(|tree| tree.check(kind))
+    }
+}
+
+impl From<&Collection> for Dropped {
+    fn from(collection: &Collection) -> Self {
+        Dropped {
+            id: collection.id,
+            queues: collection.queues,
+        }
     }
 }
 
@@ -153,6 +258,8 @@ pub(crate) struct Catalogue {
     /// Random: part of the names of its queues.
     pub(crate) database: String,
     pub(crate) collections: BTreeMap<String, Collection>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dropped: Vec<Dropped>,
 }
 
 impl Catalogue {
@@ -162,12 +269,31 @@ impl Catalogue {
             format: FORMAT,
             database: format!("{database:016x}"),
             collections: BTreeMap::new(),
+            dropped: Vec::new(),
         }
     }
 
-    /// A collection by its id.
+    /// All trees: collections, and the entries of their indexes.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Collection> {
+        let collections = self.collections.values();
+        collections
+            .flat_map(|collection| std::iter::once(collection).chain(collection.index_trees()))
+    }
+
+    /// A tree by its id.
     pub(crate) fn by_id(&self, id: CollectionId) -> Option<&Collection> {
-        self.collections.values().find(|found| found.id == id)
+        self.trees().find(|found| found.id == id)
+    }
+
+    /// Takes a collection out.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some(collection) = self.collections.remove(name) else {
+            return false;
+        };
+        self.dropped
+            .extend(collection.index_trees().map(Dropped::from));
+        self.dropped.push(Dropped::from(&collection));
+        true
     }
 
     /// Adds a collection.
@@ -175,13 +301,7 @@ impl Catalogue {
     /// # Errors
     /// `Invalid`: the name, or there are too many; `Precondition`: the name is taken.
     pub(crate) fn add(&mut self, name: &str, collection: Collection) -> Result<()> {
-        if name.is_empty() || NAME_BYTES_MAX < name.len() || name.chars().any(char::is_control) {
-            let context = format!(
-                "collection {name:?}: a name has 1 to {NAME_BYTES_MAX} bytes without control \
-                 characters"
-            );
-            return Err(Error::new(ErrorKind::Invalid, context));
-        }
+        check_name("collection", name)?;
         if COLLECTIONS_MAX <= self.collections.len() {
             let context = format!("a database has at most {COLLECTIONS_MAX} collections");
             return Err(Error::new(ErrorKind::Invalid, context));
@@ -195,7 +315,13 @@ impl Catalogue {
     }
 
     pub(crate) fn encode(&self) -> Bytes {
-        let text = serde_json::to_vec_pretty(self);
+        let mut written = self.clone();
+        for collection in written.collections.values_mut() {
+            for index in collection.indexes.values_mut() {
+                index.entries.keys.clear();
+            }
+        }
+        let text = serde_json::to_vec_pretty(&written);
         text.expect("maps of text and numbers").into()
     }
 
@@ -213,19 +339,33 @@ impl Catalogue {
             Error::caused(ErrorKind::Malformed, context, error)
         };
         let Format { format } = serde_json::from_slice(bytes).map_err(foreign)?;
-        if format != FORMAT {
+        if !(1..=FORMAT).contains(&format) {
             let context = format!(
-                "the database has format {format}, this build reads format {FORMAT}: use the \
-                 build that wrote it, or a newer one"
+                "the database has format {format}, this build reads formats up to {FORMAT}: use \
+                 the build that wrote it, or a newer one"
             );
             return Err(Error::new(ErrorKind::Malformed, context));
         }
-        let catalogue: Catalogue = serde_json::from_slice(bytes).map_err(foreign)?;
-        for collection in catalogue.collections.values() {
+        let mut catalogue: Catalogue = serde_json::from_slice(bytes).map_err(foreign)?;
+        catalogue.format = FORMAT;
+        for collection in catalogue.collections.values_mut() {
             collection.check(ErrorKind::Malformed)?;
+            let keys = std::mem::take(&mut collection.keys);
+            collection.set_keys(keys);
         }
         Ok(catalogue)
     }
+}
+
+/// Whether a collection or an index may have this name.
+pub(crate) fn check_name(kind: &str, name: &str) -> Result<()> {
+    if name.is_empty() || NAME_BYTES_MAX < name.len() || name.chars().any(char::is_control) {
+        let context = format!(
+            "{kind} {name:?}: a name has 1 to {NAME_BYTES_MAX} bytes without control characters"
+        );
+        return Err(Error::new(ErrorKind::Invalid, context));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,25 +1,28 @@
-//! A client of a database: opening it, its catalogue, its collections.
+//! A client of a database: opening it, and what its parts share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fader_blink::{HybridClock, HybridTime, Page, PageId, Stamp};
+use fader_blink::{HybridClock, HybridTime, PageId, Record};
 use fader_cloud::{Cloud, Error, ErrorKind, Result};
 use object_store::{PutMode, UpdateVersion};
 
-use crate::catalogue::{Catalogue, Collection, CollectionId, CollectionSettings};
+use crate::catalogue::{Catalogue, Collection, CollectionId};
 use crate::level::Level;
 use crate::options::Options;
-use crate::pending::Pending;
+use crate::pending::{Outgoing, Pending};
 use crate::pool::Pool;
+use crate::sealing::{Sealer, SealingKey};
 use crate::session::Session;
-use crate::store::{Put, Store, catalogue_key, is_passing, key};
+use crate::store::{Put, Store, catalogue_key, key};
 use crate::transaction::Transaction;
-use crate::tree::{Tree, edition, random};
+use crate::tree::Tree;
 
+/// Leaves that a checkpoint writes at once.
+const LEAVES_AT_ONCE: usize = 16;
 /// How often a change of the catalogue is tried against other clients.
-const TRIES: u32 = 20;
+pub(crate) const TRIES: u32 = 20;
 /// After this time the client compares its clock with the store's again.
 const CLOCK_CHECK: Duration = Duration::from_secs(60 * 60);
 
@@ -37,9 +40,20 @@ pub(crate) struct Inner {
     pub(crate) incarnation: u64,
     /// The name of the database in the names of its queues.
     pub(crate) name: String,
-    known: Mutex<Catalogue>,
+    pub(crate) known: Mutex<Known>,
     pub(crate) work: Mutex<Work>,
+    in_clear: Sealer,
+    sealers: Mutex<BTreeMap<CollectionId, (Vec<SealingKey>, Sealer)>>,
     clock_checked: Mutex<Option<Duration>>,
+}
+
+/// The catalogue as this client last read it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) version: UpdateVersion,
+    /// When that read began, by the monotonic clock.
+    pub(crate) read_at: Duration,
 }
 
 /// Work of this client that is under way or due.
@@ -73,19 +87,20 @@ impl Database {
         let pending = Pending {
             store: &store,
             database: &catalogue.database,
+            is_one_by_one: options.is_one_by_one,
             guards: options.guards,
         };
         pending.create(&pending.atomic()).await?;
         let mut tries = 1;
-        loop {
+        let version = loop {
             let put = store
                 .put(&catalogue_key(), catalogue.encode(), PutMode::Create)
                 .await?;
             let error = match put {
-                Put::Landed(_) => break,
+                Put::Landed(version) => break version,
                 Put::Refused => match store.object(&catalogue_key()).await? {
                     // An earlier try landed.
-                    Some((found, _)) if found == catalogue.encode() => break,
+                    Some((found, version)) if found == catalogue.encode() => break version,
                     _ => return Err(is_here()),
                 },
                 Put::Unknown(error) => error,
@@ -95,8 +110,14 @@ impl Database {
             }
             store.pause(tries).await;
             tries += 1;
-        }
-        Ok(Self::with(store, catalogue, options))
+        };
+        let read_at = store.0.runtime.clock.monotonic();
+        let known = Known {
+            catalogue,
+            version,
+            read_at,
+        };
+        Ok(Self::with(store, known, options))
     }
 
     /// Opens the database at a cloud's prefix.
@@ -106,22 +127,29 @@ impl Database {
     /// cloud.
     pub async fn open(cloud: Cloud, options: Options) -> Result<Self> {
         let store = Store(cloud);
-        let Some((bytes, _)) = store.object(&catalogue_key()).await? else {
+        let read_at = store.0.runtime.clock.monotonic();
+        let Some((bytes, version)) = store.object(&catalogue_key()).await? else {
             let context = "no database is here: create one first";
             return Err(Error::new(ErrorKind::NotFound, context));
         };
-        let catalogue = Catalogue::decode(&bytes)?;
-        Ok(Self::with(store, catalogue, options))
+        let known = Known {
+            catalogue: Catalogue::decode(&bytes)?,
+            version,
+            read_at,
+        };
+        Ok(Self::with(store, known, options))
     }
 
-    fn with(store: Store, catalogue: Catalogue, options: Options) -> Self {
+    fn with(store: Store, known: Known, options: Options) -> Self {
         Database(Arc::new(Inner {
             pool: Mutex::new(Pool::new(options.pool_bytes)),
             session: Mutex::new(Session::new(options.guards)),
             incarnation: store.0.runtime.random(),
-            name: catalogue.database.clone(),
-            known: Mutex::new(catalogue),
+            name: known.catalogue.database.clone(),
+            known: Mutex::new(known),
             work: Mutex::default(),
+            in_clear: Sealer::in_clear(),
+            sealers: Mutex::default(),
             clock_checked: Mutex::default(),
             store,
             options,
@@ -131,135 +159,6 @@ impl Database {
     /// Begins a transaction. Nothing is sent before its first read or its commit.
     pub fn begin(&self, level: Level) -> Transaction {
         Transaction::new(self.clone(), level)
-    }
-
-    /// Creates a collection.
-    ///
-    /// # Errors
-    /// `Precondition`: the name is taken. `Invalid`: a bound. Of the cloud.
-    pub async fn create_collection(&self, name: &str, settings: &CollectionSettings) -> Result<()> {
-        let runtime = &self.0.store.0.runtime;
-        let id = CollectionId(runtime.random());
-        let root = PageId(runtime.random_id());
-        let collection = Collection::new(id, root, settings)?;
-        // A name that is taken, or cannot be, leaves nothing behind.
-        self.read_catalogue()
-            .await?
-            .0
-            .add(name, collection.clone())?;
-        let page = {
-            let mut random = random(runtime);
-            Page::empty(Stamp::ZERO, &mut edition(runtime, &mut random))
-        };
-        self.0
-            .store
-            .put_surely(&key("pages", root.0), page.encode())
-            .await?;
-        let pending = self.0.pending(&self.0.store);
-        for number in 0..collection.queues {
-            pending.create(&pending.queue(id, number)).await?;
-        }
-        self.change_catalogue(|catalogue| match catalogue.by_id(id) {
-            // An earlier try landed.
-            Some(_) => Ok(false),
-            None => catalogue.add(name, collection.clone()).map(|()| true),
-        })
-        .await
-    }
-
-    /// The collections by their names, as the store has them now.
-    ///
-    /// # Errors
-    /// Of the cloud.
-    pub async fn collections(&self) -> Result<BTreeMap<String, Collection>> {
-        Ok(self.read_catalogue().await?.0.collections)
-    }
-
-    /// A collection by its name, as this client knows it; asked for if it knows none.
-    ///
-    /// # Errors
-    /// `NotFound`. Of the cloud.
-    pub async fn collection(&self, name: &str) -> Result<Collection> {
-        if let Some(known) = self.0.known().collections.get(name) {
-            return Ok(known.clone());
-        }
-        let mut collections = self.collections().await?;
-        collections.remove(name).ok_or_else(|| {
-            let context = format!("no collection {name:?}: create it first");
-            Error::new(ErrorKind::NotFound, context)
-        })
-    }
-
-    async fn read_catalogue(&self) -> Result<(Catalogue, UpdateVersion)> {
-        let Some((bytes, version)) = self.0.store.object(&catalogue_key()).await? else {
-            let context = "the database's catalogue is gone";
-            return Err(Error::new(ErrorKind::NotFound, context));
-        };
-        let catalogue = Catalogue::decode(&bytes)?;
-        *self.0.known() = catalogue.clone();
-        Ok((catalogue, version))
-    }
-
-    /// Changes the catalogue; `change` says whether there is anything to change.
-    async fn change_catalogue(
-        &self,
-        change: impl Fn(&mut Catalogue) -> Result<bool>,
-    ) -> Result<()> {
-        let mut tries = 1;
-        loop {
-            let (mut catalogue, version) = self.read_catalogue().await?;
-            if !change(&mut catalogue)? {
-                return Ok(());
-            }
-            let mode = PutMode::Update(version);
-            let put = self
-                .0
-                .store
-                .put(&catalogue_key(), catalogue.encode(), mode)
-                .await;
-            let error = match put {
-                Ok(Put::Landed(_)) => {
-                    *self.0.known() = catalogue;
-                    return Ok(());
-                }
-                Ok(Put::Refused) => {
-                    let context = "the catalogue is being changed by others";
-                    Error::new(ErrorKind::Unavailable { retry_after: None }, context)
-                }
-                Ok(Put::Unknown(error)) | Err(error) => error,
-            };
-            if TRIES <= tries || !is_passing(&error) {
-                return Err(error);
-            }
-            self.0.store.pause(tries).await;
-            tries += 1;
-        }
-    }
-
-    /// Deletes a collection with its records. Clients that still write to it are refused.
-    ///
-    /// # Errors
-    /// `NotFound`. Of the cloud.
-    pub async fn drop_collection(&self, name: &str) -> Result<()> {
-        let collection = self.collection(name).await?;
-        let pages = self.pages(&collection).await?;
-        self.change_catalogue(|catalogue| match catalogue.by_id(collection.id) {
-            Some(_) => Ok(catalogue.collections.remove(name).is_some()),
-            None => Ok(false),
-        })
-        .await?;
-        let pending = self.0.pending(&self.0.store);
-        for number in 0..collection.queues {
-            let queue = pending.queue(collection.id, number);
-            match self.0.store.0.queues.delete(&queue).await {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        for id in pages.keys() {
-            self.0.store.delete(&key("pages", id.0)).await?;
-        }
-        Ok(())
     }
 
     /// The database's scope of the meter: all that this client sent.
@@ -300,7 +199,7 @@ impl Database {
 }
 
 impl Inner {
-    pub(crate) fn known(&self) -> MutexGuard<'_, Catalogue> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known
             .lock()
             .expect("nothing panics while it is locked")
@@ -320,18 +219,70 @@ impl Inner {
         Pending {
             store,
             database: &self.name,
+            is_one_by_one: self.options.is_one_by_one,
             guards: self.options.guards,
         }
     }
 
-    pub(crate) fn tree<'a>(&'a self, store: &'a Store, collection: &Collection) -> Tree<'a> {
-        Tree {
+    pub(crate) fn tree<'a>(
+        &'a self,
+        store: &'a Store,
+        collection: &Collection,
+    ) -> Result<Tree<'a>> {
+        Ok(Tree {
             store,
             pool: &self.pool,
             root: collection.root(),
             sizes: collection.sizes(),
+            sealer: self.sealer(collection)?,
+            at_once: if self.options.is_one_by_one {
+                1
+            } else {
+                LEAVES_AT_ONCE
+            },
             guards: self.options.guards,
+        })
+    }
+
+    /// The keys of a collection, as far as this client has them.
+    ///
+    /// # Errors
+    /// `Malformed`: a key does not open.
+    pub(crate) fn sealer(&self, collection: &Collection) -> Result<Sealer> {
+        if !collection.is_encrypted() {
+            return Ok(self.in_clear.clone());
         }
+        let mut sealers = self
+            .sealers
+            .lock()
+            .expect("nothing panics while it is locked");
+        if let Some((keys, sealer)) = sealers.get(&collection.id)
+            && *keys == collection.keys
+        {
+            return Ok(sealer.clone());
+        }
+        let identity = self.options.identity.as_ref();
+        let sealer = Sealer::new(&self.name, &collection.keys, identity)?;
+        let keys = collection.keys.clone();
+        sealers.insert(collection.id, (keys, sealer.clone()));
+        Ok(sealer)
+    }
+
+    /// Takes a page out of the pool.
+    pub(crate) fn forget(&self, id: PageId) {
+        let mut pool = self.pool.lock().expect("nothing panics while it is locked");
+        pool.remove(id);
+    }
+
+    /// Records of trees with the keys of these.
+    pub(crate) fn outgoing(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<Vec<Outgoing>> {
+        let parts = parts.into_iter();
+        let sealed = parts.map(|(tree, records)| {
+            let sealer = self.sealer(&tree)?;
+            sealer.check()?;
+            Ok((tree, sealer, records))
+        });
+        sealed.collect()
     }
 
     /// The client's wall clock, milliseconds since 1970.

@@ -16,26 +16,42 @@
 //! and serializable transactions, which need one order of commits.
 
 mod catalogue;
+mod collections;
 mod database;
+mod granting;
 mod guard;
+mod index;
+mod indexing;
 mod level;
+mod loading;
+mod lookup;
 mod maintenance;
 mod message;
 mod options;
 mod pending;
 mod pool;
 mod reflect;
+mod sealing;
 mod session;
 mod store;
 mod transaction;
 mod tree;
+mod vacuum;
 
-pub use catalogue::{Collection, CollectionId, CollectionSettings, NAME_BYTES_MAX, QUEUES_MAX};
+pub use catalogue::{
+    Collection, CollectionId, CollectionSettings, INDEXES_MAX, Index, NAME_BYTES_MAX, QUEUES_MAX,
+};
 pub use database::Database;
 pub use guard::{Guard, Guards};
+pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};
+pub use indexing::IndexReport;
 pub use level::Level;
+pub use loading::Load;
+pub use lookup::Hit;
 pub use maintenance::Checkpointed;
 pub use options::Options;
+pub use sealing::{Identity, PublicIdentity};
 pub use transaction::{
-    Committed, INLINE_BYTES, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
+    Committed, INLINE_BYTES, KEY_BYTES_MAX, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
 };
+pub use vacuum::Vacuumed;

@@ -3,18 +3,18 @@
 //! Nothing runs without a cause: a client works on what it committed, and on what it is told to.
 //! An idle database costs no request.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fader_blink::{Page, PageId, Report, check};
 use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receive, Result};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::{Database, Inner};
 use crate::guard::Guard;
 use crate::message;
-use crate::reflect::reflect;
+use crate::reflect::{Way, reflect};
 use crate::tree::Fence;
 
 /// Rounds of one checkpoint, at most: a queue that grows faster than it is emptied ends there.
@@ -37,6 +37,11 @@ pub struct Checkpointed {
     pub splits: u64,
     /// Messages that cannot be read; they stay in the queues.
     pub damaged: u64,
+    /// Encrypted collections that were left out: their keys were not granted to this client.
+    pub closed: u64,
+    /// Entries that were sent to indexes: asserted for writers that did not know an index, or
+    /// removed.
+    pub entries: u64,
 }
 
 impl Checkpointed {
@@ -47,6 +52,8 @@ impl Checkpointed {
         self.pages += other.pages;
         self.splits += other.splits;
         self.damaged += other.damaged;
+        self.closed += other.closed;
+        self.entries += other.entries;
     }
 }
 
@@ -65,7 +72,7 @@ impl Database {
     /// `NotFound`: no such collection. Of the cloud. What was not done stays in the queues.
     pub async fn checkpoint(&self, name: &str) -> Result<Checkpointed> {
         let collection = self.collection(name).await?;
-        self.0.checkpoint(&collection).await
+        self.0.checkpoint_with_indexes(&collection).await
     }
 
     /// Finishes all Atomic transactions and brings all pending updates into pages.
@@ -73,12 +80,11 @@ impl Database {
     /// # Errors
     /// As [`Database::checkpoint`].
     pub async fn settle(&self) -> Result<Checkpointed> {
-        self.collections().await?;
+        let collections = self.collections().await?;
         while self.0.finish().await? {}
-        let collections: Vec<Collection> = self.0.known().collections.values().cloned().collect();
         let checkpoints = collections
-            .iter()
-            .map(|collection| self.0.checkpoint(collection));
+            .values()
+            .map(|collection| self.0.checkpoint_with_indexes(collection));
         let mut sum = Checkpointed::default();
         for done in join_all(checkpoints).await {
             sum.add(&done?);
@@ -115,7 +121,7 @@ impl Database {
     /// All pages of a collection that its root leads to.
     pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
         let store = self.0.store.scope("verify");
-        let tree = self.0.tree(&store, collection);
+        let tree = self.0.tree(&store, collection)?;
         let since = store.0.runtime.clock.monotonic();
         let mut pages = BTreeMap::new();
         let mut next = vec![collection.root()];
@@ -137,9 +143,10 @@ impl Database {
     }
 
     /// Lets this client checkpoint collections after a while.
-    pub(crate) fn checkpoint_later(&self, collections: impl Iterator<Item = CollectionId>) {
-        let new: BTreeSet<CollectionId> = {
+    pub(crate) fn checkpoint_later(&self, collections: Vec<CollectionId>) {
+        let new: Vec<CollectionId> = {
             let mut work = self.0.work();
+            let collections = collections.into_iter();
             collections
                 .filter(|id| work.checkpoints.insert(*id))
                 .collect()
@@ -147,18 +154,29 @@ impl Database {
         for id in new {
             let database = self.clone();
             let after = self.0.options.checkpoint_after;
-            self.start(after, async move {
+            let work = async move {
                 database.0.work().checkpoints.remove(&id);
-                let collection = database.0.known().by_id(id).cloned();
-                let Some(collection) = collection else {
+                let known = || database.0.known().catalogue.by_id(id).cloned();
+                let Some(collection) = known() else {
                     return;
                 };
-                // Lost races and faults of the cloud: the records stay in their queue.
-                if let Err(error) = database.0.checkpoint(&collection).await {
-                    database.look_again(&error).await;
-                    database.checkpoint_later([id].into_iter());
+                match database.0.checkpoint(&collection).await {
+                    Ok(done) if done.entries == 0 => {}
+                    Ok(_) => {
+                        let known = known().unwrap_or(collection);
+                        let indexes = known.index_trees().map(|tree| tree.id);
+                        database.checkpoint_later(indexes.collect());
+                    }
+                    // A client that has the key checkpoints it.
+                    Err(error) if error.kind == ErrorKind::Denied => {}
+                    // Lost races and faults of the cloud: the records stay in their queue.
+                    Err(error) => {
+                        database.look_again(&error).await;
+                        database.checkpoint_later(vec![id]);
+                    }
                 }
-            });
+            };
+            self.start(after, work.boxed());
         }
     }
 
@@ -169,7 +187,7 @@ impl Database {
         }
         let database = self.clone();
         let after = self.0.options.finish_after;
-        self.start(after, async move {
+        let work = async move {
             database.0.work().finishing = false;
             let mut is_more = true;
             while is_more {
@@ -181,12 +199,10 @@ impl Database {
                     }
                 }
             }
-            let touched: Vec<CollectionId> = {
-                let mut work = database.0.work();
-                std::mem::take(&mut work.touched).into_iter().collect()
-            };
-            database.checkpoint_later(touched.into_iter());
-        });
+            let touched = std::mem::take(&mut database.0.work().touched);
+            database.checkpoint_later(touched.into_iter().collect());
+        };
+        self.start(after, work.boxed());
     }
 
     /// A queue that is not there belongs to a collection that was dropped: the catalogue knows.
@@ -198,7 +214,7 @@ impl Database {
     }
 
     /// Runs work beside the caller, after a while; not at all when the client was closed meanwhile.
-    fn start(&self, after: Duration, work: impl Future<Output = ()> + Send + 'static) {
+    fn start(&self, after: Duration, work: BoxFuture<'static, ()>) {
         let runtime = self.0.store.0.runtime.clone();
         let database = self.clone();
         let task = async move {
@@ -215,18 +231,46 @@ impl Inner {
     /// Sends on the records of Atomic transactions; whether there may be more.
     async fn finish(&self) -> Result<bool> {
         let store = self.store.scope("atomic");
-        let collections = {
+        let pending = self.pending(&store);
+        let adopting = pending.receive().await?;
+        let trees: Vec<CollectionId> = adopting.parts.keys().copied().collect();
+        // A tree that this client does not know is new, or was dropped: the catalogue knows.
+        let is_unknown = |id: &CollectionId| self.known().catalogue.by_id(*id).is_none();
+        if trees.iter().any(is_unknown) {
+            self.read_catalogue().await?;
+        }
+        let known: Vec<Collection> = {
             let known = self.known();
-            let all = known.collections.values();
-            all.map(|collection| (collection.id, collection.clone()))
-                .collect()
+            let find = |id| known.catalogue.by_id(id).cloned();
+            trees.into_iter().filter_map(find).collect()
         };
-        let (adopted, touched) = self.pending(&store).adopt(&collections).await?;
-        self.work().touched.extend(touched);
-        Ok(adopted.finished > 0)
+        let mut sealed = BTreeMap::new();
+        for tree in known {
+            let sealer = self.sealer(&tree)?;
+            sealed.insert(tree.id, (tree, sealer));
+        }
+        let known = sealed;
+        let finished = pending.adopt(adopting, &known).await?;
+        self.work().touched.extend(known.into_keys());
+        Ok(finished > 0)
     }
 
-    /// Brings all pending updates of a collection into its pages.
+    /// Brings all pending updates of a collection into its pages, and then those of its indexes.
+    async fn checkpoint_with_indexes(&self, collection: &Collection) -> Result<Checkpointed> {
+        if !self.sealer(collection)?.is_open() {
+            return Ok(Checkpointed {
+                closed: 1,
+                ..Checkpointed::default()
+            });
+        }
+        let mut sum = self.checkpoint(collection).await?;
+        for tree in collection.index_trees() {
+            sum.add(&self.checkpoint(tree).await?);
+        }
+        Ok(sum)
+    }
+
+    /// Brings all pending updates of a collection, or of an index, into its pages.
     pub(crate) async fn checkpoint(&self, collection: &Collection) -> Result<Checkpointed> {
         let queues = (0..collection.queues).map(|number| self.drain(collection, number));
         let mut sum = Checkpointed::default();
@@ -240,7 +284,7 @@ impl Inner {
         let mut sum = Checkpointed::default();
         let mut lost = 0;
         for _ in 0..ROUNDS_MAX {
-            match self.round(collection, number).await? {
+            match self.round(collection.id, number).await? {
                 Round::Empty => return Ok(sum),
                 Round::Done(done) => {
                     lost = 0;
@@ -266,8 +310,13 @@ impl Inner {
     }
 
     /// Peeks at messages, applies them, and removes them once the pages landed.
-    async fn round(&self, collection: &Collection, number: u16) -> Result<Round> {
+    async fn round(&self, id: CollectionId, number: u16) -> Result<Round> {
         let store = self.store.scope("checkpoint");
+        let collection = &self.current(id).await?;
+        // The builder of an index waits until no leaf is written without knowing it.
+        let until = self.known().read_at + 2 * self.options.catalogue_ttl;
+        let tree = self.tree(&store, collection)?;
+        tree.sealer.check()?;
         let pending = self.pending(&store);
         let queue = pending.queue(collection.id, number);
         let peek = Receive {
@@ -282,11 +331,13 @@ impl Inner {
         let mut done = Checkpointed::default();
         let (mut records, mut receipts) = (Vec::new(), Vec::new());
         for message in received {
-            match message::read_pending(&message.body) {
+            let part = message::from_text(&message.body);
+            match part.and_then(|part| message::decode_part(id, &tree.sealer, part)) {
                 Ok(read) => {
                     records.extend(read);
                     receipts.push(message.receipt);
                 }
+                Err(error) if error.kind == ErrorKind::Denied => return Err(error),
                 Err(_) => done.damaged += 1,
             }
         }
@@ -294,8 +345,16 @@ impl Inner {
         if !self.options.guards.has(Guard::RemoveAfterPut) {
             pending.remove(&queue, &receipts).await?;
         }
-        let tree = self.tree(&store, collection);
-        let reflected = reflect(&tree, collection.id, records, Fence::IfMatch).await?;
+        let way = Way {
+            collection,
+            fence: Fence::IfMatch,
+            until,
+        };
+        let mut entries = self.asserted(&store, collection, &records).await?;
+        let reflected = reflect(&tree, way, records).await?;
+        entries.extend(reflected.contradicted);
+        done.entries = entries.len() as u64;
+        self.send_entries(&pending, collection, entries).await?;
         if !reflected.is_done && self.options.guards.has(Guard::KeepOnLostRace) {
             return Ok(Round::Lost);
         }

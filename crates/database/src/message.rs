@@ -1,11 +1,11 @@
 //! Bytes of messages in the pending-update and ATOMIC queues, and of claim objects.
 //!
 //! ```text
-//! pending-update message: base64( records )            records: docs/format/page.md
+//! pending-update message: base64( records )            records: docs/format/page.md, or sealed
 //! ATOMIC message:         base64( frame )
 //! claim object:           frame
 //! frame := "FADT" format:u8=1 kind:u8 body sum         sum: XXH3-64 of all before it, big-endian
-//! body  := kind T: ( collection:u64 size:u32 records )*
+//! body  := kind T: ( collection:u64 size:u32 records )*         sealed: sealing.rs
 //!          kind P: claim:u128
 //!          kind A: nothing
 //! ```
@@ -16,13 +16,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{Buf, BufMut, Bytes};
 use fader_blink::{Record, decode_records, encode_records};
-use fader_cloud::{Error, ErrorKind, MESSAGE_BYTES_MAX, Result};
+use fader_cloud::{Entropy, Error, ErrorKind, MESSAGE_BYTES_MAX, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::catalogue::CollectionId;
+use crate::sealing::{SEAL_BYTES, Sealer, What};
 
 /// Bytes of a frame in one message, at most: its text fills one call to a queue.
 pub(crate) const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 4 * 3;
+/// Bytes of encoded records in one message, at most, before they are sealed.
+const PART_BYTES_MAX: usize = FRAME_BYTES_MAX - HEAD_BYTES - PART_BYTES - SUM_BYTES - SEAL_BYTES;
 /// Bytes of a claim object, at most.
 pub(crate) const CLAIM_BYTES_MAX: usize = 64 << 20;
 
@@ -35,8 +38,8 @@ const PART_BYTES: usize = 12;
 /// Header and checksum of encoded records.
 const RECORDS_BYTES: usize = 9;
 
-/// The records of a transaction in one collection.
-pub(crate) type Part = (CollectionId, Vec<Record>);
+/// Encoded records of a transaction in one tree, sealed when that is encrypted.
+pub(crate) type Part = (CollectionId, Bytes);
 
 /// A frame in the ATOMIC queue, or in a claim object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,23 +54,16 @@ pub(crate) enum Frame {
 
 impl Frame {
     /// Its bytes.
-    ///
-    /// # Errors
-    /// `Invalid`: a record exceeds its bounds.
-    pub(crate) fn encode(&self) -> Result<Bytes> {
+    pub(crate) fn encode(&self) -> Bytes {
         let mut out = MAGIC.to_vec();
         out.push(FORMAT);
         match self {
             Frame::Transaction(parts) => {
                 out.push(b'T');
                 for (collection, records) in parts {
-                    // One encoding has an upper bound: a large part is several.
-                    for records in split(records, FRAME_BYTES_MAX) {
-                        let records = encode(records)?;
-                        out.put_u64(collection.0);
-                        out.put_u32(u32::try_from(records.len()).expect("bounded by its format"));
-                        out.extend_from_slice(&records);
-                    }
+                    out.put_u64(collection.0);
+                    out.put_u32(u32::try_from(records.len()).expect("bounded by its format"));
+                    out.extend_from_slice(records);
                 }
             }
             Frame::Pointer(claim) => {
@@ -78,7 +74,7 @@ impl Frame {
         }
         let sum = xxh3_64(&out);
         out.put_u64(sum);
-        Ok(out.into())
+        out.into()
     }
 
     /// The frame of these bytes.
@@ -122,41 +118,40 @@ fn parts(mut bytes: Bytes) -> Result<Vec<Part>> {
         if bytes.len() < size {
             return Err(damaged("a length beyond the input"));
         }
-        let records = decode(bytes.split_to(size))?;
-        match parts.last_mut() {
-            Some((last, all)) if *last == collection => all.extend(records),
-            _ => parts.push((collection, records)),
-        }
+        parts.push((collection, bytes.split_to(size)));
     }
     Ok(parts)
 }
 
-/// Bytes of the frame of a transaction: an upper bound.
+/// Bytes of the frame of a transaction.
 pub(crate) fn transaction_bytes(parts: &[Part]) -> usize {
-    let of_part = |(_, records): &Part| {
-        let records: usize = records.iter().map(Record::encoded_bytes).sum();
-        (PART_BYTES + RECORDS_BYTES) * (2 + 2 * records / FRAME_BYTES_MAX) + records
-    };
-    HEAD_BYTES + SUM_BYTES + parts.iter().map(of_part).sum::<usize>()
+    let parts = parts.iter().map(|(_, records)| PART_BYTES + records.len());
+    HEAD_BYTES + SUM_BYTES + parts.sum::<usize>()
 }
 
-/// The texts of the messages that hold `records`, each within `bytes_max` before base64.
+/// Records of a tree in encodings that each fill a message at most, sealed.
 ///
 /// # Errors
-/// `Invalid`: a record exceeds its bounds.
-pub(crate) fn pending(records: &[Record], bytes_max: usize) -> Result<Vec<String>> {
-    let chunks = split(records, bytes_max);
+/// `Invalid`: a record exceeds its bounds. `Denied`: the key is not there.
+pub(crate) fn encode_parts(
+    tree: CollectionId,
+    sealer: &Sealer,
+    records: &[Record],
+    entropy: &dyn Entropy,
+) -> Result<Vec<Bytes>> {
+    let what = What::Records(tree);
+    let chunks = split(records, PART_BYTES_MAX);
     chunks
-        .map(|chunk| encode(chunk).map(|bytes| to_text(&bytes)))
+        .map(|chunk| sealer.seal(&what, encode(chunk)?, entropy))
         .collect()
 }
 
-/// The records of a pending-update message.
+/// The records of a part, or of a pending-update message.
 ///
 /// # Errors
-/// `Malformed`, naming the part that failed.
-pub(crate) fn read_pending(text: &str) -> Result<Vec<Record>> {
-    decode(from_text(text)?)
+/// `Malformed`, naming the part that failed. `Denied`: its key is not there.
+pub(crate) fn decode_part(tree: CollectionId, sealer: &Sealer, part: Bytes) -> Result<Vec<Record>> {
+    decode(sealer.open(&What::Records(tree), part)?)
 }
 
 /// Consecutive records whose encoding has at most `bytes_max` bytes; a larger record is alone.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::guard::Guards;
+use crate::sealing::Identity;
 
 /// How a client uses a database.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of pages in the buffer pool, at most.
     pub pool_bytes: usize,
@@ -17,8 +18,15 @@ pub struct Options {
     /// How long after an Atomic commit its records go to the pending-update queues: transactions
     /// within this time share the requests.
     pub finish_after: Duration,
+    /// For how long the catalogue is believed: a new index is known to all clients after it.
+    pub catalogue_ttl: Duration,
     /// How far the client's clock may be off the store's.
     pub clock_bound: Duration,
+    /// Whether the requests of a commit are sent one after the other, a record in each message, as
+    /// the paper's implementation did. For measurements.
+    pub is_one_by_one: bool,
+    /// Who the client is, for encrypted collections.
+    pub identity: Option<Identity>,
     /// The rules that are in place.
     pub guards: Guards,
 }
@@ -31,7 +39,10 @@ impl Default for Options {
             ttl: Duration::from_secs(10),
             checkpoint_after: Duration::from_secs(15),
             finish_after: Duration::from_secs(1),
+            catalogue_ttl: Duration::from_secs(5),
             clock_bound: Duration::from_secs(30),
+            is_one_by_one: false,
+            identity: None,
             guards: Guards::default(),
         }
     }

@@ -13,18 +13,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fader_blink::Record;
 use fader_cloud::{
     Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
     Received, Result,
 };
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use object_store::PutMode;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::guard::{Guard, Guards};
 use crate::message::{self, Frame, Part};
+use crate::sealing::Sealer;
 use crate::store::{Put, Store, is_passing, key};
 
 /// For how long a transaction in the ATOMIC queue is left to the client that received it.
@@ -32,6 +35,8 @@ const ADOPTION: Duration = Duration::from_secs(30);
 /// From this receive on a pointer without a claim is given up: at least `ADOPTION` lies between
 /// two receives.
 const POINTER_RECEIVES: u64 = 3;
+/// Calls of a commit that are on their way at once.
+const SENDS_AT_ONCE: usize = 64;
 /// How often a send is tried.
 const TRIES: u32 = 6;
 /// Messages are kept as long as a service of queues keeps any.
@@ -50,18 +55,22 @@ pub(crate) fn queue_settings() -> QueueSettings {
 pub(crate) struct Pending<'a> {
     pub(crate) store: &'a Store,
     pub(crate) database: &'a str,
+    /// A record a message, sent one after the other.
+    pub(crate) is_one_by_one: bool,
     pub(crate) guards: Guards,
 }
 
-/// What finishing transactions came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Adopted {
-    /// Messages that were received.
-    pub(crate) received: u64,
-    /// Transactions whose records were sent on.
-    pub(crate) finished: u64,
-    /// Messages that cannot be read; they stay.
-    pub(crate) damaged: u64,
+/// Records on their way to a tree.
+pub(crate) type Outgoing = (Collection, Sealer, Vec<Record>);
+
+/// Transactions that were received, to be sent on. Messages that cannot be read are left out: they
+/// stay.
+#[derive(Debug, Default)]
+pub(crate) struct Adopting {
+    /// Encoded records by their tree.
+    pub(crate) parts: BTreeMap<CollectionId, Vec<Bytes>>,
+    receipts: Vec<Receipt>,
+    claims: Vec<u128>,
 }
 
 impl Pending<'_> {
@@ -97,24 +106,42 @@ impl Pending<'_> {
     ///
     /// # Errors
     /// `Ambiguous`: some may have been sent. Any other: none was.
-    pub(crate) async fn send(&self, parts: &[(Collection, Vec<Record>)]) -> Result<()> {
+    pub(crate) async fn send(&self, parts: &[Outgoing]) -> Result<()> {
+        self.send_texts(self.texts(parts)?).await
+    }
+
+    /// The messages of records by their queues.
+    fn texts(&self, parts: &[Outgoing]) -> Result<BTreeMap<String, Vec<String>>> {
+        let entropy = &*self.store.0.runtime.entropy;
         let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (collection, records) in parts {
+        for (collection, sealer, records) in parts {
             let mut by_queue: BTreeMap<String, Vec<Record>> = BTreeMap::new();
             for record in records {
                 let queue = self.queue_of(collection, &record.key);
                 by_queue.entry(queue).or_default().push(record.clone());
             }
             for (queue, records) in by_queue {
-                let pending = message::pending(&records, message::FRAME_BYTES_MAX)?;
-                texts.entry(queue).or_default().extend(pending);
+                let size = if self.is_one_by_one { 1 } else { records.len() };
+                let texts = texts.entry(queue).or_default();
+                for records in records.chunks(size) {
+                    let id = collection.id;
+                    let parts = message::encode_parts(id, sealer, records, entropy)?;
+                    texts.extend(parts.iter().map(|part| message::to_text(part)));
+                }
             }
         }
+        Ok(texts)
+    }
+
+    async fn send_texts(&self, texts: BTreeMap<String, Vec<String>>) -> Result<()> {
+        let messages_max = if self.is_one_by_one { 1 } else { MESSAGES_MAX };
         let sends = texts
             .iter()
-            .flat_map(|(queue, texts)| calls(texts).map(move |texts| (queue, texts)));
+            .flat_map(|(queue, texts)| calls(texts, messages_max).map(move |call| (queue, call)));
+        let at_once = if self.is_one_by_one { 1 } else { SENDS_AT_ONCE };
         let sends = sends.map(|(queue, texts)| self.send_surely(queue, texts));
-        let outcomes = join_all(sends).await;
+        let sends = stream::iter(sends.collect::<Vec<_>>()).buffered(at_once);
+        let outcomes: Vec<Result<()>> = sends.collect().await;
         let any_sent = outcomes.iter().any(Result::is_ok);
         match outcomes.into_iter().find_map(Result::err) {
             None => Ok(()),
@@ -173,9 +200,16 @@ impl Pending<'_> {
     ///
     /// # Errors
     /// `Ambiguous`: it may have been committed. Any other: it was not and will not be.
-    pub(crate) async fn commit(&self, parts: Vec<Part>) -> Result<()> {
-        let is_large = message::FRAME_BYTES_MAX < message::transaction_bytes(&parts);
-        let frame = Frame::Transaction(parts).encode()?;
+    pub(crate) async fn commit(&self, parts: &[Outgoing]) -> Result<()> {
+        let entropy = &*self.store.0.runtime.entropy;
+        let mut whole: Vec<Part> = Vec::new();
+        for (collection, sealer, records) in parts {
+            let id = collection.id;
+            let encoded = message::encode_parts(id, sealer, records, entropy)?.into_iter();
+            whole.extend(encoded.map(|part| (id, part)));
+        }
+        let is_large = message::FRAME_BYTES_MAX < message::transaction_bytes(&whole);
+        let frame = Frame::Transaction(whole).encode();
         let queue = self.atomic();
         if !is_large {
             return self.send_surely(&queue, &[message::to_text(&frame)]).await;
@@ -187,7 +221,7 @@ impl Pending<'_> {
         }
         let runtime = &self.store.0.runtime;
         let claim = runtime.random_id();
-        let pointer = message::to_text(&Frame::Pointer(claim).encode()?);
+        let pointer = message::to_text(&Frame::Pointer(claim).encode());
         // A pointer without a claim is no transaction: nothing is committed yet.
         let not_sent = |error: Error| match error.kind {
             ErrorKind::Ambiguous => {
@@ -203,7 +237,7 @@ impl Pending<'_> {
     }
 
     /// Creates a claim object, which commits its transaction.
-    async fn claim(&self, claim: u128, frame: bytes::Bytes) -> Result<()> {
+    async fn claim(&self, claim: u128, frame: Bytes) -> Result<()> {
         let key = key("claims", claim);
         let mut tries = 1;
         loop {
@@ -233,7 +267,7 @@ impl Pending<'_> {
         }
     }
 
-    async fn claimed(&self, claim: u128, frame: &bytes::Bytes) -> Result<()> {
+    async fn claimed(&self, claim: u128, frame: &Bytes) -> Result<()> {
         let found = self.store.object(&key("claims", claim)).await;
         match found {
             Ok(Some((found, _))) if found == *frame => Ok(()),
@@ -255,7 +289,7 @@ impl Pending<'_> {
 
     /// What stands under a claim's name once nothing else can.
     async fn give_up(&self, claim: u128) -> Result<Frame> {
-        let (key, abort) = (key("claims", claim), Frame::Abort.encode()?);
+        let (key, abort) = (key("claims", claim), Frame::Abort.encode());
         for tries in 1..=TRIES {
             match self.store.put(&key, abort.clone(), PutMode::Create).await {
                 Ok(Put::Landed(_)) => return Ok(Frame::Abort),
@@ -277,61 +311,84 @@ impl Pending<'_> {
         ))
     }
 
-    /// Receives transactions and sends their records on; `collections` names those that exist.
+    /// Receives transactions.
     ///
     /// # Errors
-    /// Of the store or the queues. What was not finished is received again.
-    pub(crate) async fn adopt(
-        &self,
-        collections: &BTreeMap<CollectionId, Collection>,
-    ) -> Result<(Adopted, Vec<CollectionId>)> {
-        let queue = self.atomic();
+    /// Of the store or the queues.
+    pub(crate) async fn receive(&self) -> Result<Adopting> {
         let how = Receive {
             max: MESSAGES_MAX,
             visibility: Some(ADOPTION),
             wait: Duration::ZERO,
         };
-        let received = self.queues().receive(&queue, &how).await?;
-        let mut adopted = Adopted {
-            received: received.len() as u64,
-            ..Adopted::default()
-        };
-        let mut by_collection: BTreeMap<CollectionId, Vec<Record>> = BTreeMap::new();
-        let (mut done, mut claims) = (Vec::new(), Vec::new());
-        for message in &received {
-            let (parts, claim) = match self.transaction(message).await {
+        let mut adopting = Adopting::default();
+        for message in self.queues().receive(&self.atomic(), &how).await? {
+            let (parts, claim) = match self.transaction(&message).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
-                Err(error) if error.kind == ErrorKind::Malformed => {
-                    adopted.damaged += 1;
-                    continue;
-                }
+                Err(error) if error.kind == ErrorKind::Malformed => continue,
                 Err(error) => return Err(error),
             };
-            for (collection, records) in parts {
-                by_collection.entry(collection).or_default().extend(records);
+            for (tree, records) in parts {
+                adopting.parts.entry(tree).or_default().push(records);
             }
-            claims.extend(claim);
-            done.push(message.receipt.clone());
+            adopting.claims.extend(claim);
+            adopting.receipts.push(message.receipt);
         }
-        // A collection that was dropped takes its records with it.
-        let parts: Vec<(Collection, Vec<Record>)> = by_collection
-            .into_iter()
-            .filter_map(|(id, records)| Some((collections.get(&id)?.clone(), records)))
-            .collect();
-        let touched = parts.iter().map(|(collection, _)| collection.id).collect();
+        Ok(adopting)
+    }
+
+    /// Sends the records of received transactions on, and removes their messages; their number.
+    /// `trees` has those that exist, as the catalogue had them after the messages were received: a
+    /// collection that was dropped takes its records with it.
+    ///
+    /// # Errors
+    /// Of the store or the queues. What was not finished is received again.
+    pub(crate) async fn adopt(
+        &self,
+        adopting: Adopting,
+        trees: &BTreeMap<CollectionId, (Collection, Sealer)>,
+    ) -> Result<u64> {
+        let queue = self.atomic();
+        let mut outgoing: Vec<Outgoing> = Vec::new();
+        let mut sealed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (id, parts) in adopting.parts {
+            let Some((collection, sealer)) = trees.get(&id) else {
+                continue;
+            };
+            let mut records = Vec::new();
+            for part in parts {
+                match message::decode_part(id, sealer, part.clone()) {
+                    Ok(read) => records.extend(read),
+                    // Its key was not granted to this client: a checkpoint that has it reads it.
+                    Err(_) => {
+                        let queue = self.queue_of(collection, &part);
+                        sealed
+                            .entry(queue)
+                            .or_default()
+                            .push(message::to_text(&part));
+                    }
+                }
+            }
+            outgoing.push((collection.clone(), sealer.clone(), records));
+        }
+        // A client without the key seals nothing: it read nothing either.
+        outgoing.retain(|(_, _, records)| !records.is_empty());
+        let mut texts = self.texts(&outgoing)?;
+        for (queue, parts) in sealed {
+            texts.entry(queue).or_default().extend(parts);
+        }
         if !self.guards.has(Guard::AtomicUntilSent) {
-            self.remove(&queue, &done).await?;
+            self.remove(&queue, &adopting.receipts).await?;
         }
-        self.send(&parts).await?;
-        adopted.finished = done.len() as u64;
+        self.send_texts(texts).await?;
         if self.guards.has(Guard::AtomicUntilSent) {
-            self.remove(&queue, &done).await?;
+            self.remove(&queue, &adopting.receipts).await?;
         }
-        for claim in claims {
+        for claim in adopting.claims {
             self.store.delete(&key("claims", claim)).await?;
         }
-        Ok((adopted, touched))
+        Ok(adopting.receipts.len() as u64)
     }
 
     /// The records of a message in the ATOMIC queue, with the claim to free; none when it must
@@ -372,11 +429,11 @@ impl Pending<'_> {
 }
 
 /// Texts in calls to a queue, each within the bounds of one.
-fn calls(texts: &[String]) -> impl Iterator<Item = &[String]> {
+fn calls(texts: &[String], messages_max: usize) -> impl Iterator<Item = &[String]> {
     let mut rest = texts;
     std::iter::from_fn(move || {
         let mut bytes = 0;
-        let count = rest.iter().take(MESSAGES_MAX).take_while(|text| {
+        let count = rest.iter().take(messages_max).take_while(|text| {
             bytes += text.len();
             bytes <= MESSAGE_BYTES_MAX
         });

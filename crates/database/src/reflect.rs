@@ -13,21 +13,20 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use fader_blink::{HybridTime, PageId, Record, Separator, apply, encode_records};
+use fader_blink::{HybridTime, Page, PageId, Record, Separator, apply, encode_records};
 use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 
-use crate::catalogue::CollectionId;
+use crate::catalogue::{Collection, CollectionId};
+use crate::index::{Entries, contradicted};
+use crate::sealing::What;
 use crate::tree::{Fence, Freshness, Landed, Tree, edition, random};
 
 /// For how long a dead slot stays in its page, at least: above the retention in the ATOMIC queue
 /// and twice that in pending-update queues (14 days each at SQS), and any skew of clocks. A record
 /// that comes later is refused and kept as a dead letter.
 pub(crate) const DEAD_SLOT_WINDOW: Duration = Duration::from_secs(45 * 24 * 60 * 60);
-/// Leaves written at once.
-const LEAVES_AT_ONCE: usize = 16;
 /// How often records are routed anew, at most: each round but the first is for pages that split
 /// meanwhile.
 const ROUNDS_MAX: u32 = 64;
@@ -45,6 +44,18 @@ pub(crate) struct Reflected {
     pub(crate) applied: u64,
     /// Records that a horizon refused.
     pub(crate) refused: u64,
+    /// Removals of index entries that the pages contradict.
+    pub(crate) contradicted: Entries,
+}
+
+/// How records are brought into pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way<'a> {
+    /// The collection, or the index.
+    pub(crate) collection: &'a Collection,
+    pub(crate) fence: Fence,
+    /// When it ends, by the monotonic clock: a leaf that is read later is not written.
+    pub(crate) until: Duration,
 }
 
 /// One leaf's part of the work.
@@ -55,6 +66,7 @@ struct OfLeaf {
     splits: u64,
     applied: u64,
     refused: Vec<Record>,
+    contradicted: Entries,
     elsewhere: Vec<Record>,
     separators: Vec<Separator>,
 }
@@ -65,9 +77,8 @@ struct OfLeaf {
 /// Of the store; some records may be in pages.
 pub(crate) async fn reflect(
     tree: &Tree<'_>,
-    collection: CollectionId,
+    way: Way<'_>,
     records: Vec<Record>,
-    fence: Fence,
 ) -> Result<Reflected> {
     let mut sum = Reflected {
         is_done: true,
@@ -82,8 +93,8 @@ pub(crate) async fn reflect(
         separators.extend(unposted);
         let work = leaves
             .into_iter()
-            .map(|(id, records)| leaf(tree, id, records, fence));
-        let mut work = stream::iter(work).buffer_unordered(LEAVES_AT_ONCE);
+            .map(|(id, records)| leaf(tree, way, id, records));
+        let mut work = stream::iter(work).buffer_unordered(tree.at_once);
         while let Some(done) = work.next().await {
             let done = done?;
             sum.is_done &= done.is_done;
@@ -91,7 +102,8 @@ pub(crate) async fn reflect(
             sum.splits += done.splits;
             sum.applied += done.applied;
             sum.refused += done.refused.len() as u64;
-            bury(tree, collection, done.refused).await?;
+            bury(tree, way.collection.id, done.refused).await?;
+            sum.contradicted.extend(done.contradicted);
             rest.extend(done.elsewhere);
             separators.extend(done.separators);
         }
@@ -125,18 +137,21 @@ async fn by_leaf(
     Ok((leaves, separators))
 }
 
-async fn leaf(tree: &Tree<'_>, id: PageId, records: Vec<Record>, fence: Fence) -> Result<OfLeaf> {
+async fn leaf(tree: &Tree<'_>, way: Way<'_>, id: PageId, records: Vec<Record>) -> Result<OfLeaf> {
     let runtime = &tree.store.0.runtime;
     let since = runtime.clock.monotonic();
     let Some(held) = tree.read(id, since).await? else {
         let context = format!("page {id} is not there");
         return Err(Error::new(ErrorKind::NotFound, context));
     };
+    if way.until < runtime.clock.monotonic() {
+        return Ok(OfLeaf::default());
+    }
     let wall = runtime.clock.wall().saturating_sub(DEAD_SLOT_WINDOW);
     let prune = HybridTime::from_ms(u64::try_from(wall.as_millis()).unwrap_or(0));
     let applied = {
         let mut random = random(runtime);
-        let mut edition = edition(runtime, &mut random);
+        let mut edition = edition(runtime, &tree.sealer, &mut random);
         apply(&held.page, &records, prune, &tree.sizes, &mut edition)
     };
     let mut done = OfLeaf {
@@ -152,9 +167,12 @@ async fn leaf(tree: &Tree<'_>, id: PageId, records: Vec<Record>, fence: Fence) -
     let Some(change) = applied.change else {
         return Ok(done);
     };
-    if tree.write(id, &held, &change, fence).await? == Landed::Unsure {
+    if tree.write(id, &held, &change, way.fence).await? == Landed::Unsure {
         return Ok(OfLeaf::default());
     }
+    let pages = change.created.iter().map(|(_, page)| page);
+    let pages: Vec<&Page> = pages.chain([&change.page]).collect();
+    done.contradicted = contradicted(way.collection, &held.page, &pages, &records);
     done.pages = 1;
     done.splits = change.created.len() as u64;
     done.applied = applied.applied as u64;
@@ -169,17 +187,11 @@ async fn bury(tree: &Tree<'_>, collection: CollectionId, records: Vec<Record>) -
     }
     let malformed = |error| Error::caused(ErrorKind::Malformed, "refused records", error);
     let bytes = encode_records(&records).map_err(malformed)?;
-    bury_bytes(tree, collection, bytes).await
-}
-
-/// Keeps bytes as a dead letter of a collection.
-pub(crate) async fn bury_bytes(
-    tree: &Tree<'_>,
-    collection: CollectionId,
-    bytes: Bytes,
-) -> Result<()> {
-    let runtime = &tree.store.0.runtime;
-    let id = runtime.random_id();
+    let what = What::Records(collection);
+    let bytes = tree
+        .sealer
+        .seal(&what, bytes, &*tree.store.0.runtime.entropy)?;
+    let id = tree.store.0.runtime.random_id();
     let key = Path::from(format!("db/dead/{collection}/{id:032x}"));
     tree.store.put_surely(&key, bytes).await
 }

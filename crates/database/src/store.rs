@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Page, PageId, Stored};
+use fader_blink::{Page, PageId, Payload, Stored};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, object_error_kind};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 
+use crate::sealing::{Sealer, What};
+
 /// Where the database is in its bucket.
-const PREFIX: &str = "db";
+pub(crate) const PREFIX: &str = "db";
 /// How often a read, or a write that may happen twice, is tried.
 const TRIES: u32 = 5;
 /// The pause after the first try; it doubles.
@@ -65,7 +67,12 @@ impl Store {
     ///
     /// # Errors
     /// Of the store; `Malformed`: it is no page.
-    pub(crate) async fn page(&self, id: PageId, known: Option<&UpdateVersion>) -> Result<Read> {
+    pub(crate) async fn page(
+        &self,
+        id: PageId,
+        sealer: &Sealer,
+        known: Option<&UpdateVersion>,
+    ) -> Result<Read> {
         let key = key("pages", id.0);
         let etag = known.and_then(|version| version.e_tag.clone());
         let options = GetOptions {
@@ -74,14 +81,11 @@ impl Store {
         };
         match self.get(&key, options).await {
             Ok(Some((bytes, version))) => {
-                let page = Stored::parse(bytes).and_then(Stored::open);
-                let page = page.map_err(|error| {
-                    Error::caused(
-                        ErrorKind::Malformed,
-                        format!("object {:?}", key.as_ref()),
-                        error,
-                    )
+                let stored = Stored::parse(bytes).map_err(|error| {
+                    let context = format!("object {:?}", key.as_ref());
+                    Error::caused(ErrorKind::Malformed, context, error)
                 })?;
+                let page = sealer.open_page(key.as_ref(), stored)?;
                 Ok(Read::Page(Box::new(Held { page, version })))
             }
             Ok(None) => Ok(Read::Missing),
@@ -91,13 +95,57 @@ impl Store {
     }
 
     /// Writes a page in the way of `mode`.
-    pub(crate) async fn put_page(&self, id: PageId, page: &Page, mode: PutMode) -> Result<Put> {
-        self.put(&key("pages", id.0), page.encode(), mode).await
+    pub(crate) async fn put_page(
+        &self,
+        id: PageId,
+        sealer: &Sealer,
+        page: &Page,
+        mode: PutMode,
+    ) -> Result<Put> {
+        let key = key("pages", id.0);
+        let sealed = sealer.seal_page(key.as_ref(), page)?;
+        self.put(&key, sealed, mode).await
     }
 
     /// The bytes and the version of an object, if it is there.
     pub(crate) async fn object(&self, key: &Path) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.get(key, GetOptions::default()).await
+    }
+
+    /// As [`Store::object`]; within, none when `version` is its newest.
+    pub(crate) async fn changed_object(
+        &self,
+        key: &Path,
+        version: &UpdateVersion,
+    ) -> Result<Option<Option<(Bytes, UpdateVersion)>>> {
+        let options = GetOptions {
+            if_none_match: version.e_tag.clone(),
+            ..GetOptions::default()
+        };
+        match self.get(key, options).await {
+            Ok(found) => Ok(found.map(Some)),
+            Err(error) if error.kind == ErrorKind::Precondition => Ok(Some(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The bytes of a payload: its own, or those of its object.
+    pub(crate) async fn payload(&self, sealer: &Sealer, payload: &Payload) -> Result<Bytes> {
+        let pointer = match payload {
+            Payload::Inline(bytes) => return Ok(bytes.clone()),
+            Payload::Object(pointer) => pointer,
+        };
+        let key = key("values", pointer.object);
+        let Some((bytes, _)) = self.object(&key).await? else {
+            let context = format!("object {:?} of a record is not there", key.as_ref());
+            return Err(Error::new(ErrorKind::Malformed, context));
+        };
+        let bytes = sealer.open(&What::Value(pointer.object), bytes)?;
+        if !pointer.matches(&bytes) {
+            let context = format!("object {:?} of a record is damaged", key.as_ref());
+            return Err(Error::new(ErrorKind::Malformed, context));
+        }
+        Ok(bytes)
     }
 
     /// When an object was written by the store's clock, milliseconds since 1970.

@@ -1,20 +1,24 @@
 //! Transactions: reads through the buffer pool, writes kept until the commit.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{KEY_BYTES_MAX, Op, Payload, Pointer, Record, Slot, Stamp};
+use fader_blink::{Op, Payload, Pointer, Record, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::Database;
+use crate::index::{self, INDEXED_KEY_BYTES_MAX};
 use crate::level::Level;
-use crate::message::Part;
-use crate::reflect::reflect;
+use crate::reflect::{Way, reflect};
+use crate::sealing::What;
 use crate::store::{Held, Store, key};
-use crate::tree::{Fence, Freshness};
+use crate::tree::{AHEAD_MAX, Fence, Freshness};
 
+/// Bytes of a key, at most; fewer in a collection with indexes.
+pub const KEY_BYTES_MAX: usize = fader_blink::KEY_BYTES_MAX;
 /// A record with more bytes is an object of its own.
 pub const INLINE_BYTES: usize = 64 << 10;
 /// Bytes of a record, at most.
@@ -29,9 +33,9 @@ const TRIES: u32 = 8;
 /// A transaction. Dropping it aborts it: nothing was sent.
 #[derive(Debug)]
 pub struct Transaction {
-    database: Database,
+    pub(crate) database: Database,
     level: Level,
-    read: Store,
+    pub(crate) read: Store,
     commit: Store,
     scope: Cloud,
     writes: BTreeMap<CollectionId, Writes>,
@@ -125,9 +129,10 @@ impl Transaction {
                 found.minimum, self.level
             ));
         }
-        if KEY_BYTES_MAX < key.len() {
+        let key_bytes_max = key_bytes_max(&found);
+        if key_bytes_max < key.len() {
             return invalid(format!(
-                "a key of {} bytes: at most {KEY_BYTES_MAX} are possible",
+                "a key of {} bytes: at most {key_bytes_max} are possible",
                 key.len()
             ));
         }
@@ -165,7 +170,16 @@ impl Transaction {
     /// `NotFound`: no such collection. Of the cloud; `Malformed`: damaged pages.
     pub async fn get(&mut self, collection: &str, key: &[u8]) -> Result<Option<Bytes>> {
         let found = self.database.collection(collection).await?;
-        let own = self.own_write(found.id, key);
+        self.record(&found, key).await
+    }
+
+    /// The record of a key as the transaction sees it.
+    pub(crate) async fn record(
+        &self,
+        collection: &Collection,
+        key: &[u8],
+    ) -> Result<Option<Bytes>> {
+        let own = self.own_write(collection.id, key);
         if let Some(Write::Insert(value)) = own {
             return Ok(Some(value.clone()));
         }
@@ -173,11 +187,14 @@ impl Transaction {
             return Ok(None);
         }
         let updated = own.cloned();
-        let held = self.leaf(&found, key).await?;
-        let slot = self.slot(&found, &held, key);
+        let held = self.leaf(collection, key).await?;
+        let slot = self.slot(collection, &held, key);
         match (slot.visible(), updated) {
             (Some(_), Some(Write::Update(value))) => Ok(Some(value)),
-            (Some(payload), _) => self.value(payload).await.map(Some),
+            (Some(payload), _) => {
+                let sealer = self.database.0.sealer(collection)?;
+                self.read.payload(&sealer, payload).await.map(Some)
+            }
             (None, _) => Ok(None),
         }
     }
@@ -195,28 +212,90 @@ impl Transaction {
         limit: usize,
     ) -> Result<Vec<KeyValue>> {
         let found = self.database.collection(collection).await?;
+        let all = self.payloads(&found, from, until, limit).await?;
+        let sealer = self.database.0.sealer(&found)?;
+        let values = all
+            .iter()
+            .map(|(_, payload)| self.read.payload(&sealer, payload));
+        let values = join_all(values).await;
+        let keys = all.iter().map(|(key, _)| key.clone());
+        keys.zip(values)
+            .map(|(key, value)| Ok((key, value?)))
+            .collect()
+    }
+
+    /// As [`Transaction::range`], without reading the objects of records.
+    pub(crate) async fn payloads(
+        &self,
+        found: &Collection,
+        from: &[u8],
+        until: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Payload)>> {
         let mut all: Vec<(Bytes, Payload)> = Vec::new();
         let mut from = Bytes::copy_from_slice(from);
+        let mut ahead = 0;
         while all.len() < limit && until.is_none_or(|until| &from[..] < until) {
-            let held = self.leaf(&found, &from).await?;
+            self.read_leaves_ahead(found, &from, ahead).await?;
+            ahead = (2 * ahead).clamp(1, AHEAD_MAX);
+            let held = self.leaf(found, &from).await?;
             let high = held.page.high().map(Bytes::copy_from_slice);
             let end = match (high.as_deref(), until) {
                 (Some(high), Some(until)) => Some(high.min(until)),
                 (high, until) => high.or(until),
             };
-            all.extend(self.leaf_records(&found, &held, &from, end));
+            all.extend(self.leaf_records(found, &held, &from, end));
             match high {
                 Some(high) => from = high,
                 None => break,
             }
         }
         all.truncate(limit);
-        let values = all.iter().map(|(_, payload)| self.value(payload));
-        let values = join_all(values).await;
-        let keys = all.iter().map(|(key, _)| key.clone());
-        keys.zip(values)
-            .map(|(key, value)| Ok((key, value?)))
-            .collect()
+        Ok(all)
+    }
+
+    /// Reads leaves of a scan before it comes to them: more of them the longer it is, and no more
+    /// than a part of the pool. Those that are known to be fresh are not read.
+    async fn read_leaves_ahead(&self, tree: &Collection, from: &[u8], count: usize) -> Result<()> {
+        let inner = &self.database.0;
+        let count = count.min(inner.options.pool_bytes / 4 / tree.leaf_bytes());
+        if count == 0 {
+            return Ok(());
+        }
+        let tree = inner.tree(&self.read, tree)?;
+        let leaves = tree.known_leaves(from, count);
+        // Once per batch: a leaf that is there already was read with its neighbours.
+        if leaves
+            .first()
+            .is_some_and(|first| tree.has(*first, self.since()))
+        {
+            return Ok(());
+        }
+        tree.read_ahead(leaves, self.since()).await
+    }
+
+    /// The leaves of several keys, as far as pages in the pool lead to them, in parallel.
+    pub(crate) async fn read_ahead<'k>(
+        &self,
+        tree: &Collection,
+        mut keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<()> {
+        let Some(first) = keys.next() else {
+            return Ok(());
+        };
+        let inner = &self.database.0;
+        let tree = inner.tree(&self.read, tree)?;
+        tree.leaf(first, Freshness::Within(inner.options.ttl))
+            .await?;
+        let leaves = keys.flat_map(|key| tree.known_leaves(key, 0)).collect();
+        tree.read_ahead(leaves, self.since()).await
+    }
+
+    /// Since when the store must have shown a version as the newest.
+    fn since(&self) -> Duration {
+        let inner = &self.database.0;
+        let now = inner.store.0.runtime.clock.monotonic();
+        now.saturating_sub(inner.options.ttl)
     }
 
     /// What the transaction sees in a part of a leaf.
@@ -260,6 +339,16 @@ impl Transaction {
         seen.collect()
     }
 
+    /// The records that the transaction put or updated in a collection.
+    pub(crate) fn own_records(&self, id: CollectionId) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        let writes = self.writes.get(&id).into_iter();
+        let writes = writes.flat_map(|writes| &writes.by_key);
+        writes.filter_map(|(key, write)| match write {
+            Write::Insert(value) | Write::Update(value) => Some((key, value)),
+            Write::Delete => None,
+        })
+    }
+
     fn own_write(&self, collection: CollectionId, key: &[u8]) -> Option<&Write> {
         self.writes.get(&collection)?.by_key.get(key)
     }
@@ -267,7 +356,7 @@ impl Transaction {
     /// The leaf of a key, no older than the level allows.
     async fn leaf(&self, collection: &Collection, key: &[u8]) -> Result<Held> {
         let inner = &self.database.0;
-        let tree = inner.tree(&self.read, collection);
+        let tree = inner.tree(&self.read, collection)?;
         let mut freshness = Freshness::Within(inner.options.ttl);
         for tries in 1..=TRIES {
             let found = tree.leaf(key, freshness).await?;
@@ -302,24 +391,6 @@ impl Transaction {
             .overlay(key, session.own_in(collection.id, key, Some(&end)))
     }
 
-    /// The bytes of a payload.
-    async fn value(&self, payload: &Payload) -> Result<Bytes> {
-        let pointer = match payload {
-            Payload::Inline(bytes) => return Ok(bytes.clone()),
-            Payload::Object(pointer) => pointer,
-        };
-        let key = key("values", pointer.object);
-        let Some((bytes, _)) = self.read.object(&key).await? else {
-            let context = format!("object {:?} of a record is not there", key.as_ref());
-            return Err(Error::new(ErrorKind::Malformed, context));
-        };
-        if !pointer.matches(&bytes) {
-            let context = format!("object {:?} of a record is damaged", key.as_ref());
-            return Err(Error::new(ErrorKind::Malformed, context));
-        }
-        Ok(bytes)
-    }
-
     /// Commits. After an `Ambiguous` failure the transaction may take effect, at Atomic whole;
     /// after any other it does not, except at Naive, where a part may.
     ///
@@ -331,6 +402,7 @@ impl Transaction {
         if !writes.is_empty() {
             self.database.check_clock(&self.commit).await?;
             let objects = self.put_objects(&writes).await?;
+            let writes = self.current(writes).await?;
             // The stamp is taken at the send: what was read before it is older.
             stamp = Stamp {
                 time: self.database.0.tick()?,
@@ -342,6 +414,30 @@ impl Transaction {
         }
         let usage = self.usage();
         Ok(Committed { stamp, usage })
+    }
+
+    /// The write set in collections as the catalogue has them at the commit.
+    async fn current(
+        &self,
+        writes: BTreeMap<CollectionId, Writes>,
+    ) -> Result<BTreeMap<CollectionId, Writes>> {
+        let inner = &self.database.0;
+        inner.refresh_catalogue().await?;
+        let known = inner.known();
+        let current = writes.into_iter().map(|(id, writes)| {
+            let Some(collection) = known.catalogue.by_id(id).cloned() else {
+                let context = "a collection of the transaction was dropped";
+                return Err(Error::new(ErrorKind::NotFound, context));
+            };
+            let max = key_bytes_max(&collection);
+            if writes.by_key.keys().any(|key| max < key.len()) {
+                let context = format!("keys in a collection with indexes have up to {max} bytes");
+                return Err(Error::new(ErrorKind::Invalid, context));
+            }
+            let by_key = writes.by_key;
+            Ok((id, Writes { collection, by_key }))
+        });
+        current.collect()
     }
 
     /// Aborts: nothing was sent.
@@ -357,15 +453,17 @@ impl Transaction {
             let by_key = writes.by_key.iter();
             by_key.filter_map(|(key, write)| match write {
                 Write::Insert(value) | Write::Update(value) if INLINE_BYTES < value.len() => {
-                    Some(((*id, key.clone()), value.clone()))
+                    let sealer = self.database.0.sealer(&writes.collection);
+                    Some(((*id, key.clone()), sealer, value.clone()))
                 }
                 _ => None,
             })
         });
-        let puts = large.map(async |(at, value)| {
+        let puts = large.map(async |(at, sealer, value)| {
             let id = runtime.random_id();
             let pointer = Pointer::new(id, &value);
-            self.commit.put_surely(&key("values", id), value).await?;
+            let sealed = sealer?.seal(&What::Value(id), value, &*runtime.entropy)?;
+            self.commit.put_surely(&key("values", id), sealed).await?;
             Ok((at, pointer))
         });
         join_all(puts).await.into_iter().collect()
@@ -376,24 +474,19 @@ impl Transaction {
         if self.level == Level::Naive {
             return self.overwrite(parts).await;
         }
+        let parts = inner.outgoing(parts)?;
         let pending = inner.pending(&self.commit);
         match self.level {
-            Level::Atomic => {
-                let whole: Vec<Part> = parts
-                    .iter()
-                    .map(|(collection, records)| (collection.id, records.clone()))
-                    .collect();
-                pending.commit(whole).await?;
-            }
+            Level::Atomic => pending.commit(&parts).await?,
             _ => pending.send(&parts).await?,
         }
-        for (collection, records) in &parts {
+        for (collection, _, records) in &parts {
             inner.session().wrote(collection.id, records);
         }
-        let collections = parts.iter().map(|(collection, _)| collection.id);
+        let collections = parts.iter().map(|(collection, _, _)| collection.id);
         match self.level {
             Level::Atomic => self.database.finish_later(),
-            _ => self.database.checkpoint_later(collections),
+            _ => self.database.checkpoint_later(collections.collect()),
         }
         let own_bytes = inner.session().own_bytes();
         if OWN_BYTES_MAX < own_bytes {
@@ -405,8 +498,13 @@ impl Transaction {
     /// Writes the pages as they are: what other clients wrote meanwhile is lost.
     async fn overwrite(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
         for (collection, records) in parts {
-            let tree = self.database.0.tree(&self.commit, &collection);
-            let done = reflect(&tree, collection.id, records, Fence::Overwrite).await?;
+            let tree = self.database.0.tree(&self.commit, &collection)?;
+            let way = Way {
+                collection: &collection,
+                fence: Fence::Overwrite,
+                until: Duration::MAX,
+            };
+            let done = reflect(&tree, way, records).await?;
             if !done.is_done {
                 let context = "a page may not have been written";
                 return Err(Error::new(ErrorKind::Ambiguous, context));
@@ -416,29 +514,59 @@ impl Transaction {
     }
 }
 
-/// The records of a write set, numbered in the order of collections and keys.
+/// Bytes of a key, at most.
+fn key_bytes_max(collection: &Collection) -> usize {
+    match collection.indexes.is_empty() {
+        true => KEY_BYTES_MAX,
+        false => INDEXED_KEY_BYTES_MAX,
+    }
+}
+
+/// The records of a write set, numbered in the order of collections and keys; those of a collection
+/// are followed by the entries that they assert in its indexes.
 fn records(
     writes: BTreeMap<CollectionId, Writes>,
     objects: &BTreeMap<(CollectionId, Bytes), Pointer>,
     first: Stamp,
 ) -> Vec<(Collection, Vec<Record>)> {
-    let mut stamp = first;
-    let mut record = |id: CollectionId, key: Bytes, write: Write| {
-        let object = objects.get(&(id, key.clone())).copied();
-        let payload = |value| object.map_or(Payload::Inline(value), Payload::Object);
-        let op = match write {
-            Write::Insert(value) => Op::Insert(payload(value)),
-            Write::Update(value) => Op::Update(payload(value)),
-            Write::Delete => Op::Delete,
-        };
-        let record = Record { key, stamp, op };
-        stamp.sequence += 1;
-        record
+    let mut next = first;
+    let mut stamp = || {
+        let stamp = next;
+        next.sequence += 1;
+        stamp
     };
-    let parts = writes.into_iter().map(|(id, writes)| {
-        let by_key = writes.by_key.into_iter();
-        let records = by_key.map(|(key, write)| record(id, key, write)).collect();
-        (writes.collection, records)
-    });
-    parts.collect()
+    let mut parts = Vec::new();
+    for (id, writes) in writes {
+        let mut records = Vec::with_capacity(writes.by_key.len());
+        let mut entries: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
+        for (key, write) in writes.by_key {
+            if let Write::Insert(value) | Write::Update(value) = &write {
+                for (name, index) in &writes.collection.indexes {
+                    let asserted = index::entries(&index.field, &key, value).into_iter();
+                    let asserted = asserted.map(|entry| index::assertion(entry, stamp()));
+                    entries.entry(name).or_default().extend(asserted);
+                }
+            }
+            let object = objects.get(&(id, key.clone())).copied();
+            let payload = |value| object.map_or(Payload::Inline(value), Payload::Object);
+            let op = match write {
+                Write::Insert(value) => Op::Insert(payload(value)),
+                Write::Update(value) => Op::Update(payload(value)),
+                Write::Delete => Op::Delete,
+            };
+            let stamp = stamp();
+            records.push(Record { key, stamp, op });
+        }
+        let of_index = |(name, records): (&str, Vec<Record>)| {
+            (writes.collection.indexes[name].entries.clone(), records)
+        };
+        let entries: Vec<_> = entries.into_iter().map(of_index).collect();
+        parts.push((writes.collection, records));
+        parts.extend(
+            entries
+                .into_iter()
+                .filter(|(_, records)| !records.is_empty()),
+        );
+    }
+    parts
 }

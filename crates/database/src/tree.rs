@@ -15,16 +15,20 @@ use std::time::Duration;
 use fader_blink::{Change, Edition, Page, PageId, Route, Separator, Sizes, post};
 use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use object_store::PutMode;
 
 use crate::guard::{Guard, Guards};
 use crate::pool::Pool;
+use crate::sealing::Sealer;
 use crate::store::{Held, Put, Read, Store};
 
 /// How often a search begins again when a link leads to nothing.
 const TRIES: u32 = 6;
 /// Pages that one search visits, at most: a tree of damaged links ends.
 const VISITS_MAX: usize = 10_000;
+/// Leaves that are read at once.
+pub(crate) const AHEAD_MAX: usize = 16;
 /// Any version that the pool has.
 const ANY_AGE: Duration = Duration::ZERO;
 
@@ -65,12 +69,15 @@ pub(crate) struct Found {
 }
 
 /// The tree of one collection as one client uses it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tree<'a> {
     pub(crate) store: &'a Store,
     pub(crate) pool: &'a Mutex<Pool>,
     pub(crate) root: PageId,
     pub(crate) sizes: Sizes,
+    pub(crate) sealer: Sealer,
+    /// Pages that are written at once.
+    pub(crate) at_once: usize,
     pub(crate) guards: Guards,
 }
 
@@ -93,7 +100,7 @@ impl Tree<'_> {
             return Ok(Some(held.clone()));
         }
         let version = known.as_ref().map(|(held, _)| &held.version);
-        let read = self.store.page(id, version).await?;
+        let read = self.store.page(id, &self.sealer, version).await?;
         let mut pool = self.pool();
         match (read, known) {
             (Read::Page(held), _) => {
@@ -191,6 +198,53 @@ impl Tree<'_> {
         }
     }
 
+    /// Whether the pool has a page as the store showed it at `since` or later.
+    pub(crate) fn has(&self, id: PageId, since: Duration) -> bool {
+        let known = self.pool().get(id);
+        known.is_some_and(|(_, seen)| since <= seen)
+    }
+
+    /// Reads leaves in parallel, so that searches find them in the pool.
+    pub(crate) async fn read_ahead(&self, mut leaves: Vec<PageId>, since: Duration) -> Result<()> {
+        leaves.sort_unstable();
+        leaves.dedup();
+        {
+            let mut pool = self.pool();
+            leaves.retain(|id| pool.get(*id).is_none_or(|(_, seen)| seen < since));
+        }
+        if leaves.len() < 2 {
+            return Ok(());
+        }
+        let reads = leaves.into_iter().map(|id| self.read(id, since));
+        let mut reads = stream::iter(reads).buffer_unordered(AHEAD_MAX);
+        while let Some(read) = reads.next().await {
+            read?;
+        }
+        Ok(())
+    }
+
+    /// The leaf of a key and up to `count` of its right neighbours, as far as the pool knows.
+    pub(crate) fn known_leaves(&self, key: &[u8], count: usize) -> Vec<PageId> {
+        let mut pool = self.pool();
+        let mut id = self.root;
+        for _ in 0..VISITS_MAX {
+            let Some((held, _)) = pool.get(id) else {
+                break;
+            };
+            id = match held.page.route(key) {
+                Route::Here => return vec![id],
+                Route::Elsewhere => break,
+                Route::Right(right) => right,
+                Route::Down(child) if held.page.level() == 1 => {
+                    let from = held.page.children().skip_while(|id| *id != child);
+                    return from.take(count + 1).collect();
+                }
+                Route::Down(child) => child,
+            };
+        }
+        Vec::new()
+    }
+
     fn separator(&self, page: &Page, right: PageId) -> Separator {
         let high = page.high().expect("a page with a right sibling");
         Separator {
@@ -219,7 +273,10 @@ impl Tree<'_> {
             _ => PutMode::Overwrite,
         };
         let now = self.now();
-        let put = self.store.put_page(id, &change.page, mode).await;
+        let put = self
+            .store
+            .put_page(id, &self.sealer, &change.page, mode)
+            .await;
         if let Ok(Put::Landed(version)) = put {
             let page = change.page.clone();
             self.pool().put(id, Held { page, version }, now);
@@ -241,7 +298,10 @@ impl Tree<'_> {
     async fn create(&self, change: &Change) -> Result<Landed> {
         let now = self.now();
         let puts = change.created.iter().map(async |(id, page)| {
-            let put = self.store.put_page(*id, page, PutMode::Create).await;
+            let put = self
+                .store
+                .put_page(*id, &self.sealer, page, PutMode::Create)
+                .await;
             if let Ok(Put::Landed(version)) = &put {
                 let (page, version) = (page.clone(), version.clone());
                 self.pool().put(*id, Held { page, version }, now);
@@ -274,7 +334,7 @@ impl Tree<'_> {
             let posted = {
                 let runtime = &self.store.0.runtime;
                 let mut random = random(runtime);
-                let mut edition = edition(runtime, &mut random);
+                let mut edition = edition(runtime, &self.sealer, &mut random);
                 post(&parent.held.page, &[separator], &self.sizes, &mut edition)
             };
             if let Some(conflict) = posted.conflicts.first() {
@@ -323,10 +383,11 @@ pub(crate) fn random(
 /// What new versions of pages need.
 pub(crate) fn edition<'a>(
     runtime: &fader_cloud::Runtime,
+    sealer: &Sealer,
     random: &'a mut dyn FnMut() -> [u8; fader_blink::NONCE_BYTES],
 ) -> Edition<'a> {
     Edition {
-        key: 0,
+        key: sealer.current(),
         written_ms: u64::try_from(runtime.clock.wall().as_millis()).unwrap_or(u64::MAX),
         random,
     }

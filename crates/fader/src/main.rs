@@ -27,6 +27,7 @@ mod measure;
 mod output;
 mod placing;
 mod restoring;
+mod s3;
 mod sdb;
 mod serve;
 mod sqs;
@@ -44,6 +45,7 @@ Start here:
   fader dev             a cluster of three in one process, with members to kill
   fader sdb --help      a small SimpleDB client, for any endpoint
   fader sqs --help      a small SQS client, for any endpoint
+  fader s3 --help       a small S3 client, for any endpoint
   fader cloud --help    queues and domains in a bare bucket: what it promises, and what is in it
   fader config show     every setting of the server, its value and where it comes from";
 
@@ -78,6 +80,8 @@ enum Command {
     Sdb(Box<sdb::Options>),
     /// A small client: queues, messages, dead letters.
     Sqs(Box<sqs::Options>),
+    /// A small S3 client, for any endpoint.
+    S3(Box<s3::Options>),
     /// Looks at a cloud by its URL: a bucket of S3, GCS or Azure, a folder, queues and domains.
     Cloud(Box<cloud::Options>),
     /// A database on a bucket, or in a folder, that many programs write at once, without a server.
@@ -170,6 +174,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Sdb(options) => runtime.block_on(sdb::run(*options)),
         Command::Sqs(options) => runtime.block_on(sqs::run(*options)),
+        Command::S3(options) => runtime.block_on(s3::run(*options)),
         Command::Cloud(options) => runtime.block_on(cloud::run(&options)),
         Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),

@@ -23,8 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -36,8 +35,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::Settings;
 
-/// Most headers of one request.
-const HEADERS_MAX: usize = 64;
+/// Most headers of one request: S3's carry metadata, too.
+const HEADERS_MAX: usize = 128;
 /// Bytes of later requests that are read while one waits. With more, the end of the stream behind
 /// them is not seen.
 const AHEAD_BYTES_MAX: usize = 4096;
@@ -146,7 +145,7 @@ impl Drop for Asking<'_> {
 }
 
 /// Serves one connection until it ends, is late, or `stop` turns true and its request is answered.
-pub(crate) async fn serve<T, S>(
+pub(crate) async fn serve<T, S, B>(
     stream: T,
     progress: &Progress,
     settings: &Settings,
@@ -154,7 +153,9 @@ pub(crate) async fn serve<T, S>(
     service: S,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let stream = Mutex::new(Ahead::new(stream));
     let io = TokioIo::new(Watched {

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! /healthz, /metrics   unauthenticated; they tell the state of the server and no data
-//! anything else        told apart by content: SimpleDB, or a service that is not here
+//! S3                   told by its head; bodies come and go as streams
+//! anything else        gathered, then told apart by content: SQS or SimpleDB
 //! ```
 
+mod objects;
 mod pages;
 mod queues;
 
@@ -38,10 +40,12 @@ use crate::consistency::{self, Asked};
 use crate::limit::{Limiter, Load};
 use crate::metrics::{Counted, Metrics};
 use crate::origin;
+use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::room::Room;
-use crate::signature::{Signed, Verifier, missing_keys};
+use crate::s3;
+use crate::signature::{Payload, Signed, Verifier, missing_keys};
 use crate::simpledb::{self, Action, Version};
 use crate::sqs;
 
@@ -150,45 +154,61 @@ impl Door {
         progress: &Progress,
         arrival: Arrival,
         request: Request<Incoming>,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<Outgoing> {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
         let answered = caught(async {
             if let Err(refusal) = origin::check_http(&parts) {
-                return self.turn_away(&refusal);
+                return self.turn_away(&refusal).map(Outgoing::from);
             }
-            let bytes_max = self.bytes_max(&parts);
-            let room = match self.room_for(&parts, &incoming) {
-                Ok(room) => room,
-                Err(refusal) => {
-                    return self.refuse_unread(&parts, incoming, refusal, arrival).await;
-                }
-            };
-            let (body, _held) = match body::read(incoming, bytes_max, room).await {
-                Ok(read) => read,
-                Err(error) => return self.refuse_body(error, bytes_max),
-            };
-            progress.enter(Phase::Work);
-            let _counted = Counted::new(&self.metrics.in_flight);
-            if let Some(page) = self.page(&parts).await {
-                return page;
+            let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+            let is_page = is_read && Door::is_page(parts.uri.path());
+            if !is_page && s3::is_asked(&parts, &self.settings.s3_domains) {
+                return self.s3(&parts, incoming, (arrival, progress)).await;
             }
-            if let Err(refusal) = self.check_page(&parts, &body) {
-                return self.turn_away(&refusal);
-            }
-            match self.sqs(&parts, &body, (arrival, progress)).await {
-                Some(response) => response,
-                None => self.simpledb(&parts, &body, arrival.port).await,
-            }
+            let response = self.gathered(&parts, incoming, (arrival, progress)).await;
+            response.map(Outgoing::from)
         });
         let response = answered.await.unwrap_or_else(|| {
             tracing::error!(method = %parts.method, "a request panicked");
             self.metrics
                 .count(None, Some(Code::InternalError), std::time::Duration::ZERO);
-            error_response(&internal_error(), &request_id())
+            error_response(&internal_error(), &request_id()).map(Outgoing::from)
         });
         progress.enter(Phase::Rest);
         response
+    }
+
+    /// Answers a request of the services whose bodies are gathered.
+    async fn gathered(
+        &self,
+        parts: &Parts,
+        incoming: Incoming,
+        (arrival, progress): (Arrival, &Progress),
+    ) -> Response<Full<Bytes>> {
+        let bytes_max = self.bytes_max(parts);
+        let room = match self.room_for(parts, &incoming) {
+            Ok(room) => room,
+            Err(refusal) => {
+                return self.refuse_unread(parts, incoming, refusal, arrival).await;
+            }
+        };
+        let (body, _held) = match body::read(incoming, bytes_max, room).await {
+            Ok(read) => read,
+            Err(error) => return self.refuse_body(error, bytes_max),
+        };
+        progress.enter(Phase::Work);
+        let _counted = Counted::new(&self.metrics.in_flight);
+        if let Some(page) = self.page(parts).await {
+            return page;
+        }
+        if let Err(refusal) = self.check_page(parts, &body) {
+            return self.turn_away(&refusal);
+        }
+        match self.sqs(parts, &body, (arrival, progress)).await {
+            Some(response) => response,
+            None => self.simpledb(parts, &body, arrival.port).await,
+        }
     }
 
     /// Why a request is not served that nobody signed, and a foreign web page may have made.
@@ -297,8 +317,8 @@ impl Door {
                         let load = Load::from(action.is_write());
                         let outcome = Box::pin(limiter.within(load, carry_out)).await;
                         outcome.unwrap_or_else(|| {
-                            let refusal =
-                                Error::unavailable(Reason::Limit, Reason::Limit.sentence());
+                            // As SimpleDB itself says it; the header has the reason.
+                            let refusal = Error::unavailable(Reason::Limit, "");
                             self.count_refusal(&refusal);
                             Err(refusal)
                         })
@@ -414,7 +434,8 @@ impl Door {
                 .unwrap_or_default(),
             port,
             parameters,
-            body,
+            bucket_in_host: None,
+            payload: Payload::Body(body),
         };
         self.verifier
             .verify(&signed, now_s(), |id| self.node.open_key(id))
@@ -522,7 +543,7 @@ fn xml_response(status: StatusCode, xml: Vec<u8>) -> Response<Full<Bytes>> {
 }
 
 /// The last reply of its connection.
-fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+fn closing<B>(mut response: Response<B>) -> Response<B> {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response

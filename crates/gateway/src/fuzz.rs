@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::connection::{self, Progress};
 use crate::parameters::Parameters;
-use crate::signature::{Signed, Verifier};
+use crate::signature::{Payload, Signed, Verifier};
 use crate::simpledb::{self, Action, Version};
 use crate::{Settings, consistency, origin, sqs};
 
@@ -219,7 +219,8 @@ fn fuzz_signatures() {
             host: host.unwrap_or_default(),
             port: 4566,
             parameters: &parameters,
-            body: body.as_bytes(),
+            bucket_in_host: None,
+            payload: Payload::Body(body.as_bytes()),
         };
         // At the time of the recorded requests, for whose key nobody has the secret here.
         for key in [None, Some(Arc::new(key()))] {

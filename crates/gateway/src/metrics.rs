@@ -205,8 +205,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a request to SQS that is answered; `code` is `None` when it succeeded.
-    pub(crate) fn count_sqs(
+    /// Counts a request to SQS or to S3 that is answered; `code` is `None` when it succeeded.
+    pub(crate) fn count_request(
         &self,
         action: Option<&'static str>,
         code: Option<&'static str>,

@@ -16,6 +16,15 @@ pub(crate) enum Malformed {
 
 /// Decodes form text. Borrows when there is nothing to decode.
 pub(crate) fn decode(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    decode_with(raw, b' ')
+}
+
+/// Decodes a path, in which `+` stands for itself.
+pub(crate) fn decode_path(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    decode_with(raw, b'+')
+}
+
+fn decode_with(raw: &[u8], plus: u8) -> Result<Cow<'_, str>, Malformed> {
     if all(raw, |byte| !matches!(byte, b'%' | b'+')) {
         return std::str::from_utf8(raw)
             .map(Cow::Borrowed)
@@ -25,7 +34,7 @@ pub(crate) fn decode(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
     let mut rest = raw.iter();
     while let Some(&byte) = rest.next() {
         text.push(match byte {
-            b'+' => b' ',
+            b'+' => plus,
             b'%' => {
                 let high = rest.next().and_then(digit).ok_or(Malformed::Percent)?;
                 let low = rest.next().and_then(digit).ok_or(Malformed::Percent)?;

@@ -26,6 +26,7 @@ use crate::connection::{self, Progress, is_stopped};
 use crate::control;
 use crate::door::{Arrival, Door};
 use crate::metrics::Counted;
+use crate::outgoing::Outgoing;
 use crate::places::{LOBBY_MAX, Numbers, Places, Seat};
 use crate::tls::Tls;
 
@@ -192,7 +193,8 @@ async fn serve_http<T>(
     let service = service_fn(async |request| {
         seat.head_is_whole();
         if seat.is_lobby {
-            return Ok::<_, Infallible>(door.answer_in_lobby(progress, request).await);
+            let response = door.answer_in_lobby(progress, request).await;
+            return Ok::<_, Infallible>(response.map(Outgoing::from));
         }
         let is_page = Door::is_page(request.uri().path());
         let response = door.answer(progress, arrival, request).await;

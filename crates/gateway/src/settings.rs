@@ -49,6 +49,10 @@ pub struct Settings {
     pub anonymous: Option<AccountId>,
     /// Names of this server: unsigned requests that a browser sent to another name are refused.
     pub hosts: Vec<String>,
+    /// Domains of S3: `BUCKET.DOMAIN` names a bucket.
+    pub s3_domains: Vec<String>,
+    /// The limits of S3, which the node has too: what breaks them is refused before its bytes come.
+    pub s3_limits: fader_services::s3::Limits,
     /// A capacity on purpose, beyond which requests are refused; `None` refuses nothing.
     pub limit: Option<Limit>,
     /// How long running requests may take after the stop signal.
@@ -75,6 +79,8 @@ impl Default for Settings {
             clock_skew: Duration::from_secs(15 * 60),
             anonymous: None,
             hosts: Vec::new(),
+            s3_domains: vec!["localhost".to_owned()],
+            s3_limits: fader_services::s3::Limits::default(),
             limit: None,
             shutdown_grace: Duration::from_secs(10),
         }

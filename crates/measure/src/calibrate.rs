@@ -128,6 +128,8 @@ pub fn one_key(law: Law, readers: u32, seed: u64) -> Log {
         strong_read: taking(20, 0.3),
         write: taking(50, 0.2),
         swap: taking(50, 0.2),
+        contention: 1.0,
+        machine: None,
     };
     let executor = Executor::new(seed);
     let runtime = executor.process("clients", Skew::default()).runtime();
@@ -146,7 +148,6 @@ pub fn one_key(law: Law, readers: u32, seed: u64) -> Log {
         provider: provider.clone(),
         endpoint: "model".into(),
         first: u32::from(!is_writer),
-        goes_on: Arc::new(|_| true),
     };
     let starts = Starts::Rate {
         rate: Rate::Constant(1.0 / PERIOD.as_secs_f64()),

@@ -19,6 +19,14 @@ use crate::workload::{Act, Intent, Workload, value};
 pub trait Provider: Send + Sync + 'static {
     /// Asks for one operation, on behalf of a client, at a level by its name.
     async fn ask(&self, client: u32, request: &Request, level: &str) -> Outcome;
+
+    /// Removes what was written.
+    ///
+    /// # Errors
+    /// What stays, and why.
+    async fn end(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Clients that do a workload together.
@@ -34,8 +42,6 @@ pub struct Party {
     pub endpoint: Text,
     /// The number of the first client; the others follow.
     pub first: u32,
-    /// Hears of every operation that ended; false ends the party.
-    pub goes_on: Arc<dyn Fn(&Operation) -> bool + Send + Sync>,
 }
 
 struct Shared {
@@ -204,7 +210,7 @@ impl Shared {
             end: Some((Moment::at(self.now()), outcome.clone())),
             price: None,
         };
-        if !(party.goes_on)(&operation) {
+        if !party.workload.goes_on(&operation) {
             self.generator.lock().stop();
         }
         operations.push(operation);

@@ -38,12 +38,17 @@ impl Floor {
     /// A reply of `bytes` octets with these headers (`date` and `content-length` come by
     /// themselves); headers that HTTP does not allow are left out.
     pub fn new<'a>(bytes: usize, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Floor::of(vec![FILLER; bytes].into(), headers)
+    }
+
+    /// The same with this body.
+    pub fn of<'a>(body: Bytes, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let headers = headers.into_iter().filter_map(|(name, value)| {
             let name = HeaderName::try_from(name).ok()?;
             Some((name, HeaderValue::try_from(value).ok()?))
         });
         Floor {
-            body: Bytes::from(vec![FILLER; bytes]),
+            body,
             headers: headers.collect(),
         }
     }

@@ -1,7 +1,11 @@
 //! Providers: services of which operations of logs are asked.
 //!
 //! Of any [`Domains`] an object is an item with one attribute, [`ATTRIBUTE`]. Of levels it knows
-//! `strong` and `eventual`.
+//! `strong` and `eventual`. SimpleDB with Fader's levels, Redis and etcd have a file each.
+
+mod etcd;
+mod redis;
+mod simpledb;
 
 use std::sync::Arc;
 
@@ -9,17 +13,48 @@ use async_trait::async_trait;
 use fader_cloud::{Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, Reading};
 use fader_history::object::{Outcome, Reply, Request, Value, Verb};
 
+pub use self::redis::Redis;
+pub use etcd::Etcd;
+pub use simpledb::InSimpleDb;
+
 use crate::drive::Provider;
 use crate::workload::Heard;
 
 /// The attribute that holds an object's value.
-const ATTRIBUTE: &str = "v";
+pub(crate) const ATTRIBUTE: &str = "v";
+/// An attribute that no item has: writes at the level [`CONDITIONAL`] have its absence as their
+/// condition.
+pub(crate) const ABSENT: &str = "absent";
 /// The level of reads that see every acknowledged write.
 pub const STRONG: &str = "strong";
 /// The level of reads that may not.
 pub const EVENTUAL: &str = "eventual";
+/// The level of writes with a condition that is always met.
+pub const CONDITIONAL: &str = "conditional";
 /// Items that a scan reads.
-const SCAN_ITEMS: usize = 100;
+const SCAN_ITEMS: u32 = 100;
+
+/// The first object and their number, of the key of a scan. That key is an object of its own, which
+/// nothing writes: a scan shows nothing.
+fn scanned(key: &str) -> Option<(&str, u32)> {
+    Some((key.strip_prefix("scan of ")?, SCAN_ITEMS))
+}
+
+/// A value as it is stored, in so many octets at least.
+fn text_of(value: &Value, bytes: usize) -> String {
+    match value {
+        Value::Number(number) => format!("{number:0bytes$}"),
+        other => other.to_string(),
+    }
+}
+
+/// A value that was stored: a number if it is one.
+fn shown_text(text: &str) -> Value {
+    match text.parse() {
+        Ok(number) => Value::Number(number),
+        Err(_) => Value::from(text),
+    }
+}
 
 /// Objects in a domain of any [`Domains`].
 #[derive(Clone, Debug)]
@@ -38,13 +73,12 @@ impl InDomain {
             STRONG => Reading::Strong,
             _ => Reading::Eventual,
         };
-        if let Some(first) = request.key.strip_prefix("scan of ") {
-            let expression = format!(
-                "select * from `{}` where itemName() >= '{first}' limit {SCAN_ITEMS}",
-                self.domain
-            );
+        if let Some((first, count)) = scanned(&request.key) {
+            let domain = &self.domain;
+            let expression =
+                format!("select * from `{domain}` where itemName() >= '{first}' limit {count}");
             self.domains.select(&expression, None, reading).await?;
-            return Ok(Reply::default());
+            return Ok(Reply::shows(Value::None));
         }
         let names = [ATTRIBUTE.to_owned()];
         let found = self
@@ -53,14 +87,23 @@ impl InDomain {
         Ok(Reply::shows(shown(&found.await?)))
     }
 
-    async fn write(&self, key: &str, from: Option<&Value>, to: &Value) -> fader_cloud::Result<()> {
-        let condition = from.map(|from| match from {
+    /// The condition of a compare-and-set.
+    fn is(&self, value: &Value) -> Expected {
+        match value {
             Value::None => Expected::Absent(ATTRIBUTE.to_owned()),
             value => Expected::Value(Attribute {
                 name: ATTRIBUTE.to_owned(),
                 value: self.text(value),
             }),
-        });
+        }
+    }
+
+    async fn write(
+        &self,
+        key: &str,
+        condition: Option<Expected>,
+        to: &Value,
+    ) -> fader_cloud::Result<()> {
         let put = ItemPut {
             name: key.to_owned(),
             attributes: vec![AttributePut {
@@ -75,11 +118,7 @@ impl InDomain {
     }
 
     fn text(&self, value: &Value) -> String {
-        let size = self.value_bytes;
-        match value {
-            Value::Number(number) => format!("{number:0size$}"),
-            other => other.to_string(),
-        }
+        text_of(value, self.value_bytes)
     }
 }
 
@@ -89,9 +128,12 @@ impl Provider for InDomain {
         let written = |result: fader_cloud::Result<()>| result.map(|()| Reply::default());
         let (is_write, result) = match &request.verb {
             Verb::Read => (false, self.read(request, level).await),
-            Verb::Write(to) => (true, written(self.write(&request.key, None, to).await)),
+            Verb::Write(to) => {
+                let condition = (level == CONDITIONAL).then(|| Expected::Absent(ABSENT.to_owned()));
+                (true, written(self.write(&request.key, condition, to).await))
+            }
             Verb::Swap { from, to } => {
-                let swapped = self.write(&request.key, Some(from), to).await;
+                let swapped = self.write(&request.key, Some(self.is(from)), to).await;
                 (true, written(swapped))
             }
             verb => {
@@ -104,6 +146,11 @@ impl Provider for InDomain {
             Err(error) if error.kind == ErrorKind::Precondition => Outcome::Done(Reply::unmet()),
             Err(error) => heard(&error).outcome(is_write),
         }
+    }
+
+    async fn end(&self) -> Result<(), String> {
+        let deleted = self.domains.delete(&self.domain).await;
+        deleted.map_err(|error| format!("cannot delete the domain {}: {error}", self.domain))
     }
 }
 
@@ -123,10 +170,7 @@ fn heard(error: &fader_cloud::Error) -> Heard {
 
 /// An item's value: a number if it is one, several values if there are.
 fn shown(found: &[Attribute]) -> Value {
-    let value = |attribute: &Attribute| match attribute.value.parse() {
-        Ok(number) => Value::Number(number),
-        Err(_) => Value::from(attribute.value.as_str()),
-    };
+    let value = |attribute: &Attribute| shown_text(&attribute.value);
     match found {
         [] => Value::None,
         [one] => value(one),

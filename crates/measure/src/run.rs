@@ -104,7 +104,8 @@ struct Run {
     refusals: Mutex<BTreeMap<String, u64>>,
     /// Where the threads wait until all connections are open.
     gate: Barrier,
-    start: OnceLock<Instant>,
+    /// When the run began, also in nanoseconds since 1970.
+    start: OnceLock<(Instant, u64)>,
 }
 
 /// One connection of a run.
@@ -135,7 +136,6 @@ pub fn run(
     let connections = plan.connections.max(1);
     let threads = plan.threads.clamp(1, connections);
     let run = Arc::new(Run::new(target, plan, workload, threads));
-    let header = header(target, plan);
     let (finished, unfinished) = std::sync::mpsc::channel::<()>();
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
@@ -163,6 +163,7 @@ pub fn run(
         Until::Elapsed(elapsed) => elapsed,
         Until::Operations(_) => Duration::from_nanos(last_end(&operations)),
     };
+    let header = header(target, plan, run.start().1);
     check(
         plan,
         Ran {
@@ -219,12 +220,9 @@ pub fn sample(target: &Target, workload: Arc<dyn Wire>) -> Result<Vec<u8>, RunEr
     })
 }
 
-fn header(target: &Target, plan: &Plan) -> Header {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+fn header(target: &Target, plan: &Plan, start_unix_nanos: u64) -> Header {
     Header {
-        clock: Clock::Monotonic {
-            start_unix_nanos: nanoseconds(now.unwrap_or_default()),
-        },
+        clock: Clock::Monotonic { start_unix_nanos },
         target: target.address.to_string(),
         levels: plan.levels.iter().map(Text::to_string).collect(),
         ..Header::default()
@@ -249,7 +247,7 @@ fn drive(run: &Arc<Run>, numbers: &[u32]) -> Result<Vec<Operation>, RunError> {
     // Before any error is returned: the other threads wait here too.
     run.gate.wait();
     let (runtime, clients) = opened?;
-    run.start.get_or_init(Instant::now);
+    run.start();
     LocalSet::new().block_on(&runtime, async {
         let tasks: Vec<_> = clients
             .into_iter()
@@ -298,9 +296,17 @@ impl Run {
         }
     }
 
+    /// When the run began: now, if nothing did before.
+    fn start(&self) -> (Instant, u64) {
+        *self.start.get_or_init(|| {
+            let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+            (Instant::now(), nanoseconds(wall.unwrap_or_default()))
+        })
+    }
+
     /// Nanoseconds since the run's start.
     fn now(&self) -> u64 {
-        nanoseconds(self.start.get_or_init(Instant::now).elapsed())
+        nanoseconds(self.start().0.elapsed())
     }
 }
 
@@ -341,6 +347,7 @@ impl Client {
             Ok(Ok(reply)) if reply.status != 200 => {
                 let reason = reply.reason.unwrap_or_else(|| reply.status.to_string());
                 *run.refusals.lock().entry(reason).or_default() += 1;
+                run.workload.refused(&intent, reply.status, reply.body);
                 Heard::Status(reply.status, Text::default()).outcome(intent.is_write())
             }
             Ok(Ok(reply)) => intent.outcome(run.workload.verify(&intent, reply.body)),
@@ -351,7 +358,7 @@ impl Client {
         if is_done {
             run.workload.done(&intent);
         }
-        self.operations.push(Operation {
+        let operation = Operation {
             process: self.number,
             session: None,
             endpoint: run.endpoint.clone(),
@@ -363,7 +370,11 @@ impl Client {
             action: intent.request(),
             end: Some((Moment::at(returned), outcome)),
             price: None,
-        });
+        };
+        if !run.workload.goes_on(&operation) {
+            run.generator.lock().stop();
+        }
+        self.operations.push(operation);
     }
 
     /// Signs the request; only the second's time stamps and the text change from one to the next.

@@ -208,7 +208,7 @@ pub fn acknowledged(log: &Log) -> impl Iterator<Item = (u64, u64)> + '_ {
 }
 
 /// A write's reply says nothing but which request it answers.
-fn is_acknowledged(intent: &Intent, body: &[u8]) -> Verdict {
+pub(crate) fn is_acknowledged(intent: &Intent, body: &[u8]) -> Verdict {
     match (Texts { rest: body }).next(b"<RequestId>") {
         Some(id) if !id.is_empty() => Verdict::Right(intent.value),
         _ => Verdict::Wrong,

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 use std::ops::Range;
 
-use fader_history::object::{Outcome, Reply, Request, Text, Value, Verb};
+use fader_history::object::{Operation, Outcome, Reply, Request, Text, Value, Verb};
 
 use crate::items::Name;
 
@@ -51,6 +51,11 @@ pub trait Workload: Send + Sync {
 
     /// Hears of an operation that was done.
     fn done(&self, _intent: &Intent) {}
+
+    /// Hears of every operation that ended; false ends the run.
+    fn goes_on(&self, _operation: &Operation) -> bool {
+        true
+    }
 }
 
 /// A workload in the form of SimpleDB's requests and replies.
@@ -63,6 +68,9 @@ pub trait Wire: Workload {
 
     /// Judges the body of a reply with status 200.
     fn verify(&self, intent: &Intent, body: &[u8]) -> Verdict;
+
+    /// Hears of a reply with another status.
+    fn refused(&self, _intent: &Intent, _status: u16, _body: &[u8]) {}
 }
 
 impl Intent {
@@ -92,10 +100,8 @@ impl Intent {
     pub(crate) fn outcome(&self, verdict: Verdict) -> Outcome {
         match verdict {
             Verdict::Wrong => Outcome::Unknown,
-            Verdict::Right(stamp) => Outcome::Done(Reply {
-                shown: stamp.filter(|_| !self.is_write()).map(value),
-                ..Reply::default()
-            }),
+            Verdict::Right(_) if self.is_write() => Outcome::Done(Reply::default()),
+            Verdict::Right(stamp) => Outcome::Done(Reply::shows(stamp.map_or(Value::None, value))),
         }
     }
 }

@@ -1,17 +1,21 @@
 //! The handle of a node: writes go to the chain thread, reads are answered where they are asked.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fader_chain::{Behind, ChainId};
+use fader_services::blocks::Block;
 use fader_services::catalog::{
     self, AccessKey, AccountId, Catalog, KeyNature, KeyStatus, Name, Refusal,
 };
 use fader_services::figures::Figures;
 use fader_services::forward::{self, DomainMode};
 use fader_services::request::own;
-use fader_services::{Call, Reason, ViewError};
+use fader_services::service::Trouble;
+use fader_services::{Call, Kind, Reason, ViewError};
 use tokio::runtime::Handle;
 
 use crate::clock;
@@ -20,7 +24,7 @@ use crate::cluster::joining::{self, Joined};
 use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
 use crate::member::{Folder, Member};
 use crate::peer::PeerCounters;
-use crate::request::{Answer, Router, Unsettled};
+use crate::request::{Answer, BodyWriter, Collector, Router, Stored, Unread, Unsettled};
 use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
@@ -99,7 +103,7 @@ impl Node {
             done.push("the engine was made anew from the log".to_owned());
         }
         let (node, _) = Self::assemble(folder, &RealDisk)?;
-        node.router.chains.close();
+        node.router.close();
         Ok(done)
     }
 
@@ -122,8 +126,15 @@ impl Node {
         }
         let seal = Seal::load(disk, folder.data(), folder.is_new())?;
         seal.check(&*folder.snapshot(), folder.data())?;
+        let look = folder.settings().blocks.look;
         let (system, recovery) = Cluster::of_one(folder)?;
         let node = Node::of(Chains::of_one(system), seal);
+        let collector = Collector::start(&node.router, look);
+        let collector = collector.map_err(|source| OpenError::Io {
+            context: "starting the thread of blocks".to_owned(),
+            source,
+        })?;
+        *node.router.collector.lock() = Some(collector);
         Ok((node, recovery))
     }
 
@@ -235,6 +246,34 @@ impl Node {
         self.router.route(call).await
     }
 
+    /// Begins an attempt to store the bytes of a new object, or of a part of an `upload`, for a
+    /// collection: a new one for each repetition. `size` bytes will come, where that is told.
+    ///
+    /// # Errors
+    /// [`Trouble::NoCollection`]; [`Trouble::Unavailable`], not now; or the store fails.
+    pub async fn begin_body(
+        &self,
+        name: Name<'_>,
+        upload: Option<u128>,
+        size: Option<u64>,
+    ) -> Result<BodyWriter, Trouble> {
+        self.router.clone().begin_body(name, upload, size).await
+    }
+
+    /// Bytes `range` of a block that a reply named. All are compared with their checksums.
+    ///
+    /// # Errors
+    /// [`Unread`].
+    pub async fn read_block(&self, block: &Block, range: Range<u32>) -> Result<Bytes, Unread> {
+        self.router.read_block(block, range).await
+    }
+
+    /// What is stored will not be committed: its blocks go soon, unless they were committed after
+    /// all.
+    pub fn give_up(&self, stored: &Stored) {
+        self.router.give_up(stored);
+    }
+
     /// Carries out a catalog command.
     ///
     /// # Errors
@@ -263,6 +302,16 @@ impl Node {
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
     pub async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
         self.router.chain_with(name).await
+    }
+
+    /// The account that owns a bucket, by the name alone; `None` where there is no such bucket.
+    ///
+    /// # Errors
+    /// [`Refusal::View`] when the store fails.
+    pub fn bucket_owner(&self, bucket: &str) -> Result<Option<AccountId>, Refusal> {
+        let anyone = AccountId(String::new());
+        let name = Name::new(Kind::Bucket, &anyone, bucket);
+        Ok(catalog::owner(&*self.keeper()?.snapshot(), name)?)
     }
 
     /// Counts a client that is refused.
@@ -438,7 +487,7 @@ impl Node {
     /// Finishes what is queued, makes everything durable and ends the node's threads.
     pub async fn close(&self) {
         let router = self.router.clone();
-        let closing = tokio::task::spawn_blocking(move || router.chains.close());
+        let closing = tokio::task::spawn_blocking(move || router.close());
         if closing.await.is_err() {
             tracing::error!("closing the node failed");
         }

@@ -75,6 +75,38 @@ impl fmt::Debug for EngineLayer {
 /// Until everybody has heard that a session is over.
 const SESSION_SEEN: Duration = Duration::from_secs(2);
 
+/// Numbers of the blocks of objects; every one has a default that works.
+#[derive(Clone, Debug)]
+pub struct BlockOptions {
+    /// Bytes of memory that all uploads may have.
+    pub memory_bytes: u64,
+    /// Bytes of blocks that are read and compared with their checksums in a second, in the
+    /// background; 0 for none.
+    pub scrub_bytes_per_second: u64,
+    /// Bytes of the disk that blocks leave free for the log, the engine and deletions.
+    pub reserve_bytes: u64,
+    /// Bytes of one segment.
+    pub segment_bytes: u32,
+    /// How long the bytes of a version stay after it was replaced or deleted, for reads that are
+    /// under way.
+    pub garbage_wait: Duration,
+    /// How often it is looked for blocks that are to go.
+    pub look: Duration,
+}
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        BlockOptions {
+            memory_bytes: 256 << 20,
+            scrub_bytes_per_second: 8 << 20,
+            reserve_bytes: 1 << 30,
+            segment_bytes: 256 << 20,
+            garbage_wait: Duration::from_secs(15 * 60),
+            look: Duration::from_secs(1),
+        }
+    }
+}
+
 /// Numbers of a node; every one has a default that works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -101,6 +133,8 @@ pub struct Settings {
     pub queue_depth_max: usize,
     /// The chain, and where collections are.
     pub placing: Placing,
+    /// Those of blocks of objects.
+    pub blocks: BlockOptions,
     /// What stands between a member and its engine.
     pub engine_layer: EngineLayer,
 }
@@ -130,6 +164,7 @@ impl Settings {
             session: Duration::from_secs(2),
             queue_depth_max: 4096,
             placing: Placing::default(),
+            blocks: BlockOptions::default(),
             engine_layer: EngineLayer::default(),
         }
     }

@@ -95,6 +95,56 @@ pub struct Counters {
     pub tally: Tally,
     /// Eventual operations.
     pub eventual: EventualCounts,
+    /// Blocks of objects.
+    pub blocks: BlockFigures,
+}
+
+/// What a member holds of blocks of objects, and did with them since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockFigures {
+    /// Blocks that are held.
+    pub blocks: u64,
+    /// Files that they are in.
+    pub segments: u64,
+    /// Bytes that they take, headers included.
+    pub alive_bytes: u64,
+    /// Bytes of removed blocks that were not reclaimed yet.
+    pub dead_bytes: u64,
+    /// Blocks of which bytes are damaged.
+    pub bad: u64,
+    /// Bytes of memory that uploads have.
+    pub memory_bytes: u64,
+    /// Syncs of groups of blocks.
+    pub syncs: u64,
+    /// Bytes of files that were removed.
+    pub reclaimed_bytes: u64,
+    /// Bytes that were read in the background and compared.
+    pub scrubbed_bytes: u64,
+    /// Rows without bytes: damage.
+    pub missing: u64,
+    /// Blocks that were removed with their rows.
+    pub removed: u64,
+    /// Replaced and deleted objects whose wait is not over.
+    pub garbage_waiting: u64,
+}
+
+impl BlockFigures {
+    fn add(self, other: BlockFigures) -> BlockFigures {
+        BlockFigures {
+            blocks: self.blocks + other.blocks,
+            segments: self.segments + other.segments,
+            alive_bytes: self.alive_bytes + other.alive_bytes,
+            dead_bytes: self.dead_bytes + other.dead_bytes,
+            bad: self.bad + other.bad,
+            memory_bytes: self.memory_bytes + other.memory_bytes,
+            syncs: self.syncs + other.syncs,
+            reclaimed_bytes: self.reclaimed_bytes + other.reclaimed_bytes,
+            scrubbed_bytes: self.scrubbed_bytes + other.scrubbed_bytes,
+            missing: self.missing + other.missing,
+            removed: self.removed + other.removed,
+            garbage_waiting: self.garbage_waiting + other.garbage_waiting,
+        }
+    }
 }
 
 impl Counters {
@@ -121,6 +171,7 @@ impl Counters {
             epoch: self.epoch,
             tally: self.tally + other.tally,
             eventual: self.eventual + other.eventual,
+            blocks: self.blocks.add(other.blocks),
         }
     }
 }

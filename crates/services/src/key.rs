@@ -16,7 +16,8 @@
 //!         | 'r' collection:u64be      a collection of this chain that went (catalog/placed.rs)
 //!         | 's' …  | 't' …            steps across chains (steps.rs)
 //!         | 'Q' …  | 'Z' …            of queues (sqs/layout.rs)
-//!         | 'j' …                     of buckets (s3/layout.rs)
+//!         | 'j' …  | 'O' …            of buckets (s3/layout.rs)
+//!         | 'b' …  | 'q' …            of blocks (blocks/rows.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
@@ -122,7 +123,7 @@ pub enum Table {
     CompletedUploads = b'L',
     /// Bucket: the parts of uploads.
     Parts = b'P',
-    /// Bucket: attempts and uploads whose blocks are to be removed.
+    /// System: attempts and uploads of buckets whose blocks are to be removed.
     BucketGarbage = b'O',
     /// Bucket: attempts that are fenced.
     Fences = b'f',
@@ -130,6 +131,10 @@ pub enum Table {
     FenceNote = b'H',
     /// Bucket: how far its upkeep is.
     BucketUpkeep = b'C',
+    /// System: the blocks of a chain. A record that puts a row of it waits for the block's bytes.
+    Blocks = b'b',
+    /// System: the leases of blocks, by their ends.
+    BlockLeases = b'q',
 }
 
 const PREFIX_SIZE: usize = 9;

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: wire formats (gateway), storage and routing (node), time, randomness.
 
+pub mod blocks;
 mod call;
 pub mod catalog;
 #[cfg(feature = "counter")]

@@ -49,6 +49,14 @@ pub enum Reason {
     WaitTooLong,
     /// Older processes of the cluster do not know the request.
     ClusterOld,
+    /// The disk has no more than the reserve that blocks leave free.
+    BlocksFull,
+    /// Uploads have all the memory that they may have.
+    BlockMemory,
+    /// Blocks of a request are not held where their rows would be put.
+    BlocksMissing,
+    /// The cluster keeps no blocks of objects.
+    NoBlocks,
     /// A lone node takes no writes.
     NoWrites,
     /// The thread of the member panicked.
@@ -59,7 +67,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 24] = [
+    pub const ALL: [Reason; 28] = [
         Reason::Stopping,
         Reason::QueueFull,
         Reason::Overloaded,
@@ -81,6 +89,10 @@ impl Reason {
         Reason::TooManyWaiting,
         Reason::WaitTooLong,
         Reason::ClusterOld,
+        Reason::BlocksFull,
+        Reason::BlockMemory,
+        Reason::BlocksMissing,
+        Reason::NoBlocks,
         Reason::NoWrites,
         Reason::Broken,
         Reason::Store,
@@ -110,6 +122,10 @@ impl Reason {
             Reason::TooManyWaiting => "too-many-waiting",
             Reason::WaitTooLong => "wait-too-long",
             Reason::ClusterOld => "cluster-old",
+            Reason::BlocksFull => "blocks-full",
+            Reason::BlockMemory => "block-memory",
+            Reason::BlocksMissing => "blocks-missing",
+            Reason::NoBlocks => "no-blocks",
             Reason::NoWrites => "no-writes",
             Reason::Broken => "broken",
             Reason::Store => "store",
@@ -142,6 +158,10 @@ impl Reason {
             Reason::TooManyWaiting => "too many long polls are under way",
             Reason::WaitTooLong => "no request may wait so long",
             Reason::ClusterOld => "the cluster's version is too old for it",
+            Reason::BlocksFull => "the disk has no room for objects",
+            Reason::BlockMemory => "uploads have all the memory that they may have",
+            Reason::BlocksMissing => "the bytes of the upload are not where they should be",
+            Reason::NoBlocks => "a cluster of several members stores no objects yet",
             Reason::NoWrites => "the node takes no writes now",
             Reason::Broken => "an invariant of the chain was broken",
             Reason::Store => "",

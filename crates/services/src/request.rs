@@ -3,6 +3,7 @@
 //! These enums are closed, with a variant for each service. Their carriers ask them, and
 //! look into none; what a service means is said by its [`Service`].
 
+mod outcome;
 mod rows;
 
 use std::time::Duration;
@@ -10,18 +11,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{DecodeError, Register, Version};
 
+pub use outcome::keep;
 pub(crate) use rows::{check_mode, founded, razed, settle_step, take_step};
 pub use rows::{figures, settle, stir, upkeep};
 
+use crate::blocks::{self, Blocks};
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
 use crate::counter::{self, Counter};
 use crate::level::{Bound, Demand, Level, Preference};
-use crate::service::{Acceptance, Class, Context, Meaning, Service, Sight, Target, Trouble, Wait};
+use crate::s3::{self, S3};
+use crate::service::{Acceptance, Class, Context, Service, Sight, Target, Trouble, Wait};
 use crate::simpledb::{self, SimpleDb};
 use crate::sqs::{self, Sqs};
-use crate::steps::{self, Step, Steps, Taken};
-use crate::{CollectionId, Decision, Kind, Mode, Reason, View};
+use crate::steps::{self, Steps, Taken};
+use crate::{CollectionId, Decision, Kind, Mode, View};
 
 /// A request of any service.
 #[derive(Clone, Debug)]
@@ -30,6 +34,10 @@ pub enum Request {
     SimpleDb(simpledb::Request),
     /// Of SQS.
     Sqs(sqs::Request),
+    /// Of S3.
+    S3(s3::Request),
+    /// A command about blocks of objects.
+    Block(blocks::Command),
     /// A command to the catalog.
     Catalog(catalog::Command),
     /// A command about a step across chains.
@@ -46,6 +54,10 @@ pub enum Reply {
     SimpleDb(simpledb::Answered),
     /// Of SQS.
     Sqs(sqs::Reply),
+    /// Of S3.
+    S3(s3::Reply),
+    /// A command about blocks was carried out.
+    Block(blocks::Done),
     /// Of the catalog.
     Catalog(catalog::Done),
     /// What came of a step.
@@ -64,6 +76,12 @@ pub enum Refusal {
     /// Of SQS.
     #[error(transparent)]
     Sqs(#[from] sqs::Error),
+    /// Of S3.
+    #[error(transparent)]
+    S3(#[from] s3::Error),
+    /// Of a command about blocks.
+    #[error(transparent)]
+    Block(#[from] blocks::Refusal),
     /// Of the catalog.
     #[error(transparent)]
     Catalog(#[from] catalog::Refusal),
@@ -122,6 +140,8 @@ carried!(
     simpledb::Error
 );
 carried!(Sqs, sqs::Request, sqs::Reply, sqs::Error);
+carried!(S3, s3::Request, s3::Reply, s3::Error);
+carried!(Block, blocks::Command, blocks::Done, blocks::Refusal);
 carried!(Catalog, catalog::Command, catalog::Done, catalog::Refusal);
 carried!(Step, steps::Command, Taken, steps::Refusal);
 #[cfg(feature = "counter")]
@@ -158,6 +178,17 @@ pub struct Limits {
     pub simpledb: simpledb::Limits,
     /// SQS's.
     pub sqs: sqs::Limits,
+    /// S3's.
+    pub s3: s3::Limits,
+    /// Those of blocks of objects.
+    pub blocks: blocks::Limits,
+}
+
+impl Limits {
+    /// The most bytes of a body that lie in a row instead of blocks.
+    pub fn inline_bytes(&self) -> usize {
+        usize::try_from(self.s3.inline_bytes).unwrap_or(usize::MAX)
+    }
 }
 
 /// The name of a service: what remains of a request whose answer is awaited.
@@ -167,6 +198,10 @@ pub enum ServiceName {
     SimpleDb,
     /// SQS.
     Sqs,
+    /// S3.
+    S3,
+    /// Blocks of objects.
+    Block,
     /// The catalog.
     Catalog,
     /// Steps across chains.
@@ -187,6 +222,8 @@ impl ServiceName {
         match self {
             ServiceName::SimpleDb => SimpleDb::word(trouble).into(),
             ServiceName::Sqs => Sqs::word(trouble).into(),
+            ServiceName::S3 => S3::word(trouble).into(),
+            ServiceName::Block => Blocks::word(trouble).into(),
             ServiceName::Catalog => Catalog::word(trouble).into(),
             ServiceName::Step => Steps::word(trouble).into(),
             #[cfg(feature = "counter")]
@@ -202,6 +239,8 @@ impl ServiceName {
         Ok(match self {
             ServiceName::SimpleDb => any::<SimpleDb>(SimpleDb::kept(bytes)?),
             ServiceName::Sqs => any::<Sqs>(Sqs::kept(bytes)?),
+            ServiceName::S3 => any::<S3>(S3::kept(bytes)?),
+            ServiceName::Block => any::<Blocks>(Blocks::kept(bytes)?),
             ServiceName::Catalog => any::<Catalog>(Catalog::kept(bytes)?),
             ServiceName::Step => any::<Steps>(Steps::kept(bytes)?),
             #[cfg(feature = "counter")]
@@ -216,6 +255,8 @@ impl Request {
         match self {
             Request::SimpleDb(_) => ServiceName::SimpleDb,
             Request::Sqs(_) => ServiceName::Sqs,
+            Request::S3(_) => ServiceName::S3,
+            Request::Block(_) => ServiceName::Block,
             Request::Catalog(_) => ServiceName::Catalog,
             Request::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -228,10 +269,24 @@ impl Request {
         match self {
             Request::SimpleDb(_) => Version::OLDEST,
             Request::Sqs(_) => Kind::Queue.since(),
+            Request::S3(_) | Request::Block(_) => Kind::Bucket.since(),
             Request::Catalog(command) => command.kind().since(),
             Request::Step(command) => command.step().action.since(),
             #[cfg(feature = "counter")]
             Request::Counter(_) => Kind::Counter.since(),
+        }
+    }
+
+    /// Whether only a node that is alone carries it out: blocks do not travel between members yet.
+    pub fn is_for_lone(&self) -> bool {
+        matches!(self, Request::S3(_) | Request::Block(_))
+    }
+
+    /// The rows of blocks that it puts: it is decided only where the blocks' bytes are held.
+    pub fn puts_blocks(&self) -> &[blocks::NewRow] {
+        match self {
+            Request::Block(blocks::Command::Put(put)) => &put.blocks,
+            _ => &[],
         }
     }
 
@@ -240,6 +295,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::patience(request),
             Request::Sqs(request) => Sqs::patience(request),
+            Request::S3(request) => S3::patience(request),
+            Request::Block(command) => Blocks::patience(command),
             Request::Catalog(command) => Catalog::patience(command),
             Request::Step(command) => Steps::patience(command),
             #[cfg(feature = "counter")]
@@ -259,6 +316,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::class(request),
             Request::Sqs(request) => Sqs::class(request),
+            Request::S3(request) => S3::class(request),
+            Request::Block(command) => Blocks::class(command),
             Request::Catalog(command) => Catalog::class(command),
             Request::Step(command) => Steps::class(command),
             #[cfg(feature = "counter")]
@@ -271,6 +330,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::target(request),
             Request::Sqs(request) => Sqs::target(request),
+            Request::S3(request) => S3::target(request),
+            Request::Block(command) => Blocks::target(command),
             Request::Catalog(command) => Catalog::target(command),
             Request::Step(command) => Steps::target(command),
             #[cfg(feature = "counter")]
@@ -283,6 +344,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::towards(request),
             Request::Sqs(request) => Sqs::towards(request),
+            Request::S3(request) => S3::towards(request),
+            Request::Block(command) => Blocks::towards(command),
             Request::Catalog(command) => Catalog::towards(command),
             Request::Step(command) => Steps::towards(command),
             #[cfg(feature = "counter")]
@@ -295,6 +358,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::sight(request, collection),
             Request::Sqs(request) => Sqs::sight(request, collection),
+            Request::S3(request) => S3::sight(request, collection),
+            Request::Block(command) => Blocks::sight(command, collection),
             Request::Catalog(command) => Catalog::sight(command, collection),
             Request::Step(command) => Steps::sight(command, collection),
             #[cfg(feature = "counter")]
@@ -307,6 +372,8 @@ impl Request {
         match self {
             Request::SimpleDb(request) => SimpleDb::size(request),
             Request::Sqs(request) => Sqs::size(request),
+            Request::S3(request) => S3::size(request),
+            Request::Block(command) => Blocks::size(command),
             Request::Catalog(command) => Catalog::size(command),
             Request::Step(command) => Steps::size(command),
             #[cfg(feature = "counter")]
@@ -327,6 +394,8 @@ impl Request {
         Ok(match self {
             Request::SimpleDb(it) => SimpleDb::permits(mode, of_collection, demand, it)?,
             Request::Sqs(it) => Sqs::permits(mode, of_collection, demand, it)?,
+            Request::S3(it) => S3::permits(mode, of_collection, demand, it)?,
+            Request::Block(it) => Blocks::permits(mode, of_collection, demand, it)?,
             Request::Catalog(it) => Catalog::permits(mode, of_collection, demand, it)?,
             Request::Step(it) => Steps::permits(mode, of_collection, demand, it)?,
             #[cfg(feature = "counter")]
@@ -351,6 +420,14 @@ impl Request {
             Request::Sqs(it) => {
                 let context = context.under(&context.limits.sqs);
                 Sqs::decide(view, &context, it).map(any_decision::<Sqs>)
+            }
+            Request::S3(it) => {
+                let context = context.under(&context.limits.s3);
+                S3::decide(view, &context, it).map(any_decision::<S3>)
+            }
+            Request::Block(it) => {
+                let context = context.under(&context.limits.blocks);
+                Blocks::decide(view, &context, it).map(any_decision::<Blocks>)
             }
             Request::Catalog(it) => {
                 Catalog::decide(view, &context.under(&()), it).map(any_decision::<Catalog>)
@@ -378,7 +455,11 @@ impl Request {
                 let context = context.under(&context.limits.sqs);
                 Sqs::decide_names(view, &context, chains, it).map(any_decision::<Sqs>)
             }
-            Request::Catalog(_) | Request::Step(_) => None,
+            Request::S3(it) => {
+                let context = context.under(&context.limits.s3);
+                S3::decide_names(view, &context, chains, it).map(any_decision::<S3>)
+            }
+            Request::Catalog(_) | Request::Step(_) | Request::Block(_) => None,
             #[cfg(feature = "counter")]
             Request::Counter(it) => {
                 Counter::decide_names(view, context, chains, it).map(any_decision::<Counter>)
@@ -399,6 +480,14 @@ impl Request {
             Request::Sqs(it) => {
                 let context = context.under(&context.limits.sqs);
                 any::<Sqs>(Sqs::answer(view, &context, it))
+            }
+            Request::S3(it) => {
+                let context = context.under(&context.limits.s3);
+                any::<S3>(S3::answer(view, &context, it))
+            }
+            Request::Block(it) => {
+                let context = context.under(&context.limits.blocks);
+                any::<Blocks>(Blocks::answer(view, &context, it))
             }
             Request::Catalog(it) => any::<Catalog>(Catalog::answer(view, &context.under(&()), it)),
             Request::Step(it) => any::<Steps>(Steps::answer(view, context, it)),
@@ -452,6 +541,14 @@ impl Request {
                 let context = context.under(&context.limits.sqs);
                 Ok(any_acceptance(Sqs::accept(view, &context, it)?))
             }
+            Request::S3(it) => {
+                let context = context.under(&context.limits.s3);
+                Ok(any_acceptance(S3::accept(view, &context, it)?))
+            }
+            Request::Block(it) => {
+                let context = context.under(&context.limits.blocks);
+                Ok(any_acceptance(Blocks::accept(view, &context, it)?))
+            }
             Request::Catalog(it) => {
                 let acceptance = Catalog::accept(view, &context.under(&()), it)?;
                 Ok(any_acceptance(acceptance))
@@ -460,121 +557,6 @@ impl Request {
             #[cfg(feature = "counter")]
             Request::Counter(it) => Ok(any_acceptance(Counter::accept(view, context, it)?)),
         }
-    }
-}
-
-impl Reply {
-    /// The service that answered.
-    pub fn service(&self) -> ServiceName {
-        match self {
-            Reply::SimpleDb(_) => ServiceName::SimpleDb,
-            Reply::Sqs(_) => ServiceName::Sqs,
-            Reply::Catalog(_) => ServiceName::Catalog,
-            Reply::Step(_) => ServiceName::Step,
-            #[cfg(feature = "counter")]
-            Reply::Counter(_) => ServiceName::Counter,
-        }
-    }
-
-    /// The step that was begun, which is to be finished before this is told.
-    pub fn begun(&self) -> Option<&Step> {
-        match self {
-            Reply::SimpleDb(answered) => SimpleDb::begun(answered),
-            Reply::Sqs(reply) => Sqs::begun(reply),
-            Reply::Catalog(done) => Catalog::begun(done),
-            Reply::Step(taken) => Steps::begun(taken),
-            #[cfg(feature = "counter")]
-            Reply::Counter(reply) => Counter::begun(reply),
-        }
-    }
-
-    /// The read whose answer is told in its place, once its entry is committed. What is kept of it
-    /// (XO-3) is the reply as it was decided.
-    pub fn rest(&self) -> Option<Request> {
-        match self {
-            Reply::Sqs(reply) => Sqs::rest(reply).map(Request::Sqs),
-            _ => None,
-        }
-    }
-
-    /// What is told when that step is finished.
-    ///
-    /// # Errors
-    /// The refusal, when the other chain refused it.
-    pub fn finished(self, taken: &Taken) -> Outcome {
-        match self {
-            Reply::SimpleDb(answered) => any::<SimpleDb>(SimpleDb::finished(answered, taken)),
-            Reply::Sqs(reply) => any::<Sqs>(Sqs::finished(reply, taken)),
-            Reply::Catalog(done) => any::<Catalog>(Catalog::finished(done, taken)),
-            Reply::Step(of) => any::<Steps>(Steps::finished(of, taken)),
-            #[cfg(feature = "counter")]
-            Reply::Counter(reply) => any::<Counter>(Counter::finished(reply, taken)),
-        }
-    }
-}
-
-impl Refusal {
-    /// The service that refused.
-    pub fn service(&self) -> ServiceName {
-        match self {
-            Refusal::SimpleDb(_) => ServiceName::SimpleDb,
-            Refusal::Sqs(_) => ServiceName::Sqs,
-            Refusal::Catalog(_) => ServiceName::Catalog,
-            Refusal::Step(_) => ServiceName::Step,
-            #[cfg(feature = "counter")]
-            Refusal::Counter(_) => ServiceName::Counter,
-        }
-    }
-
-    /// Why it is refused for now, if it is: then it is a 503.
-    pub fn reason(&self) -> Option<Reason> {
-        match self.meaning() {
-            Meaning::Later(reason) => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// What it means to those on its way.
-    pub fn meaning(&self) -> Meaning {
-        match self {
-            Refusal::SimpleDb(error) => SimpleDb::meaning(error),
-            Refusal::Sqs(error) => Sqs::meaning(error),
-            Refusal::Catalog(refusal) => Catalog::meaning(refusal),
-            Refusal::Step(refusal) => Steps::meaning(refusal),
-            #[cfg(feature = "counter")]
-            Refusal::Counter(refusal) => Counter::meaning(refusal),
-        }
-    }
-
-    /// Whether a write is refused with it because of the state it found: then the refusal is an
-    /// entry (D12).
-    pub fn depends_on_state(&self) -> bool {
-        match self {
-            Refusal::SimpleDb(error) => SimpleDb::depends_on_state(error),
-            Refusal::Sqs(error) => Sqs::depends_on_state(error),
-            Refusal::Catalog(refusal) => Catalog::depends_on_state(refusal),
-            Refusal::Step(refusal) => Steps::depends_on_state(refusal),
-            #[cfg(feature = "counter")]
-            Refusal::Counter(refusal) => Counter::depends_on_state(refusal),
-        }
-    }
-}
-
-/// What is kept of the outcome of a named write (XO-3); nothing if it is no entry.
-pub fn keep(outcome: &Outcome) -> Option<Bytes> {
-    match outcome {
-        Ok(Reply::SimpleDb(answered)) => SimpleDb::keep(Ok(answered)),
-        Ok(Reply::Catalog(done)) => Catalog::keep(Ok(done)),
-        Err(Refusal::SimpleDb(error)) => SimpleDb::keep(Err(error)),
-        Ok(Reply::Sqs(reply)) => Sqs::keep(Ok(reply)),
-        Err(Refusal::Sqs(error)) => Sqs::keep(Err(error)),
-        Err(Refusal::Catalog(refusal)) => Catalog::keep(Err(refusal)),
-        Ok(Reply::Step(taken)) => Steps::keep(Ok(taken)),
-        Err(Refusal::Step(refusal)) => Steps::keep(Err(refusal)),
-        #[cfg(feature = "counter")]
-        Ok(Reply::Counter(reply)) => Counter::keep(Ok(reply)),
-        #[cfg(feature = "counter")]
-        Err(Refusal::Counter(refusal)) => Counter::keep(Err(refusal)),
     }
 }
 

@@ -44,3 +44,24 @@ fn a_program_that_does_not_end_is_ended() {
     );
     assert!(!is_good && !kept.exists());
 }
+
+#[test]
+fn a_program_that_takes_too_long_is_ended_with_all_that_it_started() {
+    assert!(succeeds_within(&mut shell("exit 0"), Duration::MAX).unwrap());
+    assert!(!succeeds_within(&mut shell("exit 3"), Duration::MAX).unwrap());
+    let noted = std::env::temp_dir().join(format!("fader-started-{}", std::process::id()));
+    let script = format!("sleep 600 & echo $! > {}; wait", noted.display());
+    let mut limit = Duration::from_millis(200);
+    let started = loop {
+        assert!(!succeeds_within(&mut shell(&script), limit).unwrap());
+        match std::fs::read_to_string(&noted) {
+            Ok(started) if started.ends_with('\n') => break started,
+            _ => limit *= 2,
+        }
+    };
+    std::fs::remove_file(noted).unwrap();
+    let proc = format!("/proc/{}", started.trim());
+    while Path::new(&proc).exists() {
+        thread::sleep(LOOK);
+    }
+}

@@ -100,3 +100,36 @@ proptest! {
         prop_assert_eq!(tree.scan(), expected);
     }
 }
+
+#[test]
+fn a_load_goes_on_from_the_lsn_of_the_tree_that_it_replaces() {
+    let mut seed = 0;
+    let (root, out) = edition(&mut seed, |edition| {
+        let mut out = Vec::new();
+        let mut builder = Builder::new(small(), Stamp::ZERO).at_lsn(7);
+        for number in 0..50 {
+            let key = Bytes::from(format!("{number:03}"));
+            builder
+                .push(key, slot("x"), edition, &mut out)
+                .expect("sorted input");
+        }
+        (builder.finish(edition, &mut out), out)
+    });
+    assert!(out.len() > 3, "a tree of several pages");
+    let pages = out.iter().map(|(_, page)| page);
+    assert!(pages.chain([&root]).all(|page| page.lsn() == 7));
+}
+
+#[test]
+fn a_renewed_page_is_the_same_under_another_version() {
+    let mut seed = 0;
+    edition(&mut seed, |edition| {
+        let page = Page::empty(stamp(3), edition);
+        edition.key = 9;
+        let renewed = page.renewed(edition);
+        assert_eq!(renewed.body(), page.body());
+        assert_eq!(renewed.lsn(), page.lsn() + 1);
+        assert_eq!(renewed.envelope().key, 9);
+        assert_ne!(renewed.envelope().nonce, page.envelope().nonce);
+    });
+}

@@ -6,7 +6,9 @@ use super::*;
 
 fn sample() -> Catalogue {
     let mut catalogue = Catalogue::new(0xDB);
-    let collection = Collection::new(CollectionId(5), PageId(9), &CollectionSettings::default());
+    let collection = Collection::new(&CollectionSettings::default(), None, || {
+        (CollectionId(5), PageId(9))
+    });
     let added = catalogue.add("books", collection.expect("valid settings"));
     added.expect("a valid name");
     catalogue
@@ -17,7 +19,7 @@ fn the_bytes_are_frozen() {
     let text = String::from_utf8(sample().encode().to_vec()).expect("JSON is text");
     expect![[r#"
         {
-          "format": 1,
+          "format": 2,
           "database": "00000000000000db",
           "collections": {
             "books": {
@@ -39,8 +41,8 @@ fn the_bytes_are_frozen() {
 
 #[test]
 fn a_newer_format_and_foreign_bytes_are_refused_by_name() {
-    let newer = Catalogue::decode(br#"{"format": 2, "unknown": true}"#).expect_err("newer");
-    assert!(newer.to_string().contains("format 2"), "{newer}");
+    let newer = Catalogue::decode(br#"{"format": 3, "unknown": true}"#).expect_err("newer");
+    assert!(newer.to_string().contains("format 3"), "{newer}");
     for foreign in [&b"<html>"[..], b"", b"{}", b"[1]"] {
         let refused = Catalogue::decode(foreign).expect_err("foreign");
         assert_eq!(refused.kind, ErrorKind::Malformed);
@@ -58,8 +60,9 @@ fn a_newer_format_and_foreign_bytes_are_refused_by_name() {
 
 #[test]
 fn names_and_settings_have_bounds() {
-    let collection =
-        |settings: &CollectionSettings| Collection::new(CollectionId(1), PageId(1), settings);
+    let collection = |settings: &CollectionSettings| {
+        Collection::new(settings, None, || (CollectionId(1), PageId(1)))
+    };
     let good = collection(&CollectionSettings::default()).expect("the defaults");
     for name in ["", "a\nb", &"n".repeat(NAME_BYTES_MAX + 1)] {
         let refused = sample().add(name, good.clone()).expect_err("a bad name");
@@ -75,4 +78,30 @@ fn names_and_settings_have_bounds() {
         };
         assert!(collection(&settings).is_err(), "{settings:?}");
     }
+}
+
+#[test]
+fn format_1_is_read_and_indexes_are_trees_of_their_own() {
+    let old = br#"{"format": 1, "database": "00000000000000db", "collections": {}}"#;
+    let read = Catalogue::decode(old).expect("the format before indexes");
+    assert_eq!(read, Catalogue::new(0xDB));
+    let settings = CollectionSettings {
+        indexes: [("by author".to_owned(), "author".to_owned())].into(),
+        ..CollectionSettings::default()
+    };
+    let mut next = 0;
+    let ids = || {
+        next += 1;
+        (CollectionId(next), PageId(u128::from(next)))
+    };
+    let mut catalogue = Catalogue::new(0xDB);
+    let collection = Collection::new(&settings, None, ids).expect("valid settings");
+    catalogue.add("books", collection).expect("a valid name");
+    let read = Catalogue::decode(&catalogue.encode()).expect("its own bytes");
+    assert_eq!(read, catalogue);
+    let trees: Vec<u64> = read.trees().map(|tree| tree.id.0).collect();
+    assert_eq!(trees, [1, 2]);
+    assert!(catalogue.remove("books"));
+    let dropped: Vec<u64> = catalogue.dropped.iter().map(|tree| tree.id.0).collect();
+    assert_eq!(dropped, [2, 1]);
 }

@@ -1,8 +1,11 @@
 //! `fader db import`: a file of CSV or JSON lines into a collection.
 //!
-//! Each line becomes a JSON object under the value of its key field. Lines are committed in
-//! transactions, in their order. After an interrupt or a failure the number of lines that are
-//! committed is printed: writing a line again changes nothing.
+//! Each line becomes a JSON object under the value of its key field.
+//!
+//! Into an empty collection they go as one bulk load: sorted, and visible at once or not at all.
+//! Otherwise, and when another client writes meanwhile, they are committed in transactions. After
+//! an interrupt or a failure the number of lines that are committed is printed: to write a line
+//! again changes nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -12,15 +15,19 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use fader_client::Access;
-use fader_database::{Database, Level, Transaction};
+use fader_cloud::ErrorKind;
+use fader_database::{Database, KEY_BYTES_MAX, Level, Load, RECORD_BYTES_MAX, Transaction};
 use serde_json::{Map, Value};
 
+use super::sort::{Record, Sorter};
 use crate::cloud::Where;
 use crate::sdb::progress::Progress;
 
 /// Lines of one transaction, and their bytes: one message holds them.
-const LINES: usize = 1_000;
+const LINES: u64 = 1_000;
 const BYTES: usize = 120_000;
+/// After so many records progress is shown.
+const SHOWN: u64 = 10_000;
 /// The exit code after an interrupt (128 + SIGINT).
 const EXIT_INTERRUPTED: u8 = 130;
 
@@ -42,6 +49,9 @@ pub(super) struct Options {
     /// How the file is written; by default as its name ends: .csv, else JSON lines.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    /// Commits lines in transactions also where the collection is empty.
+    #[arg(long)]
+    transactions: bool,
     /// Counts bad lines and goes on, instead of ending at the first.
     #[arg(long)]
     skip_bad: bool,
@@ -65,8 +75,9 @@ impl Format {
     }
 }
 
-/// Lines with their numbers, from 1.
-type Lines = Box<dyn Iterator<Item = (u64, Result<Map<String, Value>>)>>;
+/// A line with its number, from 1.
+type Line = (u64, Result<Map<String, Value>>);
+type Lines = Box<dyn Iterator<Item = Line>>;
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let database = super::open(&options.at, Access::Write).await?;
@@ -87,7 +98,8 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         options,
         key,
         progress: Progress::new(None),
-        lines: 0,
+        read: 0,
+        committed: 0,
         bad: 0,
     };
     let outcome = tokio::select! {
@@ -95,8 +107,8 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         _ = tokio::signal::ctrl_c() => Ok(false),
     };
     import.progress.finish();
-    let (lines, bad) = (import.lines, import.bad);
-    eprintln!("{lines} lines are committed, {bad} bad ones left out");
+    let (committed, bad) = (import.committed, import.bad);
+    eprintln!("{committed} lines are committed, {bad} bad ones left out");
     match outcome {
         Ok(true) => {
             let closed = database.close().await;
@@ -117,60 +129,171 @@ struct Import<'a> {
     options: &'a Options,
     key: String,
     progress: Progress,
+    /// Good lines.
+    read: u64,
     /// Lines that are committed.
-    lines: u64,
+    committed: u64,
     bad: u64,
 }
 
 impl Import<'_> {
     async fn all(&mut self, lines: Lines) -> Result<()> {
-        let mut transaction = self.database.begin(self.options.level);
-        let (mut count, mut bytes) = (0, 0);
-        for (number, line) in lines {
-            let record = line.and_then(|fields| self.record(&fields));
-            let (key, value) = match record {
-                Ok(record) => record,
-                Err(error) if self.options.skip_bad => {
-                    self.progress.say(&format!("line {number}: {error:#}"));
-                    self.bad += 1;
-                    continue;
+        let load = match self.options.transactions {
+            true => None,
+            false => match self.database.load(&self.options.collection).await {
+                Err(error) if error.kind == ErrorKind::Precondition => None,
+                load => Some(load?),
+            },
+        };
+        let Some(load) = load else {
+            return self.in_transactions(lines).await;
+        };
+        let mut sorter = Sorter::new();
+        for line in lines {
+            if let Some((_, record)) = self.good(line)? {
+                sorter
+                    .push(record)
+                    .context("a file for sorting, in TMPDIR")?;
+                // An interrupt is heard here.
+                if self.read.is_multiple_of(SHOWN) {
+                    let done = format!("{} lines read", self.read);
+                    self.progress.show(self.read, done);
+                    tokio::task::yield_now().await;
                 }
-                Err(error) => return Err(error.context(format!("line {number}"))),
-            };
-            let put = transaction
-                .put(&self.options.collection, key.as_bytes(), &value)
-                .await;
-            put.with_context(|| format!("line {number}"))?;
-            count += 1;
-            bytes += key.len() + value.len();
-            if LINES <= count || BYTES <= bytes {
-                let next = self.database.begin(self.options.level);
-                self.commit(std::mem::replace(&mut transaction, next), count)
-                    .await?;
-                (count, bytes) = (0, 0);
             }
         }
-        self.commit(transaction, count).await
+        sorter.finish();
+        match self.load(load, &mut sorter).await {
+            Err(error) if is_overtaken(&error) => {
+                self.progress
+                    .say("another client writes too: going on in transactions");
+                self.sorted_in_transactions(&mut sorter).await
+            }
+            done => done,
+        }
     }
 
-    async fn commit(&mut self, transaction: Transaction, count: usize) -> Result<()> {
-        transaction.commit().await?;
-        self.lines += count as u64;
-        let done = format!("{} lines committed", self.lines);
-        self.progress.show(self.lines, done);
+    /// All records at once.
+    async fn load(&mut self, mut load: Load, sorter: &mut Sorter) -> Result<()> {
+        let mut records = sorter.records()?;
+        let mut count = 0_u64;
+        while let Some((key, value)) = records.next()? {
+            load.push(&key, &value).await?;
+            count += 1;
+            if count.is_multiple_of(SHOWN) {
+                self.progress
+                    .show(count, format!("{count} records written"));
+                tokio::task::yield_now().await;
+            }
+        }
+        load.finish().await?;
+        self.committed = self.read;
         Ok(())
     }
 
+    async fn sorted_in_transactions(&mut self, sorter: &mut Sorter) -> Result<()> {
+        let mut batch = self.batch();
+        let mut records = sorter.records()?;
+        while let Some(record) = records.next()? {
+            if batch.put(&self.options.collection, record).await? {
+                let next = self.batch();
+                self.commit(std::mem::replace(&mut batch, next)).await?;
+            }
+        }
+        self.commit(batch).await?;
+        self.committed = self.read;
+        Ok(())
+    }
+
+    async fn in_transactions(&mut self, lines: Lines) -> Result<()> {
+        let mut batch = self.batch();
+        for line in lines {
+            let Some((number, record)) = self.good(line)? else {
+                continue;
+            };
+            let put = batch.put(&self.options.collection, record).await;
+            if put.with_context(|| format!("line {number}"))? {
+                let next = self.batch();
+                self.commit(std::mem::replace(&mut batch, next)).await?;
+            }
+        }
+        self.commit(batch).await
+    }
+
+    fn batch(&self) -> Batch {
+        Batch {
+            transaction: self.database.begin(self.options.level),
+            count: 0,
+            bytes: 0,
+        }
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<()> {
+        batch.transaction.commit().await?;
+        self.committed += batch.count;
+        let done = format!("{} lines committed", self.committed);
+        self.progress.show(self.committed, done);
+        Ok(())
+    }
+
+    /// A line's record; none when it is bad and such are left out.
+    fn good(&mut self, (number, line): Line) -> Result<Option<(u64, Record)>> {
+        match line.and_then(|fields| self.record(&fields)) {
+            Ok(record) => {
+                self.read += 1;
+                Ok(Some((number, record)))
+            }
+            Err(error) if self.options.skip_bad => {
+                self.progress.say(&format!("line {number}: {error:#}"));
+                self.bad += 1;
+                Ok(None)
+            }
+            Err(error) => Err(error.context(format!("line {number}"))),
+        }
+    }
+
     /// A line's key and record.
-    fn record(&self, fields: &Map<String, Value>) -> Result<(String, Vec<u8>)> {
+    fn record(&self, fields: &Map<String, Value>) -> Result<Record> {
         let key = match fields.get(&self.key) {
             Some(Value::String(key)) => key.clone(),
             Some(Value::Number(key)) => key.to_string(),
             Some(_) => bail!("field {:?} is neither text nor a number", self.key),
             None => bail!("there is no field {:?}", self.key),
         };
-        Ok((key, serde_json::to_vec(fields)?))
+        let value = serde_json::to_vec(fields)?;
+        for (what, size, max) in [
+            ("key", key.len(), KEY_BYTES_MAX),
+            ("record", value.len(), RECORD_BYTES_MAX),
+        ] {
+            if max < size {
+                bail!("a {what} of {size} bytes: at most {max} are possible");
+            }
+        }
+        Ok((key.into_bytes(), value))
     }
+}
+
+/// Lines of one transaction.
+struct Batch {
+    transaction: Transaction,
+    count: u64,
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds a record; whether the batch is full.
+    async fn put(&mut self, collection: &str, (key, value): Record) -> Result<bool> {
+        self.transaction.put(collection, &key, &value).await?;
+        self.count += 1;
+        self.bytes += key.len() + value.len();
+        Ok(LINES <= self.count || BYTES <= self.bytes)
+    }
+}
+
+/// Whether another client changed the collection during a bulk load.
+fn is_overtaken(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<fader_cloud::Error>();
+    cause.is_some_and(|cause| cause.kind == ErrorKind::Precondition)
 }
 
 /// The lines of a file.

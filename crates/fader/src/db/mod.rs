@@ -15,6 +15,9 @@ use crate::output::{self, visible};
 
 mod export;
 mod import;
+mod index;
+mod keys;
+mod sort;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +26,10 @@ Examples:
   fader db get 's3://bucket/shop?endpoint=http://127.0.0.1:9000' books 0385333498 --cost
   fader db put gs://bucket/shop notes today 'buy milk'
   fader db scan file://$PWD/shop books --from 03 --until 04 --limit 10
+  fader db index file://$PWD/shop books author
+  fader db scan file://$PWD/shop books --index author --is 'Ursula K. Le Guin'
+  fader db create s3://bucket/shop customers --encrypt
+  fader db grant s3://bucket/shop customers $IDENTITY_OF_A_COLLEAGUE
   fader db checkpoint file://$PWD/shop --watch
 
 Levels, each with the promises of those before it (docs/database.md):
@@ -63,10 +70,22 @@ enum Command {
     Import(import::Options),
     /// Prints all records as JSON lines or CSV.
     Export(export::Options),
+    /// Creates, lists or drops secondary indexes; others may write meanwhile.
+    Index(index::Options),
+    /// Prints this user's identity, to which keys of encrypted collections are granted; makes one
+    /// if there is none.
+    Identity,
+    /// Lets another identity read and write an encrypted collection.
+    Grant(keys::Grant),
+    /// Gives an encrypted collection a new key.
+    Rotate(keys::Rotate),
     /// Deletes a collection with all its records.
     Drop(Drop),
     /// Finishes transactions and brings pending records into pages.
     Checkpoint(Checkpoint),
+    /// Deletes what nothing leads to: pages of lost splits and dropped collections, replaced large
+    /// records. Other clients must not be at work.
+    Vacuum(Vacuum),
     /// Shows the collections: levels, records, pages, bytes.
     Stat(Where),
     /// Verifies the pages of all collections. Exit code 1: something is wrong.
@@ -85,6 +104,13 @@ struct Create {
     /// The weakest level of a transaction that writes to it.
     #[arg(long, value_name = "LEVEL", default_value = "basic")]
     minimum: Level,
+    /// A secondary index of the field FIELD; can be repeated. `fader db index` adds one later.
+    #[arg(long, value_name = "FIELD")]
+    index: Vec<String>,
+    /// Encrypts its pages and records, with a key for this user's identity: the service sees sizes
+    /// and times. `fader db grant` lets others in.
+    #[arg(long)]
+    encrypt: bool,
     /// Number of its pending-update queues: with more of them more checkpoints run at once.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pending_queues: u16,
@@ -132,6 +158,8 @@ struct Scan {
     /// Records at most.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     limit: usize,
+    #[command(flatten)]
+    lookup: index::Lookup,
 }
 
 #[derive(Args)]
@@ -164,6 +192,15 @@ struct Checkpoint {
     /// Goes on every 15 s, until it is interrupted.
     #[arg(long)]
     watch: bool,
+}
+
+#[derive(Args)]
+struct Vacuum {
+    #[command(flatten)]
+    at: Where,
+    /// Deletes only what was written so many seconds ago: longer than any request or import lasts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
+    age: u64,
 }
 
 /// How a transaction is committed.
@@ -201,8 +238,13 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
             Command::Scan(options) => scan(options).await,
             Command::Delete(options) => delete(options).await,
             Command::Export(options) => export::run(options).await,
+            Command::Index(options) => index::run(options).await,
+            Command::Identity => keys::show(),
+            Command::Grant(options) => keys::grant(options).await,
+            Command::Rotate(options) => keys::rotate(options).await,
             Command::Drop(options) => drop_collection(options).await,
             Command::Checkpoint(options) => checkpoint(options).await,
+            Command::Vacuum(options) => vacuum(options).await,
             Command::Stat(at) => stat(at).await,
             Command::Verify(at) => verify(at).await,
             Command::Import(_) => unreachable!("it ends in its own way"),
@@ -220,7 +262,10 @@ async fn cloud(at: &Where, access: Access) -> Result<fader_cloud::Cloud> {
 
 /// Opens the database of a cloud.
 async fn open(at: &Where, access: Access) -> Result<Database> {
-    let options = fader_database::Options::default();
+    let options = fader_database::Options {
+        identity: keys::identity()?,
+        ..fader_database::Options::default()
+    };
     let opened = Database::open(cloud(at, access).await?, options).await;
     opened.with_context(|| format!("the database at {}", visible(&at.url)))
 }
@@ -231,17 +276,27 @@ async fn create(options: &Create) -> Result<ExitCode> {
         std::fs::create_dir_all(&path).with_context(context)?;
     }
     let cloud = cloud(&options.at, Access::Write).await?;
-    let defaults = fader_database::Options::default();
-    let database = match Database::open(cloud.clone(), defaults).await {
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            Database::create(cloud, defaults).await?
-        }
+    let opening = fader_database::Options {
+        identity: match options.encrypt {
+            true => Some(keys::identity_or_new()?),
+            false => None,
+        },
+        ..fader_database::Options::default()
+    };
+    let database = match Database::open(cloud.clone(), opening.clone()).await {
+        Err(error) if error.kind == ErrorKind::NotFound => Database::create(cloud, opening).await?,
         opened => opened?,
     };
     let settings = CollectionSettings {
         key: options.key.clone(),
         minimum: options.minimum,
         queues: options.pending_queues,
+        is_encrypted: options.encrypt,
+        indexes: options
+            .index
+            .iter()
+            .map(|field| (field.clone(), field.clone()))
+            .collect(),
         ..CollectionSettings::default()
     };
     database
@@ -307,6 +362,9 @@ async fn get(options: &Get) -> Result<ExitCode> {
 }
 
 async fn scan(options: &Scan) -> Result<ExitCode> {
+    if let Some(index) = &options.lookup.index {
+        return index::scan(options, index).await;
+    }
     let database = open(&options.at, Access::Read).await?;
     let mut transaction = database.begin(Level::Basic);
     let mut from = options.from.clone().into_bytes();
@@ -319,10 +377,7 @@ async fn scan(options: &Scan) -> Result<ExitCode> {
             .await?;
         let mut out = std::io::stdout().lock();
         for (key, value) in &rows {
-            out.write_all(key)?;
-            out.write_all(b"\t")?;
-            out.write_all(value)?;
-            out.write_all(b"\n")?;
+            print(&mut out, key, value)?;
         }
         let Some((last, _)) = rows.last().filter(|_| rows.len() == count) else {
             break;
@@ -332,6 +387,14 @@ async fn scan(options: &Scan) -> Result<ExitCode> {
         left -= count;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A record as a scan prints it.
+fn print(out: &mut impl std::io::Write, key: &[u8], value: &[u8]) -> Result<()> {
+    for part in [key, b"\t", value, b"\n"] {
+        out.write_all(part)?;
+    }
+    Ok(())
 }
 
 async fn drop_collection(options: &Drop) -> Result<ExitCode> {
@@ -368,6 +431,10 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
                         done.damaged,
                         "messages cannot be read and stay in their queues",
                     ),
+                    (
+                        done.closed,
+                        "encrypted collections are left out: their keys were not granted to you",
+                    ),
                 ] {
                     if count > 0 {
                         eprintln!("{count} {what}");
@@ -382,6 +449,17 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
         }
         tokio::time::sleep(WATCH).await;
     }
+}
+
+async fn vacuum(options: &Vacuum) -> Result<ExitCode> {
+    let database = open(&options.at, Access::Write).await?;
+    let done = database.vacuum(Duration::from_secs(options.age)).await?;
+    let text = format!(
+        "{} objects of {} bytes and {} queues deleted; {} objects are younger than {} s and stay\n",
+        done.objects, done.bytes, done.queues, done.young, options.age
+    );
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn stat(at: &Where) -> Result<ExitCode> {
@@ -424,8 +502,23 @@ async fn verify(at: &Where) -> Result<ExitCode> {
         }
         is_well &= report.problems.is_empty();
         let pages = report.leaves + report.nodes;
-        let (name, records) = (visible(&name), report.visible);
-        output::print(&format!("{name}: {records} records in {pages} pages\n"))?;
+        let (shown, records) = (visible(&name), report.visible);
+        output::print(&format!("{shown}: {records} records in {pages} pages\n"))?;
+        for index in database.collection(&name).await?.indexes.keys() {
+            let report = database.verify_index(&name, index).await?;
+            let (entries, dangling) = (report.entries, report.dangling);
+            let index = visible(index);
+            let text = format!("{shown}, index {index}: {entries} entries, {dangling} outdated\n");
+            output::print(&text)?;
+            if let Some(first) = report.missing.first() {
+                let count = report.missing.len();
+                eprintln!(
+                    "{shown}, index {index}: {count} records have no entry, among them {first:?}; \
+                     pending ones get theirs at the next checkpoint"
+                );
+                is_well = false;
+            }
+        }
     }
     Ok(if is_well {
         ExitCode::SUCCESS

@@ -3,6 +3,7 @@
 //! Exit codes: 0 good, 1 a violation, 2 not measured: a log that cannot be read, a check that
 //! cannot take it, or one that came to no verdict.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal};
 use std::path::PathBuf;
@@ -46,6 +47,10 @@ pub(crate) struct Options {
     /// States that `search` may try for each key.
     #[arg(long, default_value_t = 1_000_000)]
     effort: usize,
+    /// Judges the operations of each key by themselves; a line for each key, with the verdict good,
+    /// bad or unknown.
+    #[arg(long, conflicts_with = "svg")]
+    each_key: bool,
     /// Draws each violation into a folder (SVG).
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
@@ -120,19 +125,49 @@ fn judge(options: &Options) -> Result<u8> {
         bail!("there is no operation in {}", options.files[0].display());
     }
     let mut code = 0;
+    if options.each_key {
+        let keys = by_key(found);
+        for check in &options.of {
+            for (key, found) in &keys {
+                let (of_key, _) = one(*check, found, options)?;
+                let verdict = ["good", "bad", "unknown"][usize::from(of_key)];
+                output::tell(&format!("{key} {verdict}"));
+                code = worse(code, of_key);
+            }
+        }
+        return Ok(code);
+    }
     for check in &options.of {
         let bar = spinner("checking");
         let judged = one(*check, &found, options);
         bar.finish_and_clear();
         let (of_check, text) = judged?;
         output::tell(&text);
-        // A violation is worth more than a missing verdict.
-        code = match (code, of_check) {
-            (1, _) | (_, 1) => 1,
-            (known, new) => known.max(new),
-        };
+        code = worse(code, of_check);
     }
     Ok(code)
+}
+
+/// A violation is worth more than a missing verdict.
+fn worse(code: u8, other: u8) -> u8 {
+    match (code, other) {
+        (1, _) | (_, 1) => 1,
+        (known, new) => known.max(new),
+    }
+}
+
+/// The operations of each key as a log of its own.
+fn by_key(found: Found) -> BTreeMap<Text, Found> {
+    let mut keys: BTreeMap<Text, Found> = BTreeMap::new();
+    for (operation, line) in found.log.operations.into_iter().zip(found.lines) {
+        let of_key = keys.entry(operation.action.key.clone()).or_default();
+        of_key.log.operations.push(operation);
+        of_key.lines.push(line);
+    }
+    for of_key in keys.values_mut() {
+        of_key.log.header = found.log.header.clone();
+    }
+    keys
 }
 
 /// The exit code of one check, and what it says.

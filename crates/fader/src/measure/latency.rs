@@ -98,7 +98,6 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
                 endpoint: seam.endpoint.clone(),
                 // Each kind has its number.
                 first: number,
-                goes_on: Arc::new(|_| true),
             };
             vec![(Duration::ZERO, party)]
         };
@@ -109,6 +108,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         behaviour: Behaviour::of_2010(),
         seed: options.seed,
         value_bytes: 1,
+        levels: vec![EVENTUAL, STRONG],
         order: Order::Told,
         phases: &phases,
     })

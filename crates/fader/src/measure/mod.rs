@@ -5,14 +5,18 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+mod bookstore;
 mod calibrate;
 mod check;
 mod compare;
 mod conformance;
 mod consistency;
 mod latency;
+mod overload;
+mod own;
 mod staleness;
 mod target;
+mod threads;
 mod window;
 mod workload;
 
@@ -35,8 +39,17 @@ pub(crate) enum Options {
     /// What does a consistent read or a conditional put cost? The first experiment of "The cost of
     /// eventual consistency", ours beside the paper's.
     Latency(latency::Options),
+    /// Do threads hide what strong requests cost? The second experiment of "The cost of eventual
+    /// consistency", each of its claims judged.
+    Threads(threads::Options),
+    /// When does a service refuse with 503? The third experiment of "The cost of eventual
+    /// consistency".
+    Overload(overload::Options),
     /// How good are these measurements themselves? Measures what is known.
     Calibrate(calibrate::Options),
+    /// What does a transaction of the database take and cost, level by level? The experiments of
+    /// "Building a database on S3" in virtual time, ours beside the paper's.
+    Bookstore(bookstore::Options),
     /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
     Window(window::Options),
     /// What does each level cost when members are far apart, and when is it available? Draws the
@@ -48,12 +61,15 @@ pub(crate) enum Options {
 pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Check(options) => Ok(check::run(&options)),
+        Options::Bookstore(options) => measured(bookstore::run(&options)),
         Options::Convert(options) => Ok(check::convert(&options)),
         Options::Compare(options) => Ok(compare::run(&options)),
         Options::Calibrate(options) => Ok(calibrate::run(&options)),
         Options::Run(options) => measured(workload::run(&options).await),
         Options::Staleness(options) => measured(staleness::run(&options).await),
         Options::Latency(options) => measured(latency::run(&options).await),
+        Options::Threads(options) => measured(threads::run(&options).await),
+        Options::Overload(options) => measured(overload::run(&options).await),
         Options::Conformance(options) => conformance::run(&options).await,
         Options::Window(options) => window::run(options).await,
         Options::Consistency(options) => consistency::run(&options).await,

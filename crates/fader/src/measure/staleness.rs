@@ -5,6 +5,7 @@
 //! can until it reads 99, or for five minutes. 24 runs at each level.
 
 mod figures;
+mod runs;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -16,11 +17,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fader_history::Order;
-use fader_history::object::{Log, Operation, Value, Verb};
+use fader_history::object::{Log, Operation, Value};
 use fader_measure::calibrate::OneKey;
 use fader_measure::formats::{self, Format};
 use fader_measure::model::Behaviour;
-use fader_measure::{Arrivals, EVENTUAL, Load, Party, Plan, Rate, STRONG, Starts, Until};
+use fader_measure::{
+    Arrivals, EVENTUAL, Floor, Intent, Load, Party, Plan, Rate, STRONG, Starts, Until, Workload,
+    serve_floor,
+};
+use tokio::net::TcpListener;
 
 use super::target::{self, MODEL, Run, Seam};
 use crate::output;
@@ -29,6 +34,13 @@ use crate::output;
 const PERIOD: Duration = Duration::from_secs(2);
 /// The reader ends then at the latest.
 const READING_MAX: Duration = Duration::from_secs(300);
+
+/// For how long the client is measured alone.
+const FLOOR_TIME: Duration = Duration::from_secs(2);
+/// A reply to GetAttributes.
+const FLOOR_REPLY: &str = "<GetAttributesResponse><GetAttributesResult><Attribute><Name>v</Name>\
+    <Value>0</Value></Attribute></GetAttributesResult><ResponseMetadata><RequestId>1</RequestId>\
+    <BoxUsage>0</BoxUsage></ResponseMetadata></GetAttributesResponse>";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,7 +100,11 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     eprintln!();
-    let found = figures::Found::new(&measured)?;
+    let floor = match options.target.starts_with("simpledb:") {
+        true => Some(floor().await?),
+        false => None,
+    };
+    let found = figures::Found::new(&measured, floor)?;
     output::tell(&figures::text(&found, &options.target));
     if let Some(folder) = &options.out {
         let context = || format!("cannot write to {}", folder.display());
@@ -106,7 +122,6 @@ async fn one(options: &Options, level: &'static str, seed: u64) -> Result<Log> {
             arrivals: Arrivals::Constant,
             seed: 0,
         };
-        let is_last = last.clone();
         let writer = party(
             seam,
             level,
@@ -115,9 +130,8 @@ async fn one(options: &Options, level: &'static str, seed: u64) -> Result<Log> {
         );
         let until = Until::Elapsed(PERIOD + READING_MAX);
         let reader = Party {
-            workload: Arc::new(OneKey { is_writer: false }),
+            workload: Arc::new(UntilShown(last.clone())),
             first: 1,
-            goes_on: Arc::new(move |operation| !shows(operation, &is_last)),
             ..party(seam, level, Load::Closed, until)
         };
         vec![vec![(Duration::ZERO, writer), (PERIOD, reader)]]
@@ -127,10 +141,47 @@ async fn one(options: &Options, level: &'static str, seed: u64) -> Result<Log> {
         behaviour: Behaviour::of_2015(),
         seed,
         value_bytes: 1,
+        levels: vec![level],
         order: Order::OneWriter,
         phases: &phases,
     })
     .await
+}
+
+/// Reads a second of the same reader at a server of this process that answers a constant: what the
+/// client can do at most.
+async fn floor() -> Result<f64> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!(
+        "simpledb://?endpoint=http://{}&unsigned=true",
+        listener.local_addr()?
+    );
+    let floor = Floor::of(FLOOR_REPLY.into(), [("content-type", "text/xml")]);
+    let server = tokio::spawn(serve_floor(listener, floor));
+    let phases = |seam: &Seam| {
+        let reader = Party {
+            workload: Arc::new(OneKey { is_writer: false }),
+            ..party(seam, EVENTUAL, Load::Closed, Until::Elapsed(FLOOR_TIME))
+        };
+        vec![vec![(Duration::ZERO, reader)]]
+    };
+    let log = target::run(&Run {
+        target: &url,
+        behaviour: Behaviour::of_2015(),
+        seed: 0,
+        value_bytes: 1,
+        levels: vec![EVENTUAL],
+        order: Order::OneWriter,
+        phases: &phases,
+    })
+    .await;
+    server.abort();
+    let done = log?
+        .operations
+        .iter()
+        .filter(|one| one.done().is_some())
+        .count();
+    Ok(done as f64 / FLOOR_TIME.as_secs_f64())
 }
 
 /// The writer's party.
@@ -149,13 +200,21 @@ fn party(seam: &Seam, level: &str, load: Load, until: Until) -> Party {
         provider: seam.provider.clone(),
         endpoint: seam.endpoint.clone(),
         first: 0,
-        goes_on: Arc::new(|_| true),
     }
 }
 
-fn shows(operation: &Operation, value: &Value) -> bool {
-    let shown = operation.done().and_then(|(_, reply)| reply.shown.as_ref());
-    operation.action.verb == Verb::Read && shown == Some(value)
+/// Reads until this is shown.
+struct UntilShown(Value);
+
+impl Workload for UntilShown {
+    fn plan(&self, sequence: u64) -> Intent {
+        OneKey { is_writer: false }.plan(sequence)
+    }
+
+    fn goes_on(&self, operation: &Operation) -> bool {
+        let reply = operation.done().map(|(_, reply)| reply);
+        reply.and_then(|reply| reply.shown.as_ref()) != Some(&self.0)
+    }
 }
 
 /// Writes each run's log.

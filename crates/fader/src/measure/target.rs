@@ -1,16 +1,24 @@
-//! What a run is measured at: a model in virtual time, or domains by their URL in real time.
+//! What a run is measured at: a model in virtual time, or a service by its URL in real time.
+//!
+//! Experiments with threads ask a SimpleDB on raw connections, one for each thread ([`Raw`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use fader_client::{Access, SystemClock, system_runtime};
+use anyhow::{Context, Result, bail, ensure};
+use fader_client::{
+    Access, Client, Credentials, Service, ServiceLocation, Settings, SignatureVersion, Signer,
+    SimpleDb, SystemClock, system_runtime,
+};
 use fader_cloud::model::{Executor, Skew};
 use fader_cloud::{Clock as _, Domains, Runtime};
 use fader_history::object::{Log, Text};
 use fader_history::{Clock, Header, Order};
 use fader_measure::model::{Behaviour, Registers};
-use fader_measure::{EVENTUAL, InDomain, Party, Provider, STRONG, drive_all};
+use fader_measure::{
+    CONDITIONAL, EVENTUAL, Etcd, InDomain, InSimpleDb, Party, Provider, Redis, STRONG, Target,
+    drive_all,
+};
 
 /// The target that is no service.
 pub(super) const MODEL: &str = "model";
@@ -28,6 +36,8 @@ pub(super) struct Run<'a> {
     pub(super) seed: u64,
     /// Octets of values.
     pub(super) value_bytes: usize,
+    /// Levels that are asked for.
+    pub(super) levels: Vec<&'a str>,
     /// What orders the versions of a key, where replies do not tell.
     pub(super) order: Order,
     /// Who asks, phase by phase.
@@ -42,9 +52,15 @@ pub(super) struct Seam {
 
 /// Runs all parties to their end and gives their log.
 pub(super) async fn run(run: &Run<'_>) -> Result<Log> {
+    let known = [STRONG, EVENTUAL, CONDITIONAL];
+    let unknown = run.levels.iter().find(|level| !known.contains(level));
+    if let Some(level) = unknown.filter(|_| !run.target.starts_with("simpledb:")) {
+        let target = run.target;
+        bail!("level {level}: {target} has {STRONG} and {EVENTUAL}; Fader's are for simpledb://");
+    }
     match run.target {
         MODEL => Ok(on_model(run)),
-        url => on_domains(run, url).await,
+        url => on_service(run, url).await,
     }
 }
 
@@ -52,7 +68,7 @@ fn header(run: &Run<'_>, clock: Clock, order: Order) -> Header {
     Header {
         clock,
         target: run.target.to_owned(),
-        levels: vec![EVENTUAL.to_owned(), STRONG.to_owned()],
+        levels: run.levels.iter().map(|level| (*level).to_owned()).collect(),
         seed: Some(run.seed),
         order,
         ..Header::default()
@@ -73,26 +89,15 @@ fn on_model(run: &Run<'_>) -> Log {
     }
 }
 
-async fn on_domains(run: &Run<'_>, url: &str) -> Result<Log> {
-    let options = fader_client::Options {
-        access: Access::Write,
-        ..fader_client::Options::default()
-    };
-    let domains = fader_client::open_domains(url, &options).await?;
-    let clock = SystemClock::default();
-    let domain = format!("fader-measure-{}", clock.wall().as_millis());
-    domains
-        .create(&domain)
-        .await
-        .with_context(|| format!("cannot create a domain at {url}"))?;
-    let work = in_domain(run, url, domains.clone(), &domain);
+async fn on_service(run: &Run<'_>, url: &str) -> Result<Log> {
+    let provider = open(run, url).await?;
     let done = tokio::select! {
-        done = work => Ok(done),
+        log = asked(run, url, provider.clone()) => Ok(log),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
-    let deleted = domains.delete(&domain).await;
+    let ended = provider.end().await;
     let log = done?;
-    deleted.with_context(|| format!("cannot delete the domain {domain}"))?;
+    ended.map_err(anyhow::Error::msg)?;
     if log.operations.iter().all(|one| one.done().is_none()) {
         let reason = log.operations.iter().find(|one| one.is_refused());
         match reason {
@@ -103,15 +108,83 @@ async fn on_domains(run: &Run<'_>, url: &str) -> Result<Log> {
     Ok(log)
 }
 
-async fn in_domain(run: &Run<'_>, url: &str, domains: Arc<dyn Domains>, domain: &str) -> Log {
-    let runtime: Runtime = system_runtime();
-    let provider = InDomain {
-        domains,
-        domain: domain.to_owned(),
-        value_bytes: run.value_bytes,
+/// The service at a URL, with room for the objects of this run.
+async fn open(run: &Run<'_>, url: &str) -> Result<Arc<dyn Provider>> {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let bytes = run.value_bytes;
+    let made = match scheme {
+        None => bail!(
+            "--target: expected `{MODEL}`, or a URL that begins with simpledb://, redis://, \
+             etcd://, s3://, file:// or the like, found {url}"
+        ),
+        Some("simpledb") => {
+            let location = Simple::parse(url)?;
+            let client = location.client()?;
+            let domain = location.domain();
+            let made = InSimpleDb::create(client, domain, &run.levels, bytes).await;
+            Arc::new(made.map_err(anyhow::Error::msg)?) as Arc<dyn Provider>
+        }
+        Some("redis") => Arc::new(redis(url, bytes)?),
+        Some("etcd") => {
+            let members = url.trim_start_matches("etcd://").trim_end_matches('/');
+            let members: Vec<String> = members.split(',').map(str::to_owned).collect();
+            ensure!(
+                members.iter().all(|member| is_address(member)),
+                "{url}: expected etcd://HOST:PORT, or several with commas between them"
+            );
+            Arc::new(Etcd::new(members, format!("{}/", new_domain()), bytes))
+        }
+        Some(_) => {
+            let options = fader_client::Options {
+                access: Access::Write,
+                ..fader_client::Options::default()
+            };
+            let domains = fader_client::open_domains(url, &options).await?;
+            let domain = new_domain();
+            let created = domains.create(&domain).await;
+            created.with_context(|| format!("cannot create a domain at {url}"))?;
+            Arc::new(InDomain {
+                domains,
+                domain,
+                value_bytes: bytes,
+            })
+        }
     };
+    Ok(made)
+}
+
+fn is_address(text: &str) -> bool {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+/// `redis://HOST:PORT?replica=HOST:PORT&wait=N`; the password is the one of `redis-cli`.
+fn redis(url: &str, value_bytes: usize) -> Result<Redis> {
+    let form = || format!("{url}: expected redis://HOST:PORT?replica=HOST:PORT&wait=N");
+    let rest = url.trim_start_matches("redis://");
+    let (primary, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let primary = primary.trim_end_matches('/');
+    let (mut replica, mut wait) = (None, None);
+    for part in parameters.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("replica", address)) if is_address(address) => replica = Some(address),
+            Some(("wait", count)) => wait = Some(count.parse().with_context(form)?),
+            _ => bail!(form()),
+        }
+    }
+    ensure!(is_address(primary), form());
+    let password = std::env::var("REDISCLI_AUTH").unwrap_or_default();
+    let prefix = format!("{}:", new_domain());
+    // A strong write waits for the replica that there is.
+    let wait = wait.unwrap_or(u32::from(replica.is_some()));
+    let made = Redis::new(primary, replica, wait, &password, prefix, value_bytes);
+    made.map_err(anyhow::Error::msg)
+}
+
+async fn asked(run: &Run<'_>, url: &str, provider: Arc<dyn Provider>) -> Log {
+    let runtime: Runtime = system_runtime();
     let phases = (run.phases)(&Seam {
-        provider: Arc::new(provider),
+        provider,
         endpoint: url.into(),
     });
     let start = runtime.clock.wall().as_nanos();
@@ -121,5 +194,139 @@ async fn in_domain(run: &Run<'_>, url: &str, domains: Arc<dyn Domains>, domain: 
     Log {
         header: header(run, clock, run.order),
         operations: drive_all(&runtime, phases).await,
+    }
+}
+
+/// The name of a domain for one run.
+fn new_domain() -> String {
+    let now = SystemClock::default().wall().as_millis();
+    format!("fader-measure-{now}")
+}
+
+/// Where a SimpleDB is, and who asks.
+struct Simple {
+    prefix: String,
+    endpoint: String,
+    /// None where requests go unsigned.
+    credentials: Option<Credentials>,
+}
+
+impl Simple {
+    /// Of a URL such as `simpledb://PREFIX?endpoint=http://127.0.0.1:4566`.
+    fn parse(url: &str) -> Result<Self> {
+        let location = ServiceLocation::parse(url, Service::SimpleDb)?;
+        let ServiceLocation::Service {
+            prefix,
+            endpoint,
+            is_unsigned,
+            ..
+        } = location
+        else {
+            bail!("{url}: expected simpledb://PREFIX?endpoint=URL");
+        };
+        let variable = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
+        let endpoint = endpoint
+            .or_else(|| variable("AWS_ENDPOINT_URL_SIMPLEDB"))
+            .or_else(|| variable("AWS_ENDPOINT_URL"))
+            .unwrap_or_else(|| "https://sdb.amazonaws.com".to_owned());
+        let credentials = match is_unsigned {
+            true => None,
+            false => Some(crate::credentials::find(None)?),
+        };
+        Ok(Simple {
+            prefix,
+            endpoint,
+            credentials,
+        })
+    }
+
+    fn client(&self) -> Result<SimpleDb> {
+        let ca_pem = match std::env::var("AWS_CA_BUNDLE") {
+            Ok(path) if !path.is_empty() => {
+                Some(std::fs::read(&path).with_context(|| format!("AWS_CA_BUNDLE: {path}"))?)
+            }
+            _ => None,
+        };
+        let settings = Settings {
+            ca_pem,
+            ..Settings::default()
+        };
+        let credentials = self.credentials.clone();
+        Ok(SimpleDb(Client::new(
+            &self.endpoint,
+            credentials,
+            settings,
+        )?))
+    }
+
+    /// A domain for one run.
+    fn domain(&self) -> String {
+        format!("{}{}", self.prefix, new_domain())
+    }
+}
+
+/// A SimpleDB that threads ask, each on a connection of its own.
+#[derive(Clone)]
+pub(super) struct Raw {
+    /// Where requests go.
+    pub(super) target: Target,
+    /// A domain of this run.
+    pub(super) domain: String,
+    domains: Arc<dyn Domains>,
+}
+
+impl Raw {
+    /// The service at a URL such as `simpledb://?endpoint=http://127.0.0.1:4566`; the domain is not
+    /// there yet.
+    pub(super) async fn at(url: &str) -> Result<Self> {
+        let location = Simple::parse(url)?;
+        let credentials = location.credentials.clone();
+        let credentials = credentials
+            .with_context(|| format!("{url}: threads sign their requests: leave `unsigned` out"))?;
+        let raw = Raw::of(&location.endpoint, credentials).await?;
+        Ok(Raw {
+            domain: location.domain(),
+            ..raw
+        })
+    }
+
+    /// The service at an endpoint.
+    pub(super) async fn of(endpoint: &str, credentials: Credentials) -> Result<Self> {
+        let host = endpoint.trim_end_matches('/').strip_prefix("http://");
+        let host = host.with_context(|| {
+            format!("{endpoint}: threads speak HTTP without TLS: expected http://HOST:PORT")
+        })?;
+        let with_port = match host.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
+            _ => format!("{host}:80"),
+        };
+        let found = tokio::net::lookup_host(&with_port).await;
+        let mut found = found.with_context(|| format!("cannot find {with_port}"))?;
+        let address = found.next();
+        let address = address.with_context(|| format!("{with_port} has no address"))?;
+        let signer = Signer::new(&credentials, SignatureVersion::V2, host);
+        let client = Client::new(endpoint, Some(credentials), Settings::default())?;
+        Ok(Raw {
+            target: Target {
+                address,
+                signer: Arc::new(signer),
+            },
+            domain: new_domain(),
+            domains: Arc::new(SimpleDb(client)),
+        })
+    }
+
+    /// Works with the domain, which is created before and deleted after, also on Ctrl-C.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let created = self.domains.create(&self.domain).await;
+        created.with_context(|| format!("cannot create the domain {}", self.domain))?;
+        let done = tokio::select! {
+            done = work => done,
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let deleted = self.domains.delete(&self.domain).await;
+        let done = done?;
+        deleted.with_context(|| format!("cannot delete the domain {}", self.domain))?;
+        Ok(done)
     }
 }

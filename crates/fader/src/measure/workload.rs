@@ -15,8 +15,8 @@ use fader_history::object::{Log, Operation, Text, Verb};
 use fader_measure::model::{Behaviour, Law};
 use fader_measure::statistics::{self, Interval, warm_up};
 use fader_measure::{
-    Arrivals, EVENTUAL, FILL_FIRST, Fill, Keys, Load, Mix, Party, Plan, Rate, STRONG, Starts,
-    Summary, Until, Ycsb, formats::write_hlog, responses,
+    Arrivals, FILL_FIRST, Fill, InSimpleDb, Keys, Load, Mix, Party, Plan, Rate, Starts, Summary,
+    Until, Ycsb, formats::write_hlog, responses,
 };
 
 use super::staleness::write_log;
@@ -35,10 +35,18 @@ Examples:
   fader measure run b --closed 64 --for 10s --target 'simpledb://?endpoint=http://127.0.0.1:4566'
   fader measure run c --rate 100 --to-rate 2000 --ramp 30s --for 60s
   fader measure run a --rate 500 --levels eventual=3,strong=1 --keys latest
+  fader measure run b --rate 2000 --for 60s --target etcd://127.0.0.1:2379 --log run.jsonl
+  fader measure run b --closed 8 --levels strong,eventual \
+    --target 'redis://127.0.0.1:6379?replica=127.0.0.1:6380&wait=1'
+  fader measure run a --closed 8 --levels 'eventual; r=1; w=2; session=3,barrier' \
+    --target 'simpledb://?endpoint=http://127.0.0.1:4566'
   fader measure check run.jsonl --of registers --levels strong
 
 Response time counts from when an operation was due, service time from when it began; what is late
-to begin is slip. Refusals are data, unless --errors-max bounds them. The domain's name begins with
+to begin is slip. Refusals are data, unless --errors-max bounds them.
+Levels: strong and eventual everywhere. At Redis they are the primary with WAIT, and the replica; at
+etcd linearizable and serializable reads. At Fader there are barrier, `eventual; r=N; w=N`,
+`eventual; bound=500ms`, and each with `; session`. The domain, or the prefix of keys, begins with
 `fader-measure-`; it is deleted.
 Exit codes: 0 measured; 1 too many errors; 2 not measured.";
 
@@ -49,7 +57,7 @@ pub(crate) struct Options {
     /// The workload: a letter from a to f.
     workload: char,
 
-    /// `model`, or a URL of domains.
+    /// `model`, or a URL: of domains, redis://HOST:PORT or etcd://HOST:PORT.
     #[arg(long, default_value = MODEL, value_name = "TARGET")]
     target: String,
 
@@ -94,7 +102,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     keys: Option<Popular>,
 
-    /// Shares of levels.
+    /// Levels with their shares.
     #[arg(
         long,
         value_delimiter = ',',
@@ -169,7 +177,7 @@ impl Popular {
 }
 
 /// A time such as `500ms`, `60s` or `5m`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let found = units.into_iter().find_map(|(unit, seconds)| {
         let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
@@ -203,18 +211,25 @@ fn load(options: &Options) -> Result<(Load, u32)> {
     Ok((Load::Open(starts), options.clients))
 }
 
-/// Levels with their shares.
+/// Levels with their shares. A level may have `=` itself, as `eventual; w=2`: what is a level as a
+/// whole has the share 1.
 fn levels(options: &Options) -> Result<Vec<(Text, f64)>> {
     let level = |text: &String| {
-        let (name, share) = text.split_once('=').unwrap_or((text, "1"));
-        let share: f64 = share
+        let text = text.trim();
+        let (name, share) = match InSimpleDb::check_level(text) {
+            Ok(()) => (text, "1"),
+            Err(_) => text.rsplit_once('=').unwrap_or((text, "1")),
+        };
+        let wrong = InSimpleDb::check_level(name).err();
+        let share = share
             .parse()
-            .with_context(|| format!("--levels: no share: {text}"))?;
-        ensure!(
-            [STRONG, EVENTUAL].contains(&name) && 0.0 <= share && share.is_finite(),
-            "--levels: expected {STRONG}=SHARE or {EVENTUAL}=SHARE, found {text}"
-        );
-        Ok((Text::from(name), share))
+            .ok()
+            .filter(|it: &f64| 0.0 <= *it && it.is_finite());
+        match (share, wrong) {
+            (Some(share), None) => Ok((Text::from(name), share)),
+            (_, Some(wrong)) => bail!("--levels: {text}: {wrong}"),
+            (None, None) => bail!("--levels: {text}: expected LEVEL=SHARE"),
+        }
     };
     let levels: Vec<_> = options.levels.iter().map(level).collect::<Result<_>>()?;
     let sum: f64 = levels.iter().map(|(_, share)| share).sum();
@@ -250,7 +265,6 @@ impl Shape {
             provider: seam.provider.clone(),
             endpoint: seam.endpoint.clone(),
             first: 0,
-            goes_on: Arc::new(|_| true),
         };
         let until = Until::Operations(options.records);
         let filled = Party {
@@ -277,6 +291,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         clients,
         levels,
     };
+    let names: Vec<Text> = shape.levels.iter().map(|(name, _)| name.clone()).collect();
     let seconds = options.time.as_secs_f64();
     if options.target != MODEL {
         eprintln!("{} records, then {seconds:.0} s of load", options.records);
@@ -289,6 +304,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         },
         seed: options.seed,
         value_bytes: options.value,
+        levels: names.iter().map(|name| &**name).collect(),
         order: Order::Told,
         phases: &|seam| shape.phases(options, seam),
     })

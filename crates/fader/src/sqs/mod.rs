@@ -19,7 +19,7 @@ mod queues;
 mod receive;
 mod redrive;
 mod send;
-mod settings;
+pub(crate) mod settings;
 mod tail;
 
 /// Messages in one request.

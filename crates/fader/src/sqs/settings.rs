@@ -110,7 +110,7 @@ fn is_absent(error: &Error) -> bool {
 }
 
 /// Reads a time in seconds, minutes, hours or days; a bare number is seconds.
-pub(super) fn seconds(text: &str) -> Result<u64, String> {
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no time such as 30s, 5m, 12h or 4d");
     let at = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(at.unwrap_or(text.len()));

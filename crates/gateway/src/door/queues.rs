@@ -102,7 +102,7 @@ impl Door {
         let elapsed = started.elapsed();
         let code = outcome.as_ref().err().map(|error| error.code.query_code());
         self.metrics
-            .count_sqs(action.map(Action::name), code, elapsed);
+            .count_request(action.map(Action::name), code, elapsed);
         tracing::debug!(
             request_id = &*id,
             action = action.map(Action::name),

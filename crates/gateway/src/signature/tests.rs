@@ -1,5 +1,7 @@
 //! Recorded requests are verified; whatever differs from them is refused.
 
+mod s3;
+
 use fader_node::Secret;
 use fader_services::catalog::{AccessKey, AccountId, Rights};
 use hyper::header::{HeaderName, HeaderValue};
@@ -101,7 +103,8 @@ fn verify_by(
         host,
         port: 4566,
         parameters: &parameters,
-        body: body.as_bytes(),
+        bucket_in_host: None,
+        payload: Payload::Body(body.as_bytes()),
     };
     let key = verifier.verify(&signed, now_s, open_key)?;
     Ok(key.map(|key| key.key.id.clone()))

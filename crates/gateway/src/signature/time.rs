@@ -43,5 +43,15 @@ pub(super) fn basic(text: &str) -> Option<i64> {
     )
 }
 
+/// A date of HTTP or of mail, or one of the forms above.
+pub(crate) fn http(text: &str) -> Option<i64> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let parsed = jiff::fmt::rfc2822::parse(text).ok();
+    let seconds = parsed.map(|zoned| zoned.timestamp().as_second());
+    seconds.or_else(|| basic(text)).or_else(|| iso(text))
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@
 //! in the form     the form joins the query string, as if the body were empty
 //! ```
 //!
-//! The hash is always computed from the body that arrived: `UNSIGNED-PAYLOAD` is S3's alone, and
-//! here it does not match.
+//! The hash is computed from the body that arrived. Of a request to S3 it is what the client
+//! announces, and the body is compared with it as it comes ([`ChunkKey`], `s3::body`).
 
 use std::collections::HashMap;
 
@@ -19,15 +19,19 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::{EXPIRES_S_MAX, Signed, expired, incomplete, time};
+use super::{EXPIRES_S_MAX, Payload, Signed, expired, incomplete, time};
 use crate::parameters::{Parameter, Parameters, Source};
 use crate::percent;
 use crate::refusal::refuse;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// A request goes to the service that its scope names (`sqs::is_asked`).
-const SERVICES: [&str; 2] = ["sdb", "sqs"];
+/// A request goes to the service that its scope names (`sqs::is_asked`, `s3::is_asked`).
+const SERVICES: [&str; 3] = ["sdb", "sqs", super::S3];
 const TERMINATOR: &str = "aws4_request";
+/// Where the service stands in a credential.
+const SERVICE_AT: usize = 3;
+/// The hash of no bytes.
+const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Credential scopes whose derived keys are kept.
 const DERIVED_KEYS_MAX: usize = 1024;
 
@@ -205,15 +209,47 @@ impl<'a> Presented<'a> {
         out.push(b'\n');
         out.extend_from_slice(self.signed_headers.as_bytes());
         out.push(b'\n');
-        let body = if self.place == Place::Form {
-            &[]
-        } else {
-            signed.body
+        let body = match signed.payload {
+            Payload::Announced(text) => {
+                out.extend_from_slice(text.as_bytes());
+                return Some(out);
+            }
+            Payload::Body(_) if self.place == Place::Form => &[],
+            Payload::Body(body) => body,
         };
         let mut hash = [0; 64];
         hex(&Sha256::digest(body), &mut hash);
         out.extend_from_slice(&hash);
         Some(out)
+    }
+
+    /// The service of the scope.
+    pub(super) fn service(&self) -> &str {
+        self.credential
+            .split('/')
+            .nth(SERVICE_AT)
+            .unwrap_or_default()
+    }
+
+    /// A header of AWS's own that was sent and is not signed.
+    pub(super) fn unsigned_header(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let mut names = headers.keys().map(HeaderName::as_str);
+        names.find(|name| {
+            name.starts_with("x-amz-") && !self.signed_headers.split(';').any(|it| it == *name)
+        })
+    }
+
+    /// What chunks of the body are signed with: this request is signed with `secret`.
+    pub(super) fn chunk_key(&self, secret: &str) -> Option<ChunkKey> {
+        if self.place != Place::Header {
+            return None;
+        }
+        let scope = &self.credential[self.key_id.len() + 1..];
+        Some(ChunkKey {
+            key: derive(secret, scope),
+            date_and_scope: format!("{}\n{scope}\n", self.date),
+            before: self.signature.to_owned(),
+        })
     }
 
     fn canonical_query(&self, parameters: &Parameters<'_>, out: &mut Vec<u8>) {
@@ -236,8 +272,71 @@ impl<'a> Presented<'a> {
     }
 }
 
+/// Verifies the signatures of a body's chunks, each of which goes on from the one before.
+pub(crate) struct ChunkKey {
+    key: Zeroizing<[u8; 32]>,
+    date_and_scope: String,
+    before: String,
+}
+
+impl ChunkKey {
+    /// Whether the next chunk, whose hash is this, has this signature.
+    pub(crate) fn is_signed(&mut self, hash: &[u8], signature: &str) -> bool {
+        let mut digits = [0; 64];
+        hex(hash, &mut digits);
+        let head = [
+            "AWS4-HMAC-SHA256-PAYLOAD\n",
+            &self.date_and_scope,
+            &self.before,
+        ];
+        let head = head.map(str::as_bytes).into_iter();
+        let rest = [b"\n".as_slice(), EMPTY_HASH.as_bytes(), b"\n", &digits];
+        let computed = mac(&*self.key, head.chain(rest));
+        self.go_on(&computed, signature)
+    }
+
+    /// Whether the trailer, whose hash is this, has this signature.
+    pub(crate) fn is_trailer_signed(&mut self, hash: &[u8], signature: &str) -> bool {
+        let mut digits = [0; 64];
+        hex(hash, &mut digits);
+        let head = [
+            "AWS4-HMAC-SHA256-TRAILER\n",
+            &self.date_and_scope,
+            &self.before,
+        ];
+        let head = head.map(str::as_bytes).into_iter();
+        let computed = mac(&*self.key, head.chain([b"\n".as_slice(), &digits]));
+        self.go_on(&computed, signature)
+    }
+
+    fn go_on(&mut self, computed: &[u8; 32], signature: &str) -> bool {
+        let mut digits = [0; 64];
+        hex(computed, &mut digits);
+        signature.clone_into(&mut self.before);
+        bool::from(digits.ct_eq(signature.as_bytes()))
+    }
+}
+
+/// The key of the chunks of a request that is signed so.
+#[cfg(test)]
+pub(crate) fn chunk_key(secret: &str, scope: &str, date: &str, signature: &str) -> ChunkKey {
+    ChunkKey {
+        key: derive(secret, scope),
+        date_and_scope: format!("{date}\n{scope}\n"),
+        before: signature.to_owned(),
+    }
+}
+
+/// Whether a policy is signed with the key of a secret for a scope.
+pub(super) fn is_text_signed(secret: &str, scope: &str, text: &str, signature: &str) -> bool {
+    let key = derive(secret, scope);
+    let mut digits = [0; 64];
+    hex(&mac(&*key, [text.as_bytes()].into_iter()), &mut digits);
+    bool::from(digits.ct_eq(signature.as_bytes()))
+}
+
 /// The key's id in a credential whose scope is ours and of `date`.
-fn key_id<'c>(credential: &'c str, date: &str) -> Result<&'c str, Error> {
+pub(super) fn key_id<'c>(credential: &'c str, date: &str) -> Result<&'c str, Error> {
     let parts: Vec<&str> = credential.split('/').collect();
     let [key_id, day, region, service, TERMINATOR] = parts[..] else {
         return Err(incomplete(&format!(
@@ -336,6 +435,11 @@ fn bad_header() -> Error {
              SignedHeaders=..., Signature=..."
         ),
     )
+}
+
+/// The refusal of a signature for another service.
+pub(super) fn wrong_service() -> Error {
+    wrong_scope("Credential should be scoped to the service that is asked.")
 }
 
 fn wrong_scope(message: &str) -> Error {

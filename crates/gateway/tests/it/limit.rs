@@ -36,7 +36,9 @@ async fn what_is_beyond_the_rate_is_refused_and_takes_no_effect() {
     for _ in 0..3 {
         let reply = server.post(&put("refused")).await;
         assert_eq!(outcome(&reply), (503, "ServiceUnavailable"), "{reply}");
-        assert!(reply.contains("is currently unavailable"), "{reply}");
+        let message = "<Message>Service AmazonSimpleDB is currently unavailable. Please try again \
+                       later</Message>";
+        assert!(reply.contains(message), "{reply}");
         assert!(reply.contains("x-fader-reason: limit\r\n"), "{reply}");
     }
     // Gets have a capacity of their own.

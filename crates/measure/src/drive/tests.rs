@@ -57,7 +57,6 @@ fn run(load: Load, until: Until, connections: u32, letter: char, level: &str) ->
             }),
             endpoint: "model".into(),
             first: 7,
-            goes_on: Arc::new(|_| true),
         };
         let origin = cloud.runtime.clock.monotonic();
         drive(&cloud.runtime, origin, party).await
@@ -121,6 +120,19 @@ fn logs_of_the_model_are_linearizable() {
     assert!(0 < modifies.operations.iter().filter(unmet).count());
 }
 
+/// Ends after the fifth item.
+struct UpToFive;
+
+impl Workload for UpToFive {
+    fn plan(&self, sequence: u64) -> Intent {
+        crate::ycsb::Fill.plan(sequence)
+    }
+
+    fn goes_on(&self, operation: &Operation) -> bool {
+        &*operation.action.key != "item-0000000004"
+    }
+}
+
 #[test]
 fn a_party_ends_when_it_is_told_to() {
     let model = model();
@@ -137,7 +149,7 @@ fn a_party_ends_when_it_is_told_to() {
                 errors_max: None,
                 levels: Vec::new(),
             },
-            workload: Arc::new(crate::ycsb::Fill),
+            workload: Arc::new(UpToFive),
             provider: Arc::new(InDomain {
                 domains: cloud.domains.clone(),
                 domain: "dom".to_owned(),
@@ -145,7 +157,6 @@ fn a_party_ends_when_it_is_told_to() {
             }),
             endpoint: "model".into(),
             first: 0,
-            goes_on: Arc::new(|operation| &*operation.action.key != "item-0000000004"),
         };
         drive(&cloud.runtime, Duration::ZERO, party).await
     });

@@ -258,25 +258,50 @@ pub fn read_all(paths: &[PathBuf], format: Option<Format>) -> Result<Found, Form
         })?;
         (processes, sessions) = (next_process, next_session);
         found.warnings.extend(warnings);
-        let start = match header.clock {
-            Clock::Monotonic { start_unix_nanos } => start_unix_nanos,
-            Clock::Virtual => 0,
-        };
-        starts.push((first, start));
+        starts.push((first, start_of(&header)));
         if file == 0 {
             found.log.header = header;
         } else {
-            let known = &mut found.log.header;
-            known.levels.extend(header.levels);
-            known.levels.sort();
-            known.levels.dedup();
-            if let Clock::Monotonic { start_unix_nanos } = &mut known.clock {
-                *start_unix_nanos = start.min(*start_unix_nanos);
-            }
+            add_header(&mut found.log.header, header);
         }
     }
     align(&mut found.log.operations, &starts);
     Ok(found)
+}
+
+/// Several logs of one machine as one, whose times count from the first start by the wall clock.
+/// Processes keep their numbers.
+pub fn join(logs: Vec<Log>) -> Log {
+    let (mut joined, mut starts) = (Log::default(), Vec::new());
+    for log in logs {
+        starts.push((joined.operations.len(), start_of(&log.header)));
+        joined.operations.extend(log.operations);
+        if starts.len() == 1 {
+            joined.header = log.header;
+        } else {
+            add_header(&mut joined.header, log.header);
+        }
+    }
+    align(&mut joined.operations, &starts);
+    joined
+}
+
+fn start_of(header: &Header) -> u64 {
+    match header.clock {
+        Clock::Monotonic { start_unix_nanos } => start_unix_nanos,
+        Clock::Virtual => 0,
+    }
+}
+
+/// Adds the levels of another log, and its start if that was earlier.
+fn add_header(known: &mut Header, other: Header) {
+    let start = start_of(&other);
+    known.levels.extend(other.levels);
+    known.levels.sort();
+    known.levels.dedup();
+    if let Clock::Monotonic { start_unix_nanos } = &mut known.clock {
+        *start_unix_nanos = start.min(*start_unix_nanos);
+    }
 }
 
 /// Moves the operations of each file by its start.

@@ -423,6 +423,16 @@ impl Cluster {
         members.filter_map(|running| Some(running.as_ref()?.member.clone()))
     }
 
+    /// The members that run here, with their numbers.
+    pub(crate) fn running(&self) -> Vec<(NodeId, Arc<Member>)> {
+        let running = self.slots.iter().map(|slot| slot.running.read());
+        let running = running.filter_map(|running| {
+            let running = running.as_ref()?;
+            Some((running.node, running.member.clone()))
+        });
+        running.collect()
+    }
+
     /// The name of the member with this number.
     pub(crate) fn name(&self, node: NodeId) -> String {
         if let Some(process) = &self.process {

@@ -20,14 +20,17 @@ use fader_services::catalog;
 use fader_services::request::{self, Limits, Outcome, Refusal as Refused};
 use fader_services::service::{Context, Target, Trouble, Wait};
 use fader_services::waiters::{Bounds, Waiters};
-use fader_services::{Call, CollectionId, SYSTEM, Unhurried, ViewError};
+use fader_services::{Call, CollectionId, Reason, SYSTEM, Unhurried, ViewError};
 
+use super::blocks::MemberBlocks;
 use super::context::{Around, in_context, reads_keys};
 use super::pending::{Stage, Work, is_result_of, kept_result};
 use super::quorum::{Members, Quorum};
+use super::refusal::{Kind, Refusal};
 use super::sweep::Sweep;
 use crate::clock;
 use crate::settings::{Collections, Settings};
+use crate::storage::blocks::Standpoint;
 use crate::storage::engine::Snapshot;
 
 /// Rows that one step of the services' work changes: a few milliseconds.
@@ -46,6 +49,7 @@ enum Later {
 /// The desk.
 pub(crate) struct Desk {
     settings: Settings,
+    blocks: Arc<MemberBlocks>,
     committed: Snapshot,
     applied: EntryId,
     fixed: Option<(EntryId, Snapshot)>,
@@ -62,9 +66,15 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// An empty desk over an engine that has everything up to `applied`.
-    pub(crate) fn new(settings: Settings, committed: Snapshot, applied: EntryId) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        blocks: Arc<MemberBlocks>,
+        committed: Snapshot,
+        applied: EntryId,
+    ) -> Self {
         Desk {
             settings,
+            blocks,
             committed,
             applied,
             fixed: None,
@@ -166,6 +176,15 @@ impl Desk {
         &self.committed
     }
 
+    /// What is known here of which blocks may go. A member that is alone is all that there are.
+    pub(super) fn standpoint(&self, floor: EntryId) -> Standpoint {
+        Standpoint {
+            state: self.applied,
+            floor,
+            oldest_snapshot: self.fixed.as_ref().map(|(at, _)| *at),
+        }
+    }
+
     /// The last entry that it has.
     pub(crate) fn applied(&self) -> EntryId {
         self.applied
@@ -239,6 +258,11 @@ impl Desk {
         if is_name && is_named && context.collection.is_none() {
             let service = call.request.service();
             return Ok(refusal(service.word(Trouble::NoCollection)));
+        }
+        let rows = call.request.puts_blocks();
+        if !self.blocks.are_held(rows.iter().map(|row| row.id)) {
+            let refusal = Refusal::new(Kind::Again, Reason::BlocksMissing);
+            return Ok(self::refusal(refusal.of_service(call.request.service())));
         }
         let decision = call.request.decide(newest, context);
         decision.map_err(|wait| Later::Wait(context.collection.unwrap_or(SYSTEM), wait))

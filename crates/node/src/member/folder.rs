@@ -10,6 +10,7 @@ use fader_chain::{DiskId, EntryId, Identity, Progress};
 use parking_lot::Mutex;
 
 use super::Member;
+use super::blocks::MemberBlocks;
 use super::state::Shared;
 use super::thread::{ChainThread, Company};
 use crate::settings::Settings;
@@ -29,6 +30,7 @@ pub(crate) struct Folder {
     settings: Settings,
     engine: Arc<dyn Engine>,
     log: Log,
+    blocks: MemberBlocks,
     recovered: Recovered,
     is_new: bool,
     unfinished: Option<String>,
@@ -173,10 +175,19 @@ impl Folder {
         let is_new = log.is_new();
         let id = DiskId(u128::from(log.identity()));
         let recovered = recovery::recover(&mut log, &*engine, id)?;
+        let (data, options) = (settings.data.clone(), settings.blocks.clone());
+        let (blocks, told) = MemberBlocks::open(data, options, disk.clone())?;
+        for note in &told.notes {
+            tracing::info!(note, "recovered blocks");
+        }
+        for damage in &told.damage {
+            tracing::error!(%damage, "blocks are damaged: other blocks are found");
+        }
         Ok(Folder {
             settings,
             engine,
             log,
+            blocks,
             recovered,
             is_new,
             unfinished,
@@ -242,6 +253,7 @@ impl Folder {
             settings,
             engine,
             log,
+            blocks,
             recovered,
             is_new,
             unfinished,
@@ -249,7 +261,7 @@ impl Folder {
             lock,
             start,
         } = self;
-        let shared = Arc::new(Shared::new(engine, lock));
+        let shared = Arc::new(Shared::new(engine, blocks, lock));
         let is_alone = company.is_none();
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
         let known = (recovered.applied, recovered.epoch);

@@ -266,6 +266,7 @@ impl ChainThread {
             self.flush();
         }
         self.close_collections();
+        self.let_blocks_go();
         if let Err(error) = self.checkpoint_if_due() {
             self.on_engine_error(&error);
         }

@@ -4,12 +4,14 @@
 //!  Member ──Job──▶ thread: desk (pending) ◀──▶ replica ──▶ read, write, following, maintenance
 //! ```
 
+pub(crate) mod blocks;
 mod closing;
 pub(crate) mod context;
 mod desk;
 mod folder;
 mod following;
 mod gate;
+mod holding;
 pub(crate) mod lease;
 pub(crate) mod links;
 mod maintenance;
@@ -22,6 +24,7 @@ mod state;
 mod sweep;
 pub(crate) mod thread;
 mod waiting;
+mod weight;
 mod write;
 
 use std::sync::Arc;
@@ -30,7 +33,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, ChainId, Layered};
+use fader_chain::{Behind, ChainId, EntryId, Layered};
 use fader_services::catalog::{self, DomainEntry, Name};
 use fader_services::figures::Figures;
 use fader_services::level::{Bound, Level, Receipt};
@@ -43,7 +46,9 @@ use tokio::sync::oneshot;
 use crate::clock;
 use crate::settings::Settings;
 use crate::status::{Counters, Health};
+use crate::storage::blocks::BlockId;
 use crate::storage::engine::Snapshot;
+use blocks::MemberBlocks;
 use context::{Around, in_context, is_meant, name_of, unreadable};
 use pending::{Followed, Following, Work};
 use quorum::{Quorum, check_level};
@@ -83,6 +88,31 @@ impl Member {
     /// The state that it has applied.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.shared.engine.snapshot()
+    }
+
+    /// Its numbers.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Its blocks.
+    pub(crate) fn blocks(&self) -> &MemberBlocks {
+        &self.shared.blocks
+    }
+
+    /// Up to where all members have applied the log, as far as this one knows: one that has no
+    /// company is all of them.
+    pub(crate) fn floor(&self) -> EntryId {
+        match self.is_alone {
+            true => self.shared.newest(),
+            false => EntryId::ZERO,
+        }
+    }
+
+    /// Drops the bytes of those of these blocks that have no row, in its own time.
+    pub(crate) fn drop_rowless(&self, ids: Vec<BlockId>) {
+        // Of a member that ends they stay.
+        drop(self.jobs.try_send(Job::Rowless(ids)));
     }
 
     /// What the services show of the collections of its chain, of up to `most` by name.
@@ -277,6 +307,7 @@ impl Member {
             queue_depth: self.shared.queue_depth.load(Ordering::Relaxed),
             parked: self.shared.parked.load(Ordering::Relaxed),
             engine_disk_bytes: self.shared.engine.disk_bytes(),
+            blocks: self.shared.blocks.figures(),
             ..counters
         }
     }

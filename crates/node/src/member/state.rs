@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, Replica, Wait};
+use fader_chain::{Behind, EntryId, Replica, Wait};
 use fader_services::Table;
 use fader_services::catalog::DomainEntry;
 use parking_lot::{Mutex, RwLock};
 
+use super::blocks::MemberBlocks;
 use super::closing::Waitings;
 use super::gate::Gate;
 use super::quorum::Members;
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Cache<Arc<OpenKey>>,
     /// Collections, so that a name costs no look into the engine.
     pub(super) collections: Cache<DomainEntry>,
+    pub(crate) blocks: Arc<MemberBlocks>,
     pub(crate) gate: Gate,
     pub(super) health: RwLock<Health>,
     is_damaged: AtomicBool,
@@ -51,9 +53,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What a life begins with, on an engine in a folder that is held.
-    pub(super) fn new(engine: Arc<dyn Engine>, lock: Option<FolderLock>) -> Self {
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        blocks: MemberBlocks,
+        lock: Option<FolderLock>,
+    ) -> Self {
         Shared {
             engine,
+            blocks: Arc::new(blocks),
             keys: Cache::of(&[Table::AccessKeys]),
             collections: Cache::of(&[Table::Domains, Table::Names]),
             gate: Gate::default(),
@@ -139,6 +146,12 @@ impl Shared {
     /// Whether a snapshot taken from now on is all that this member shows.
     pub(crate) fn is_settled(&self) -> bool {
         self.unsettled.load(Ordering::Acquire) == 0
+    }
+
+    /// The last entry that it knows committed, in the epoch that it adopted last.
+    pub(crate) fn newest(&self) -> EntryId {
+        let counters = self.counters.lock();
+        EntryId::new(counters.epoch, counters.commit_index)
     }
 
     /// The epoch it adopted last.

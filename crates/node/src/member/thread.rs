@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use fader_chain::{
-    Change, Configuration, Effect, ElementOp, EntryId, Envelope, Fill, Identity, Input, Level, Lsn,
-    Mutation, Record, Replica, Reply, Report, Token,
+    Configuration, Effect, EntryId, Envelope, Fill, Identity, Input, Level, Lsn, Mutation, Record,
+    Replica, Reply, Report, Token,
 };
 use fader_services::service::Trouble;
 use fader_services::{Reason, Table};
@@ -32,9 +32,11 @@ use super::pending::Work;
 use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
 use super::state::Shared;
+use super::weight::size_of;
 use crate::clock;
 use crate::peer::Outbox;
 use crate::settings::Settings;
+use crate::storage::blocks::BlockId;
 use crate::storage::cache::touches;
 use crate::storage::engine::{EngineError, Pair};
 use crate::storage::log::Log;
@@ -64,6 +66,8 @@ pub(crate) enum Job {
     Live(Identity),
     /// A reader found that the store is damaged.
     Damaged(String),
+    /// Bytes of these blocks are to go, if they have no row.
+    Rowless(Vec<BlockId>),
     /// Finish, make everything durable, and end.
     Close,
     /// End at once, as a process that is killed.
@@ -110,6 +114,8 @@ pub(crate) struct ChainThread {
     /// What is to be done to the engine, in order.
     applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
     fills: VecDeque<Fill>,
+    /// Blocks that may have no row.
+    pub(super) rowless: Vec<BlockId>,
     /// Reads that wait until the engine has an entry.
     pub(super) showing: Vec<(EntryId, Token)>,
     effects: Vec<Effect>,
@@ -152,7 +158,7 @@ impl ChainThread {
         let mut thread = ChainThread {
             jobs,
             replica: Replica::new(me, settings.tuning()),
-            desk: Desk::new(settings.clone(), committed, applied),
+            desk: Desk::new(settings.clone(), shared.blocks.clone(), committed, applied),
             settings,
             company,
             log,
@@ -163,6 +169,7 @@ impl ChainThread {
             records_bytes: 0,
             applies: Vec::new(),
             fills: VecDeque::new(),
+            rowless: Vec::new(),
             showing: Vec::new(),
             effects: Vec::new(),
             closings: Closings::new(),
@@ -287,6 +294,7 @@ impl ChainThread {
                 self.shared.on_dequeued();
                 self.on_damage(&reason);
             }
+            Job::Rowless(ids) => self.rowless.extend(ids),
             Job::Close | Job::Kill => {}
         }
     }
@@ -337,6 +345,9 @@ impl ChainThread {
         if self.shared.failure().is_some() {
             return self.step(Input::PersistFailed);
         }
+        if let Err(reason) = self.check_blocks(&records) {
+            return self.fail(&reason);
+        }
         match self.log.append(&records) {
             Ok(()) => self.step(Input::Persisted(self.records_last)),
             Err(error) => self.on_log_error(&error),
@@ -353,6 +364,7 @@ impl ChainThread {
         }
         self.shared.keys.on_applied(&pairs);
         self.shared.collections.on_applied(&pairs);
+        self.shared.blocks.on_applied(&pairs, last);
         if touches(&pairs, Table::Garbage) {
             self.desk.sweep().on_garbage();
         }
@@ -571,26 +583,6 @@ impl Drop for FailOnPanic {
                 // Without a keeper of its session there is none.
                 drop(notices.send(Notice::Stopped));
             }
-        }
-    }
-}
-
-fn size_of(change: &Change) -> usize {
-    match change {
-        Change::Put { key, value } => key.len() + value.len(),
-        Change::Remove { key } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
-            key.len()
-        }
-        Change::Merge { key, ops, .. } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),
-    }
-}
-
-fn size_of_op(op: &ElementOp) -> usize {
-    match op {
-        ElementOp::ClearAll => 1,
-        ElementOp::Clear { group } => group.len(),
-        ElementOp::Add { group, value } | ElementOp::Remove { group, value } => {
-            group.len() + value.len()
         }
     }
 }

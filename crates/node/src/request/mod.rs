@@ -1,6 +1,8 @@
 //! The way of a request to the member that carries it out: by the name of its collection to its
 //! chain, and there to the member that can, here or in another process.
 
+mod bodies;
+mod collect;
 mod deliver;
 mod forward;
 mod modes;
@@ -8,6 +10,7 @@ mod names;
 mod refusals;
 mod route;
 mod steps;
+mod tend;
 mod tokens;
 
 use std::sync::Arc;
@@ -16,13 +19,17 @@ use fader_chain::ChainId;
 use fader_services::Reason;
 use fader_services::level::Receipt;
 use fader_services::request::Outcome;
+use parking_lot::Mutex;
 
 use crate::cluster::chains::Chains;
 use crate::member::Member;
 use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::Seal;
+use collect::GivenUp;
 use refusals::Refusals;
 
+pub use bodies::{BodyWriter, Stored, Unread};
+pub(crate) use collect::Collector;
 pub(crate) use steps::Unsettled;
 
 /// What a request comes to: the service's answer, and what is told beside. That goes with a refusal
@@ -34,6 +41,9 @@ pub(crate) struct Router {
     pub(crate) chains: Chains,
     pub(crate) seal: Seal,
     refusals: Refusals,
+    given_up: GivenUp,
+    /// Lets blocks go, where they are kept.
+    pub(crate) collector: Mutex<Option<Collector>>,
 }
 
 impl Router {
@@ -43,7 +53,15 @@ impl Router {
             chains,
             seal,
             refusals: Refusals::default(),
+            given_up: GivenUp::default(),
+            collector: Mutex::default(),
         }
+    }
+
+    /// Ends what runs beside requests, then all chains.
+    pub(crate) fn close(&self) {
+        drop(self.collector.lock().take());
+        self.chains.close();
     }
 
     /// The chains, if they have several members.

@@ -218,6 +218,25 @@ pub(crate) fn collections(
     })
 }
 
+/// The ids of all collections of a kind that are on this chain.
+pub(crate) fn ids(
+    view: &dyn View,
+    kind: Kind,
+) -> impl Iterator<Item = Result<CollectionId, ViewError>> {
+    let prefix = of_kind(Table::Names, kind);
+    let (start, end) = (prefix.clone().build(), prefix.build_end());
+    let pairs = view.scan(&start, &end, Direction::Forward);
+    pairs.filter_map(move |pair| {
+        let read = |(_, value): (Bytes, Bytes)| -> Result<_, ViewError> {
+            if value.first() == Some(&VERSION_PLACED) {
+                return Ok(None);
+            }
+            Ok(Some(decode_entry(kind, value)?.0.collection))
+        };
+        pair.and_then(read).transpose()
+    })
+}
+
 /// How many domains `account` has.
 pub(crate) fn domain_count(view: &dyn View, account: &AccountId) -> Result<u64, ViewError> {
     count(view, (Kind::Domain, account))

@@ -14,8 +14,8 @@ mod sweep;
 pub(crate) use access_key::rights_byte;
 pub use access_key::{key, keys};
 pub(crate) use domains::{
-    buried, collections, count, create, delete, domain_count, domain_names, garbage, names, number,
-    put_number, unname,
+    buried, collections, count, create, delete, domain_count, domain_names, garbage, ids, names,
+    number, put_number, unname,
 };
 pub use domains::{collection, domain, domain_key, name_key, owner};
 #[cfg(test)]

@@ -14,6 +14,8 @@ macro_rules! read_as {
             ServiceName::Catalog => $of::Catalog(Wire::read($reader)?),
             ServiceName::Step => $of::Step(Wire::read($reader)?),
             ServiceName::Sqs => $of::Sqs(Wire::read($reader)?),
+            ServiceName::S3 => $of::S3(Wire::read($reader)?),
+            ServiceName::Block => $of::Block(Wire::read($reader)?),
             #[cfg(feature = "counter")]
             ServiceName::Counter => $of::Counter(Wire::read($reader)?),
         })
@@ -29,6 +31,8 @@ macro_rules! put_as {
             $of::Catalog(it) => it.put($out),
             $of::Step(it) => it.put($out),
             $of::Sqs(it) => it.put($out),
+            $of::S3(it) => it.put($out),
+            $of::Block(it) => it.put($out),
             #[cfg(feature = "counter")]
             $of::Counter(it) => it.put($out),
         }
@@ -42,6 +46,8 @@ impl Wire for ServiceName {
             ServiceName::Catalog => 1,
             ServiceName::Step => 2,
             ServiceName::Sqs => 3,
+            ServiceName::S3 => 4,
+            ServiceName::Block => 5,
             #[cfg(feature = "counter")]
             ServiceName::Counter => 255,
         });
@@ -53,6 +59,8 @@ impl Wire for ServiceName {
             1 => ServiceName::Catalog,
             2 => ServiceName::Step,
             3 => ServiceName::Sqs,
+            4 => ServiceName::S3,
+            5 => ServiceName::Block,
             #[cfg(feature = "counter")]
             255 => ServiceName::Counter,
             _ => return Err(DecodeError::new("a service")),

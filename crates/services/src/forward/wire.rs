@@ -65,6 +65,17 @@ impl Wire for u64 {
     }
 }
 
+impl Wire for usize {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, *self as u64);
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let number = reader.varint()?;
+        usize::try_from(number).map_err(|_| DecodeError::new("a count"))
+    }
+}
+
 /// Folded: 0, -1, 1, -2, …
 impl Wire for i64 {
     fn put(&self, out: &mut Vec<u8>) {
@@ -119,6 +130,23 @@ impl<T: Wire> Wire for Option<T> {
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
         bool::read(reader)?.then(|| T::read(reader)).transpose()
+    }
+}
+
+impl<A: Wire, B: Wire> Wire for Result<A, B> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_ok().put(out);
+        match self {
+            Ok(it) => it.put(out),
+            Err(it) => it.put(out),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match bool::read(reader)? {
+            true => Ok(A::read(reader)?),
+            false => Err(B::read(reader)?),
+        })
     }
 }
 

@@ -186,6 +186,16 @@ impl Policy {
         Ok(Policy { statements })
     }
 
+    /// Whether it allows something to everybody, without a condition.
+    pub fn is_public(&self) -> bool {
+        let to_all = |it: &Statement| match &it.principals {
+            Choice::Of(principals) => principals.is_none(),
+            Choice::AllBut(_) => true,
+        };
+        let mut statements = self.statements.iter();
+        statements.any(|it| it.is_allow && it.conditions.is_empty() && to_all(it))
+    }
+
     /// What it says.
     pub fn evaluate(&self, ask: &Ask) -> Verdict {
         let mut verdict = Verdict::Silent;

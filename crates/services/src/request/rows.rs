@@ -12,7 +12,7 @@ use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 use crate::steps::Action;
 use crate::waiters::Stir;
-use crate::{CollectionId, Kind, Mode, Table, View, ViewError, catalog, simpledb, sqs};
+use crate::{CollectionId, Kind, Mode, Table, View, ViewError, catalog, s3, simpledb, sqs};
 
 /// Settles an eventual operation on `newest`, the state of the head's log: by the service whose
 /// table its register is in.
@@ -59,13 +59,20 @@ pub fn upkeep(
     at: (ChainId, u64),
     batch: usize,
 ) -> Result<Vec<Change>, ViewError> {
-    sqs::upkeep(view, (&limits.sqs, guards), at, batch)
+    let changes = sqs::upkeep(view, (&limits.sqs, guards), at, batch)?;
+    match changes.is_empty() {
+        true => s3::upkeep(view, (&limits.s3, guards), at.1, batch),
+        false => Ok(changes),
+    }
 }
 
 /// Refuses a mode that a collection of this name cannot have, in words.
 pub(crate) fn check_mode(name: Name<'_>, mode: Mode) -> Result<(), String> {
     match name.kind {
         Kind::Queue => sqs::check_mode(name.name, mode),
+        Kind::Bucket if mode != Mode::Strong => {
+            Err(format!("A bucket cannot have the mode {mode}."))
+        }
         Kind::Domain | Kind::Bucket | Kind::Counter => Ok(()),
     }
 }

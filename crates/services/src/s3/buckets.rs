@@ -85,8 +85,8 @@ pub(crate) fn delete(view: &dyn View, context: &Context<'_, Limits>, command: &N
             return Err(Error::of(Code::BucketNotEmpty));
         }
     }
-    let is_clean = bucket.is_empty(&keys.all(Table::Uploads))?
-        && bucket.is_empty(&keys.all(Table::BucketGarbage))?;
+    let is_clean =
+        bucket.is_empty(&keys.all(Table::Uploads))? && bucket.is_empty(&keys.all_garbage())?;
     if is_clean || !bucket.has(Guard::S3GarbageStays) {
         return Ok((Reply::Done, catalog::delete(view, name, &entry)?));
     }

@@ -39,6 +39,7 @@ pub enum Code {
     NoSuchTagSet,
     NoSuchUpload,
     NoSuchVersion,
+    NotImplemented,
     NotModified,
     OwnershipControlsNotFoundError,
     PreconditionFailed,
@@ -82,6 +83,7 @@ impl Code {
             Code::NoSuchTagSet => "NoSuchTagSet",
             Code::NoSuchUpload => "NoSuchUpload",
             Code::NoSuchVersion => "NoSuchVersion",
+            Code::NotImplemented => "NotImplemented",
             Code::NotModified => "NotModified",
             Code::OwnershipControlsNotFoundError => "OwnershipControlsNotFoundError",
             Code::PreconditionFailed => "PreconditionFailed",
@@ -114,6 +116,7 @@ impl Code {
             Code::PreconditionFailed => 412,
             Code::InvalidPartNumber => 416,
             Code::InternalError => 500,
+            Code::NotImplemented => 501,
             Code::ServiceUnavailable | Code::AttemptFenced => 503,
             _ => 400,
         }
@@ -176,6 +179,9 @@ impl Code {
                  may have been aborted or completed."
             }
             Code::NoSuchVersion => "The specified version does not exist.",
+            Code::NotImplemented => {
+                "A header you provided implies functionality that is not implemented"
+            }
             Code::NotModified => "Not Modified",
             Code::OwnershipControlsNotFoundError => "The bucket ownership controls were not found",
             Code::PreconditionFailed => {
@@ -202,6 +208,7 @@ impl Code {
                 | Code::MalformedPolicy
                 | Code::MalformedXML
                 | Code::MetadataTooLarge
+                | Code::NotImplemented
                 | Code::ServiceUnavailable
         )
     }
@@ -241,7 +248,7 @@ pub struct Error {
     pub code: Code,
     /// For people.
     pub message: String,
-    /// Of [`Code::ServiceUnavailable`]: why.
+    /// Of [`Code::ServiceUnavailable`] and [`Code::NotImplemented`]: why.
     pub reason: Option<Reason>,
     /// Of [`Code::PreconditionFailed`] and [`Code::NotModified`]: which condition.
     pub condition: Option<Condition>,
@@ -266,11 +273,15 @@ impl Error {
         }
     }
 
-    /// Not now.
+    /// Not now; or not on this cluster, which has no blocks.
     pub fn unavailable(reason: Reason, words: &str) -> Self {
+        let code = match reason {
+            Reason::NoBlocks => Code::NotImplemented,
+            _ => Code::ServiceUnavailable,
+        };
         Error {
             reason: Some(reason),
-            ..Error::new(Code::ServiceUnavailable, words)
+            ..Error::new(code, words)
         }
     }
 

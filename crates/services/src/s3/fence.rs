@@ -25,13 +25,13 @@ use crate::s3::pieces::attempt_of;
 use crate::s3::reply::{Fenced, Garbage, Reply};
 use crate::s3::rows::{Block, Content, GarbageId, Part};
 use crate::service::Context;
-use crate::{CollectionId, Table, View, ViewError};
+use crate::{CollectionId, View, ViewError};
 
 /// Parts of an upload whose blocks one reply names.
 const PARTS: usize = 16;
 
 /// Blocks, with the number of their part.
-type Numbered = (Option<u32>, Vec<Block>);
+pub(crate) type Numbered = (Option<u32>, Vec<Block>);
 
 fn open<'a>(
     view: &'a dyn View,
@@ -108,21 +108,26 @@ pub(crate) fn list(
     let Some(bucket) = open(view, context, command.collection)? else {
         return Ok(Reply::Garbage(Vec::new()));
     };
-    let (mut start, end) = bucket.keys.all(Table::BucketGarbage);
+    let (mut start, end) = bucket.keys.all_garbage();
     if let Some(after) = command.after {
         start = [&*bucket.keys.garbage(after), &[0x00]].concat().into();
     }
     let count = command.count.min(context.limits.page_entries);
     let mut all = Vec::new();
     for (key, _) in bucket.scan(&(start, end), count)? {
-        let id = garbage_of(&key)?;
-        let blocks = match id {
-            GarbageId::Attempt(attempt) => vec![(None, blocks(&bucket, attempt)?)],
-            GarbageId::Upload(upload) => parts(&bucket, upload)?,
-        };
+        let (_, id) = garbage_of(&key)?;
+        let blocks = blocks_of(&bucket, id)?;
         all.push(Garbage { id, blocks });
     }
     Ok(Reply::Garbage(all))
+}
+
+/// The blocks of garbage; of an upload those of some of its parts.
+pub(crate) fn blocks_of(bucket: &Bucket<'_>, id: GarbageId) -> Result<Vec<Numbered>, ViewError> {
+    match id {
+        GarbageId::Attempt(attempt) => Ok(vec![(None, blocks(bucket, attempt)?)]),
+        GarbageId::Upload(upload) => parts(bucket, upload),
+    }
 }
 
 fn blocks(bucket: &Bucket<'_>, attempt: u128) -> Result<Vec<Block>, ViewError> {

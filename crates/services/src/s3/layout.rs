@@ -9,11 +9,12 @@
 //!         | 'U' text(key) upload:u128be      an open upload
 //!         | 'L' upload:u128be                what came of a completed upload
 //!         | 'P' upload:u128be part:u32be     a part
-//!         | 'O' kind:u8 id:u128be            garbage: an attempt (0) or an upload (1)
 //!         | 'f' begun:(u64be u64be) attempt:u128be    a fence
 //!         | 'H'                              the note of fences
 //!         | 'C'                              upkeep
 //! system := 'j' due:u64be collection:u64be   work that a bucket has to do then
+//!         | 'O' collection:u64be kind:u8 id:u128be    garbage of a bucket: an attempt (0) or an
+//!                                                     upload (1); that of a chain is one range
 //! age    := 2^64 - 1 - number                numbers of versions of a key grow
 //! ```
 //!
@@ -116,13 +117,24 @@ impl Keys {
         (self.part(upload, number), keys.build_end())
     }
 
+    fn garbage_keys(self) -> KeyBuilder {
+        let keys = KeyBuilder::new(SYSTEM, Table::BucketGarbage);
+        keys.raw(&self.0.0.to_be_bytes())
+    }
+
     pub(crate) fn garbage(self, id: GarbageId) -> Bytes {
         let (kind, id) = match id {
             GarbageId::Attempt(id) => (0, id),
             GarbageId::Upload(id) => (1, id),
         };
-        let keys = self.table(Table::BucketGarbage).raw(&[kind]);
+        let keys = self.garbage_keys().raw(&[kind]);
         keys.raw(&id.to_be_bytes()).build()
+    }
+
+    /// The garbage of the bucket.
+    pub(crate) fn all_garbage(self) -> Range {
+        let keys = self.garbage_keys();
+        (keys.clone().build(), keys.build_end())
     }
 
     pub(crate) fn fence(self, begun: EntryId, attempt: u128) -> Bytes {
@@ -183,14 +195,24 @@ pub(crate) fn id_of(row: &[u8]) -> Result<u128, DecodeError> {
     Ok(u128::from_be_bytes(*id))
 }
 
-/// What a row of garbage is about.
-pub(crate) fn garbage_of(row: &[u8]) -> Result<GarbageId, DecodeError> {
+/// The garbage of all buckets of a chain.
+pub(crate) fn garbage_of_chain() -> Range {
+    let keys = KeyBuilder::new(SYSTEM, Table::BucketGarbage);
+    (keys.clone().build(), keys.build_end())
+}
+
+/// What a row of garbage is about, and whose it is.
+pub(crate) fn garbage_of(row: &[u8]) -> Result<(CollectionId, GarbageId), DecodeError> {
+    let wrong = || DecodeError::new("a row of garbage");
     let id = id_of(row)?;
-    match row.get(9) {
-        Some(0) => Ok(GarbageId::Attempt(id)),
-        Some(1) => Ok(GarbageId::Upload(id)),
-        _ => Err(DecodeError::new("a row of garbage")),
-    }
+    let collection = row.get(9..).and_then(|rest| rest.first_chunk::<8>());
+    let collection = u64::from_be_bytes(*collection.ok_or_else(wrong)?);
+    let id = match row.get(17) {
+        Some(0) => GarbageId::Attempt(id),
+        Some(1) => GarbageId::Upload(id),
+        _ => return Err(wrong()),
+    };
+    Ok((CollectionId(collection), id))
 }
 
 /// The least bytes that are greater than all that begin with these.

@@ -5,8 +5,7 @@
 //! request ─▶ answer ─▶ reply                  index of a bucket ─▶ rows that name blocks by id
 //! ```
 //!
-//! No request reaches it yet: it is no variant of [`crate::request::Request`], and no server speaks
-//! S3. It has the shape of a [`crate::service::Service`]: [`decide`], [`answer`], [`upkeep`].
+//! Only a node that is alone carries its requests: blocks do not travel between members yet.
 //!
 //! The invariants SL, SO, SB, SM, SC, SS and SX are where they are kept: `layout`, `objects`,
 //! `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
@@ -15,13 +14,13 @@
 //! and the clocks of collectors (node); time and randomness (they come in with the request); access
 //! of others than a bucket's owner; eventual puts; buckets on chains other than the system's.
 
-mod bucket;
+pub(crate) mod bucket;
 mod buckets;
 pub mod command;
 pub mod conditions;
 mod error;
-mod fence;
-mod layout;
+pub(crate) mod fence;
+pub(crate) mod layout;
 mod lifecycle;
 mod limits;
 mod list;
@@ -31,15 +30,18 @@ mod objects;
 mod pieces;
 pub mod reply;
 pub mod rows;
+mod seam;
 pub mod settings;
 mod upkeep;
 mod versions;
+mod wire;
 
 pub use command::{Command, Request};
 pub use error::{Code, Condition, Error};
 pub use limits::Limits;
 pub use list::{read_upload, show_upload};
 pub use reply::Reply;
+pub use seam::S3;
 
 use fader_chain::{Change, Guards};
 

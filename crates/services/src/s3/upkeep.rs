@@ -112,7 +112,7 @@ fn end_bucket(mut bucket: Bucket<'_>, batch: usize) -> Result<Vec<Change>, ViewE
         let key = text(&split_key(&row)?.0)?;
         discard(&mut bucket, &key, id_of(&row)?);
     }
-    if !has_more && bucket.is_empty(&keys.all(Table::BucketGarbage))? {
+    if !has_more && bucket.is_empty(&keys.all_garbage())? {
         let mut changes = bucket.finish();
         changes.extend(catalog::buried(keys.0));
         return Ok(changes);

@@ -203,13 +203,17 @@ impl Error {
         }
     }
 
-    /// It is not carried out now, or it is not known whether it was; `words` say why.
+    /// It is not carried out now, or it is not known whether it was; `words` say why. Without
+    /// words the message is AWS's, octet by octet.
     pub fn unavailable(reason: Reason, words: &str) -> Self {
+        let aws = "Service AmazonSimpleDB is currently unavailable. Please try again later";
+        let message = match words {
+            "" => aws.to_owned(),
+            words => format!("{aws} ({words})"),
+        };
         Error {
             code: Code::ServiceUnavailable,
-            message: format!(
-                "Service AmazonSimpleDB is currently unavailable. Please try again later ({words})"
-            ),
+            message,
             box_usage: BoxUsage::default(),
             reason: Some(reason),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::{Clock, Cloud, ErrorKind, Result};
-use fader_database::{Database, Level, Options};
+use fader_database::{Database, IndexRange, IndexValue, Level, Options};
 
 use super::history::{Deed, Fate, Record, Step, Transaction};
 
@@ -12,6 +12,10 @@ use super::history::{Deed, Fate, Record, Step, Transaction};
 pub(super) const COLLECTION: &str = "records";
 /// Bytes of a value of which six outgrow a message.
 const LARGE: usize = 50_000;
+/// The index of the values' groups, and their field.
+pub(super) const INDEX: &str = "group";
+/// Groups of values.
+pub(super) const GROUPS: u64 = 3;
 /// Keys that all clients write.
 const KEYS: u64 = 12;
 
@@ -27,6 +31,22 @@ pub(super) struct Client {
     pub(super) until: Duration,
     /// Levels that it writes at.
     pub(super) levels: Vec<Level>,
+    /// Whether clients create the index.
+    pub(super) builds: bool,
+}
+
+/// A value: a JSON object with its group.
+fn value(number: usize, at: u64, group: u64, padding: usize) -> String {
+    format!(
+        r#"{{"{INDEX}":{group},"value":"{number}.{at}{:padding$}"}}"#,
+        ""
+    )
+}
+
+/// The group of a value.
+pub(super) fn group_of(value: &str) -> Option<u64> {
+    let rest = value.strip_prefix(&format!(r#"{{"{INDEX}":"#))?;
+    rest.split_once(',')?.0.parse().ok()
 }
 
 impl Client {
@@ -45,7 +65,7 @@ impl Client {
 
     async fn live(self) {
         while !self.is_over() {
-            let opened = Database::open(self.cloud.clone(), self.options).await;
+            let opened = Database::open(self.cloud.clone(), self.options.clone()).await;
             let Ok(database) = opened else {
                 self.cloud
                     .runtime
@@ -66,10 +86,15 @@ impl Client {
                     break;
                 }
                 self.record.open().calls += 1;
-                match self.below(10) {
+                match self.below(12) {
                     0..=5 => self.write(&database, session).await,
                     6..=8 => self.read(&database, session).await,
-                    _ => drop(database.settle().await),
+                    9 => drop(database.settle().await),
+                    10 if self.builds && self.below(4) == 0 => {
+                        let created = database.create_index(COLLECTION, INDEX, INDEX, &|_| ());
+                        drop(created.await);
+                    }
+                    _ => self.look_up(&database, session).await,
                 }
                 let pause = Duration::from_millis(self.below(1_500));
                 self.cloud.runtime.clock.sleep(pause).await;
@@ -93,7 +118,7 @@ impl Client {
                 true => format!("k{at:02}"),
                 false => format!("k{:02}", self.below(KEYS)),
             };
-            let value = format!("{number}.{at}{:padding$}", "");
+            let value = value(number, at, self.below(GROUPS), padding);
             let deed = match self.below(10) {
                 0..=4 => Deed::Put(value),
                 5..=7 => Deed::Update(value),
@@ -144,6 +169,29 @@ impl Client {
         };
         if let Fate::Done(_) = record.transactions[number].fate {
             record.steps.push((session, Step::Wrote(number)));
+        }
+    }
+
+    /// What a lookup finds was read: it has the group, and no session reads backwards.
+    async fn look_up(&self, database: &Database, session: u64) {
+        let mut transaction = database.begin(Level::Monotonic);
+        let group = self.below(GROUPS);
+        let range = IndexRange::Is(IndexValue::Number(group as f64));
+        let hits = transaction.lookup(COLLECTION, INDEX, &range, None, 100);
+        let Ok(hits) = hits.await else {
+            return;
+        };
+        let mut record = self.record.open();
+        for hit in hits {
+            let [key, value] = [&hit.key, &hit.record];
+            let [key, value] =
+                [key, value].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            // A hit of another group shows as a value that no write has.
+            let value = match group_of(&value) == Some(group) {
+                true => value,
+                false => format!("not of group {group}: {value}"),
+            };
+            record.steps.push((session, Step::Read(key, Some(value))));
         }
     }
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use fader_cloud::model::{Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error};
-use fader_database::{CollectionSettings, Database, Guard, Level, Options};
+use fader_database::{
+    CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
+};
 use futures_util::future::join_all;
 use object_store::path::Path;
 
 use super::checks::{self, Claims};
-use super::client::{COLLECTION, Client};
+use super::client::{COLLECTION, Client, GROUPS, INDEX, group_of};
 use super::history::Record;
 use crate::cloud::plan::Plan as CloudPlan;
 use crate::cloud::run::live_one;
@@ -70,13 +72,26 @@ impl Plan {
             queues: *random.pick(&[1, 1, 2, 3]),
             leaf_bytes: bytes,
             node_bytes: bytes,
+            // In other runs a client creates the index while all write.
+            indexes: match random.chance(500) {
+                true => [(INDEX.to_owned(), INDEX.to_owned())].into(),
+                false => [].into(),
+            },
             ..CollectionSettings::default()
         };
+        let is_encrypted = random.chance(250);
+        let identity = Identity::parse(&"17".repeat(32)).filter(|_| is_encrypted);
+        let settings = CollectionSettings {
+            is_encrypted,
+            ..settings
+        };
         let options = Options {
+            identity,
             pool_bytes: *random.pick(&[1_000, 100_000]),
             ttl: Duration::from_millis(random.skewed(1, 30_000)),
             checkpoint_after: Duration::from_millis(random.skewed(10, 20_000)),
             finish_after: Duration::from_millis(random.skewed(1, 2_000)),
+            catalogue_ttl: Duration::from_millis(random.between(5_000, 10_000)),
             // Clocks jump: stamps of the future are a case of their own.
             clock_bound: Duration::from_secs(2 * 60 * 60),
             ..Options::default()
@@ -112,11 +127,11 @@ impl Plan {
         if let Some(guard) = self.removed {
             return Options {
                 guards: fader_database::Guards::without(guard),
-                ..self.options
+                ..self.options.clone()
             };
         }
         assert_eq!(self.removed, None, "this build has all rules");
-        self.options
+        self.options.clone()
     }
 }
 
@@ -157,7 +172,10 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
         None => Err(stuck()),
     };
     let (claims, failure) = match judged {
-        Ok(claims) => (claims, None),
+        Ok(mut claims) => {
+            claims.insert("index", usize::try_from(GROUPS).expect("a few"));
+            (claims, None)
+        }
         Err(failure) => (Claims::new(), Some(failure)),
     };
     Run {
@@ -187,6 +205,7 @@ impl World<'_> {
             truth: self.model.clock.clone(),
             until: self.until.get(),
             levels: self.plan.levels.clone(),
+            builds: self.plan.settings.indexes.is_empty(),
         }
     }
 
@@ -207,7 +226,7 @@ impl World<'_> {
         self.model.set_profile(self.plan.calm());
         let first = executor.process("setup", Skew::default());
         let created = async {
-            let database = Database::create(self.cloud(&first), self.plan.options).await?;
+            let database = Database::create(self.cloud(&first), self.plan.options.clone()).await?;
             database
                 .create_collection(COLLECTION, &self.plan.settings)
                 .await
@@ -234,7 +253,65 @@ impl World<'_> {
         let database = Database::open(self.cloud(&last), self.plan.options()).await;
         let database = database.map_err(|error| live("it does not open", &error))?;
         self.settle(&database).await?;
-        self.read(&database).await
+        let end = self.read(&database).await?;
+        self.look_up(&database, &end).await?;
+        let vacuumed = database.vacuum(Duration::ZERO).await;
+        vacuumed.map_err(|error| live("it does not vacuum", &error))?;
+        // A client without a pool sees what is left.
+        let after = executor.process("after", Skew::default());
+        let database = Database::open(self.cloud(&after), self.plan.options()).await;
+        let database = database.map_err(|error| live("it does not open", &error))?;
+        if self.read(&database).await? != end {
+            return Err(Failure {
+                guarantee: "vacuum",
+                text: "other records are there after a vacuum".to_owned(),
+            });
+        }
+        Ok(end)
+    }
+
+    /// The index leads to all records and to no others. A builder that was killed is followed by
+    /// another.
+    async fn look_up(
+        &self,
+        database: &Database,
+        end: &BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        let index = |text: String| Failure {
+            guarantee: "index",
+            text,
+        };
+        let failed = |error: Error| live("the index cannot be read", &error);
+        let collections = database.collections().await.map_err(failed)?;
+        let indexes = &collections[COLLECTION].indexes;
+        if indexes.get(INDEX).is_none_or(|index| !index.is_ready) {
+            let created = database
+                .create_index(COLLECTION, INDEX, INDEX, &|_| ())
+                .await;
+            created.map_err(failed)?;
+        }
+        let mut transaction = database.begin(Level::Monotonic);
+        for group in 0..GROUPS {
+            let range = IndexRange::Is(IndexValue::Number(group as f64));
+            let hits = transaction.lookup(COLLECTION, INDEX, &range, None, usize::MAX);
+            let hits = hits.await.map_err(failed)?;
+            let found: Vec<String> = hits.iter().map(|hit| text(&hit.key)).collect();
+            let expected = end
+                .iter()
+                .filter(|(_, value)| group_of(value) == Some(group));
+            let expected: Vec<String> = expected.map(|(key, _)| key.clone()).collect();
+            if found != expected {
+                return Err(index(format!("group {group}: {found:?}, not {expected:?}")));
+            }
+        }
+        let report = database
+            .verify_index(COLLECTION, INDEX)
+            .await
+            .map_err(failed)?;
+        match report.missing.first() {
+            None => Ok(()),
+            Some(key) => Err(index(format!("{key:?} has no entry: {report:?}"))),
+        }
     }
 
     /// Settles until nothing is pending any more. No call may fail: faults have ended.
@@ -261,12 +338,15 @@ impl World<'_> {
         let mut transaction = database.begin(Level::Monotonic);
         let records = transaction.range(COLLECTION, b"", None, usize::MAX).await;
         let records = records.map_err(|error| live("it cannot be read", &error))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(records
             .iter()
             .map(|(key, value)| (text(key), text(value)))
             .collect())
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn live(what: &str, error: &Error) -> Failure {

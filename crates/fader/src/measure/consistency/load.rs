@@ -298,7 +298,6 @@ async fn load_with(
         provider: Arc::new(InCluster(cluster.client.clone())),
         endpoint: "cluster".into(),
         first: 0,
-        goes_on: Arc::new(|_| true),
     };
     let operations = drive_all(&system_runtime(), vec![vec![(Duration::ZERO, party)]]).await;
     // A request that is wrong measures nothing.

@@ -11,7 +11,7 @@ use fader_measure::statistics::{Quartiles, quantile_of};
 use fader_measure::{Axis, Boxes, Curve, EVENTUAL, Plot, Point, STRONG, Scale, Series, Whiskers};
 use serde::Serialize;
 
-use super::Measured;
+use super::{Measured, runs};
 
 const MILLI: f64 = 1e6;
 /// Bins of figure 8, in nanoseconds.
@@ -38,6 +38,8 @@ const TABLE_2: [(&str, [f64; 5]); 2] = [
     ("eventual reads", [51.0, 57.0, 62.0, 53.03, 13.87]),
     ("strong reads", [51.0, 57.0, 62.0, 54.45, 16.07]),
 ];
+/// A client that reads at this share of what it can do at most is the limit itself.
+const LIMITED: f64 = 0.8;
 /// What the paper has wrong, beside what stands in our tables.
 const ERRATA: &str = "\
 The paper's text has a mean of \"114.4 seconds\" (ms) and 225,801 strong reads (in its table\n\
@@ -52,6 +54,8 @@ pub(super) struct Found {
     reads: [Quartiles; 2],
     rates: [Quartiles; 2],
     curves: [Vec<Point>; 2],
+    /// The same by the time since the write's call, as Wada and others have it.
+    curves_since_call: [Vec<Point>; 2],
     /// By run, of both levels.
     write_runs: [Vec<Quartiles>; 2],
     read_runs: [Vec<Quartiles>; 2],
@@ -61,11 +65,13 @@ pub(super) struct Found {
     visible_ms: [[Option<f64>; 4]; 2],
     /// Operations that were refused or not answered.
     failed: usize,
+    /// Reads a second of the same reader at a server that answers a constant, if it was measured.
+    floor: Option<f64>,
 }
 
 impl Found {
     /// Of all runs' logs.
-    pub(super) fn new(measured: &[Measured]) -> Result<Found> {
+    pub(super) fn new(measured: &[Measured], floor: Option<f64>) -> Result<Found> {
         let levels = [EVENTUAL, STRONG];
         let logs = |level: &'static str| {
             let of_level = measured.iter().filter(move |one| one.level == level);
@@ -73,6 +79,7 @@ impl Found {
         };
         let all = || measured.iter().map(|one| &one.log);
         let mut curves = [Curve::default(), Curve::default()];
+        let mut curves_since_call = curves.clone();
         let (mut missed, mut visible_ms) = ([[0; 3]; 2], [[None; 4]; 2]);
         for (at, level) in levels.into_iter().enumerate() {
             let mut times = [0.5, 0.9, 0.99, 0.999].map(|_| Vec::new());
@@ -80,6 +87,7 @@ impl Found {
                 let found = staleness(log, &Rules::default());
                 let found = found.map_err(|unfit| anyhow::anyhow!("{unfit}"))?;
                 curves[at].add(&found, BIN, |reference| reference.since_return);
+                curves_since_call[at].add(&found, BIN, |reference| reference.since_call);
                 for reading in &found.readings {
                     missed[at][reading.newer.min(2)] += 1;
                 }
@@ -115,6 +123,7 @@ impl Found {
             ],
             rates: [rates(EVENTUAL)?, rates(STRONG)?],
             curves: curves.map(|curve| curve.points()),
+            curves_since_call: curves_since_call.map(|curve| curve.points()),
             write_runs: levels.map(|level| by_run(level, true)),
             read_runs: levels.map(|level| by_run(level, false)),
             missed,
@@ -123,6 +132,7 @@ impl Found {
                 .flat_map(|log| &log.operations)
                 .filter(|one| one.done().is_none())
                 .count(),
+            floor,
         })
     }
 
@@ -209,28 +219,20 @@ pub(super) fn text(found: &Found, target: &str) -> String {
         );
         row(&mut text, "  the paper", &paper);
     }
-    let _ = writeln!(
-        text,
-        "\nTable III: latencies in ms by run: median (IQR)\n{:<16}{:>20}{:>20}{:>20}{:>20}",
-        "run", "writes, eventual", "eventual reads", "writes, strong", "strong reads"
-    );
-    let runs = found.read_runs[0].len().max(found.read_runs[1].len());
-    for run in 0..runs {
-        let _ = write!(text, "{:<16}", run + 1);
-        for level in [0, 1] {
-            for of in [&found.write_runs[level], &found.read_runs[level]] {
-                let cell = of.get(run).map_or_else(String::new, |one| {
-                    format!("{:.1} ({:.1})", one.median, one.range())
-                });
-                let _ = write!(text, "{cell:>20}");
-            }
-        }
-        text.push('\n');
+    if let Some(floor) = found.floor {
+        let most = found.rates[0].median.max(found.rates[1].median);
+        let limit = match LIMITED * floor <= most {
+            true => "the client is the limit, not the service",
+            false => "the service is the limit, not the client",
+        };
+        let _ = writeln!(
+            text,
+            "the same reader at a server that answers a constant: {floor:.0} reads per second: \
+             {limit}"
+        );
     }
-    text.push_str(
-        "  the paper's writes with eventual reads: run 7 51 (5.3), run 11 206.5 (357.8), \
-         run 17 136.5 (23.7)\n",
-    );
+    let ([first, second], [eventual, strong]) = (&found.write_runs, &found.read_runs);
+    text += &runs::table([first, eventual, second, strong]);
     text + &shares(found) + ERRATA
 }
 
@@ -318,7 +320,16 @@ pub(super) fn write(found: &Found, folder: &Path) -> Result<()> {
             std::fs::write(path, plot.svg())?;
         }
     }
-    std::fs::write(folder.join("figure-8.svg"), curve(found))?;
+    for (name, curves, since) in [
+        ("figure-8.svg", &found.curves, "returned"),
+        (
+            "figure-8-since-call.svg",
+            &found.curves_since_call,
+            "was called",
+        ),
+    ] {
+        std::fs::write(folder.join(name), curve(curves, since))?;
+    }
     let json = serde_json::to_vec_pretty(found)?;
     Ok(std::fs::write(folder.join("staleness.json"), json)?)
 }
@@ -385,9 +396,9 @@ fn box_plots(found: &Found) -> [BoxPlot; 7] {
 }
 
 /// Figure 8, up to the second that matters.
-fn curve(found: &Found) -> String {
+fn curve(curves: &[Vec<Point>; 2], since: &str) -> String {
     let shown = |at: usize| {
-        let points = found.curves[at].iter();
+        let points = curves[at].iter();
         points.filter_map(|point| {
             let from = point.from.filter(|from| *from < 1_000_000_000)?;
             Some((from as f64 / MILLI, point.share?))
@@ -399,7 +410,7 @@ fn curve(found: &Found) -> String {
     };
     let plot = Plot {
         title: "Reads of the latest version, with 95 % bands".to_owned(),
-        x: axis("ms since the last write returned"),
+        x: axis(&format!("ms since the last write {since}")),
         y: axis("share of reads"),
         series: [EVENTUAL, STRONG]
             .into_iter()

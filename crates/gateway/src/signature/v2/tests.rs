@@ -2,6 +2,7 @@
 
 use hyper::HeaderMap;
 
+use super::super::Payload;
 use super::*;
 
 #[test]
@@ -17,7 +18,8 @@ fn the_example_of_the_documentation() {
         host: "elasticmapreduce.amazonaws.com",
         port: 443,
         parameters: &parameters,
-        body: b"",
+        bucket_in_host: None,
+        payload: Payload::Body(b""),
     };
     let presented = Presented::in_parameters(&parameters).unwrap();
     let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";

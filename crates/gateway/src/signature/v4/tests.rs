@@ -58,7 +58,8 @@ fn is_signed(
         host: "example.amazonaws.com",
         port: 443,
         parameters: &parameters,
-        body: body.as_bytes(),
+        bucket_in_host: None,
+        payload: Payload::Body(body.as_bytes()),
     };
     presented.is_signed_with(SECRET, &signed, None)
 }

@@ -102,6 +102,9 @@ struct Options {
     /// Writes the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Of `window`: writes every cell as CSV.
+    #[arg(long)]
+    csv: Option<PathBuf>,
     /// Writes the operation logs of all runs, and callgrind's profiles, into a folder.
     #[arg(long)]
     logs: Option<PathBuf>,

@@ -1,13 +1,15 @@
 //! The congestion window against what others do, on services simulated in virtual time.
 //!
-//! Prints every cell as a table (Markdown: docs/window.md has a run of it) with who is ahead of
-//! ours in it, and then what issue and docs promise. All algorithms of a cell get the same seeds;
-//! figures are medians over the seeds. Services and seeds that nothing was tuned on come last.
+//! Prints every cell as a table with the algorithms that are ahead of ours in it, then the goals of
+//! docs/window.md. `--csv` writes every cell to a file (docs/window-cells.csv has a run of it).
+//! All algorithms of a cell get the same seeds; figures are medians over the seeds. Services and
+//! seeds that nothing was tuned on come last.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use fader_measure::{Interval, median, ratio_of_medians};
 use fader_simulator::traffic::{
     ALGORITHMS, Algorithm, HOLDOUT, Kind, Measured, SCENARIOS, Scenario, measure,
@@ -91,6 +93,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let cells = cells(clients, seeds);
     for cell in &cells {
         print(cell, options.seed);
+    }
+    if let Some(path) = &options.csv {
+        write_csv(path, &cells, options.seed)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     targets::print_held_out(&cells);
     let report = Report {
@@ -217,6 +223,65 @@ fn print(cell: &Cell, seed: u64) {
     for ahead in targets::ahead(cell) {
         println!("\n{ahead}");
     }
+}
+
+/// The columns of [`write_csv`]: medians, 95 % intervals of two of them. No time means never.
+const COLUMNS: [&str; 17] = [
+    "held_out",
+    "service",
+    "clients",
+    "algorithm",
+    "goodput_percent",
+    "goodput_low",
+    "goodput_high",
+    "bound_percent",
+    "refused_percent",
+    "refused_low",
+    "refused_high",
+    "given_up_percent",
+    "p50_ms",
+    "p99_ms",
+    "jain",
+    "rise_s",
+    "recovery_s",
+];
+
+fn write_csv(path: &Path, cells: &[Cell], seed: u64) -> Result<()> {
+    let mut out = csv::Writer::from_path(path)?;
+    out.write_record(COLUMNS)?;
+    for cell in cells {
+        for row in &cell.rows {
+            let goodput = row.interval(seed, |run| run.goodput * 100.0);
+            let refused = row.interval(seed, |run| run.rejected * 100.0);
+            let shape = &cell.scenario.shape;
+            let bound = limit::goodput(shape, refused.estimate / 100.0) * 100.0;
+            let known = |span: f64| match span.is_finite() {
+                true => format!("{span:.2}"),
+                false => String::new(),
+            };
+            out.write_record([
+                cell.is_held_out.to_string(),
+                cell.scenario.name.to_owned(),
+                cell.clients.to_string(),
+                row.algorithm.name(),
+                format!("{:.1}", goodput.estimate),
+                format!("{:.1}", goodput.low),
+                format!("{:.1}", goodput.high),
+                format!("{bound:.0}"),
+                format!("{:.2}", refused.estimate),
+                format!("{:.2}", refused.low),
+                format!("{:.2}", refused.high),
+                format!("{:.2}", row.median(|run| run.failed * 100.0)),
+                format!("{:.0}", row.median(|run| run.median_ms)),
+                format!("{:.0}", row.median(|run| run.p99_ms)),
+                format!("{:.3}", row.median(|run| run.jain)),
+                known(row.median(|run| time(run.rise))),
+                known(row.median(|run| time(run.recovery))),
+            ])?;
+        }
+    }
+    out.flush()?;
+    Ok(())
 }
 
 fn seconds(span: f64) -> String {

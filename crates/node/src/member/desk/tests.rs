@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fader_services::{Direction, Scan, ViewError};
 
 use super::*;
+use crate::support::SimulatedDisk;
 
 /// A state without anything in it, that counts how often it is to be kept.
 #[derive(Default)]
@@ -31,7 +32,11 @@ impl View for Watched {
 fn a_state_that_others_are_filled_from_is_kept() {
     let state = Arc::new(Watched::default());
     let applied = EntryId::new(1, 7);
-    let mut desk = Desk::new(Settings::new(PathBuf::new()), state.clone(), applied);
+    let settings = Settings::new(PathBuf::new());
+    let disk = Arc::new(SimulatedDisk::new());
+    let blocks = MemberBlocks::open(PathBuf::new(), settings.blocks.clone(), disk);
+    let (blocks, _) = blocks.expect("there are none");
+    let mut desk = Desk::new(settings, Arc::new(blocks), state.clone(), applied);
     assert_eq!(state.0.load(Ordering::Relaxed), 0);
     desk.fix();
     assert_eq!(state.0.load(Ordering::Relaxed), 1);

@@ -163,6 +163,18 @@ impl Blocks {
         Ok(Some(upload))
     }
 
+    /// A new block of bytes that are all there, whose memory is the caller's until it is held.
+    ///
+    /// # Errors
+    /// [`PutError::Size`], [`PutError::Full`].
+    pub fn gathered(&self, id: BlockId, parts: &[impl AsRef<[u8]>]) -> Result<Upload, PutError> {
+        let upload = Upload::of(id, parts)?;
+        if self.room()? < u64::from(block_size(upload.block().size)) {
+            return Err(PutError::Full);
+        }
+        Ok(upload)
+    }
+
     /// Writes blocks and makes them durable. One sync serves these and all that other threads wait
     /// for meanwhile. Each has its own answer: held, or why not. A refused block left nothing that
     /// is found.

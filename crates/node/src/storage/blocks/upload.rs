@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::block::{BLOCK_BYTES_MAX, Block, PutError, piece_sums, whole_sum};
+use super::block::{BLOCK_BYTES_MAX, Block, BlockId, PutError, piece_sums, whole_sum};
 use super::budget::Budget;
 use super::format::{block_size, head_size};
 
@@ -15,7 +15,10 @@ pub struct Upload {
     block: Block,
     /// Room for the header, then what has come of the block.
     buffer: Vec<u8>,
-    _memory: Memory,
+    /// The sums of its pieces, where they were computed of these bytes.
+    sums: Option<Vec<u32>>,
+    /// None where the caller has taken it.
+    _memory: Option<Memory>,
 }
 
 impl fmt::Debug for Upload {
@@ -34,7 +37,7 @@ pub(super) struct Gathered {
     pub(super) sums: Vec<u32>,
     /// Room for the header, then the block.
     pub(super) bytes: Vec<u8>,
-    _memory: Memory,
+    _memory: Option<Memory>,
 }
 
 struct Memory {
@@ -66,7 +69,31 @@ impl Upload {
         Ok(Upload {
             block,
             buffer,
-            _memory: memory,
+            sums: None,
+            _memory: Some(memory),
+        })
+    }
+
+    /// A block of bytes that are all there. Their memory is the caller's.
+    pub(super) fn of(id: BlockId, parts: &[impl AsRef<[u8]>]) -> Result<Upload, PutError> {
+        let size: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        if !(1..=BLOCK_BYTES_MAX).contains(&size) {
+            return Err(PutError::Size(size));
+        }
+        let head = head_size(size) as usize;
+        let mut buffer = Vec::with_capacity(block_size(size) as usize);
+        buffer.resize(head, 0);
+        parts
+            .iter()
+            .for_each(|part| buffer.extend_from_slice(part.as_ref()));
+        let sums = piece_sums(&buffer[head..]);
+        let sum = whole_sum(&sums, size);
+        Ok(Upload {
+            block: Block { id, size, sum },
+            buffer,
+            sums: Some(sums),
+            _memory: None,
         })
     }
 
@@ -85,6 +112,7 @@ impl Upload {
     /// # Errors
     /// [`PutError::Length`] when more come than were told; none of these are taken.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PutError> {
+        self.sums = None;
         let came = self.came() + bytes.len() as u64;
         if u64::from(self.block.size) < came {
             return Err(self.length(came));
@@ -104,10 +132,16 @@ impl Upload {
         if self.came() != u64::from(self.block.size) {
             return Err(self.length(self.came()));
         }
-        let sums = piece_sums(&self.buffer[head_size(self.block.size) as usize..]);
-        if whole_sum(&sums, self.block.size) != self.block.sum {
-            return Err(PutError::Sum(self.block.id));
-        }
+        let sums = match self.sums {
+            Some(sums) => sums,
+            None => {
+                let sums = piece_sums(&self.buffer[head_size(self.block.size) as usize..]);
+                if whole_sum(&sums, self.block.size) != self.block.sum {
+                    return Err(PutError::Sum(self.block.id));
+                }
+                sums
+            }
+        };
         Ok(Gathered {
             block: self.block,
             sums,

@@ -1,0 +1,131 @@
+//! `fader db identity`, `grant` and `rotate`: who may read encrypted collections.
+//!
+//! An identity is a secret in a file of its own, readable by its owner alone. Its public part is
+//! what others grant keys to.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fader_client::{Access, system_runtime};
+use fader_database::{Identity, PublicIdentity};
+
+use crate::cloud::Where;
+use crate::output::{self, visible};
+
+/// Names another file of the identity.
+const VARIABLE: &str = "FADER_DB_IDENTITY";
+
+#[derive(Args)]
+pub(super) struct Grant {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// Who may read and write it: what `fader db identity` prints there.
+    identity: PublicIdentity,
+}
+
+#[derive(Args)]
+pub(super) struct Rotate {
+    #[command(flatten)]
+    at: Where,
+    /// The collection.
+    collection: String,
+    /// Who does not get the new key. What was readable before stays readable there.
+    #[arg(long, value_name = "IDENTITY")]
+    without: Option<PublicIdentity>,
+    /// Seals all pages with the new key now, instead of each at its next checkpoint.
+    #[arg(long)]
+    reseal: bool,
+}
+
+/// Where the identity is.
+fn path() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return Ok(path.into());
+    }
+    let home = std::env::home_dir().context("no home folder: set FADER_DB_IDENTITY to a file")?;
+    Ok(home.join(".config/fader/identity"))
+}
+
+/// The identity of this user, if there is one.
+pub(super) fn identity() -> Result<Option<Identity>> {
+    let path = path()?;
+    match fs::read_to_string(&path) {
+        Ok(text) => parse(&path, &text).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Identity> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let path = path.display();
+        bail!("{path} is readable by others: chmod 600 {path}");
+    }
+    let found = Identity::parse(text);
+    found.with_context(|| format!("{} is no identity: restore it from a copy", path.display()))
+}
+
+/// The identity of this user; a new one if there is none.
+pub(super) fn identity_or_new() -> Result<Identity> {
+    if let Some(identity) = identity()? {
+        return Ok(identity);
+    }
+    let path = path()?;
+    let identity = Identity::new(&*system_runtime().entropy);
+    let context = || format!("cannot write {}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(context)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    // Never over another one: what is sealed for it would be lost.
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(&path).with_context(context)?;
+    file.write_all(format!("{}\n", &*identity.reveal()).as_bytes())
+        .and_then(|()| file.sync_all())
+        .with_context(context)?;
+    let shown = path.display();
+    eprintln!(
+        "new identity in {shown}: keep a copy, without it your encrypted collections are lost"
+    );
+    Ok(identity)
+}
+
+/// Prints the public part.
+pub(super) fn show() -> Result<ExitCode> {
+    let identity = identity_or_new()?;
+    output::print(&format!("{}\n", identity.public()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn grant(options: &Grant) -> Result<ExitCode> {
+    let database = super::open(&options.at, Access::Write).await?;
+    database
+        .grant(&options.collection, options.identity)
+        .await?;
+    eprintln!(
+        "the key is granted. Not set: access to {} and to its queues, which its service gives",
+        visible(&options.at.url)
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn rotate(options: &Rotate) -> Result<ExitCode> {
+    let database = super::open(&options.at, Access::Write).await?;
+    let collection = &options.collection;
+    database.rotate_key(collection, options.without).await?;
+    if options.reseal {
+        eprintln!("sealing all pages with the new key");
+        let pages = database.reseal(collection).await;
+        let pages = pages.context("some pages have the old key: run it again with --reseal")?;
+        eprintln!("{pages} pages are sealed with the new key");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,480 @@
+//! `fader measure bookstore`: seed 004's experiments, in virtual time on modelled services.
+//!
+//! A transaction reads a customer, searches six products and orders three: it updates the three
+//! products and inserts three orders. The code is that of `fader db`; only the services, with their
+//! latencies, are a model. So the figures repeat to the last digit and cost nothing.
+//!
+//! Deliberately absent: time that the client's own processor takes.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew};
+use fader_cloud::{Clock, Cloud, PriceBook, Usage};
+use fader_database::{CollectionSettings, Database, Level};
+use object_store::path::Path;
+
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  fader measure bookstore
+  fader measure bookstore --year 2026 --clients 16 --rate 10 --queues bucket
+  fader measure bookstore --figure";
+
+/// Bytes of a customer, a product and an order.
+const CUSTOMER_BYTES: usize = 700;
+const PRODUCT_BYTES: usize = 600;
+const ORDER_BYTES: usize = 150;
+/// Products that a transaction searches, and those that it orders.
+const SEARCHED: usize = 6;
+const ORDERED: usize = 3;
+/// The intervals of Figure 3.
+const INTERVALS: [u64; 5] = [5, 10, 15, 20, 25];
+
+/// The experiment.
+#[derive(Args, Clone)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Latencies and prices: of the paper's services, or of those of 2026.
+    #[arg(long, default_value = "2007")]
+    year: Year,
+    /// Clients at once.
+    #[arg(long, default_value_t = 1)]
+    clients: u32,
+    /// Transactions of each level.
+    #[arg(long, default_value_t = 300)]
+    transactions: u32,
+    /// Transactions a second of all clients together; without it each client's follow at once.
+    #[arg(long, value_name = "NUMBER")]
+    rate: Option<f64>,
+    /// Where pending records wait.
+    #[arg(long, default_value = "sqs")]
+    queues: QueuesOf,
+    /// Seconds between two checkpoints of a client.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    interval: u64,
+    /// Products of the store.
+    #[arg(long, default_value_t = 10_000)]
+    products: u32,
+    /// Customers of the store.
+    #[arg(long, default_value_t = 2_880)]
+    customers: u32,
+    /// Sends the requests of a commit in parallel and several records in a message, instead of one
+    /// by one as in the paper. In 2026 that is so in any case.
+    #[arg(long)]
+    parallel: bool,
+    /// Draws Figure 3: the price by the checkpoint interval.
+    #[arg(long)]
+    figure: bool,
+    /// Decides what clients choose.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Year {
+    #[value(name = "2007")]
+    Y2007,
+    #[value(name = "2026")]
+    Y2026,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum QueuesOf {
+    /// A service of queues, SQS.
+    Sqs,
+    /// In the bucket.
+    Bucket,
+}
+
+/// What the paper reports of a level: seconds on average and at most; dollars for 1000
+/// transactions in all, of transactions, and of checkpoints with the ATOMIC queue.
+fn paper(level: Level) -> [f64; 5] {
+    match level {
+        Level::Naive => [11.3, 12.1, 0.15, 0.15, 0.0],
+        Level::Basic => [4.0, 5.9, 1.8, 0.7, 1.1],
+        Level::Monotonic => [4.0, 6.8, 2.1, 0.7, 1.4],
+        Level::Atomic => [2.8, 4.6, 2.9, 0.3, 2.6],
+    }
+}
+
+impl Year {
+    fn book(self) -> &'static str {
+        match self {
+            Year::Y2007 => "aws-2007",
+            Year::Y2026 => "aws-2026",
+        }
+    }
+
+    /// Latencies as the paper gives them (GET 0.14, 0.45 and 3.87 s for 10, 100 and 1000 KB, a PUT
+    /// three times that; SQS 0.31, 0.16 and 0.16 s), and of 2026 (docs/figures.md).
+    fn profile(self, seed: u64) -> Profile {
+        let call = |ms: u64, mib_ms: u64| Call {
+            latency: Latency::Constant(Duration::from_millis(ms)),
+            per_mib: Duration::from_millis(mib_ms),
+            timeout: Duration::from_secs(60),
+            ..Call::default()
+        };
+        let mut profile = Profile {
+            seed,
+            ..Profile::default()
+        };
+        let (get, put, [send, receive, remove]) = match self {
+            Year::Y2007 => (call(90, 3_775), call(270, 11_325), [310, 160, 160]),
+            Year::Y2026 => (call(25, 28), call(30, 28), [10, 10, 10]),
+        };
+        profile.objects.delete = call(if self == Year::Y2007 { 90 } else { 25 }, 0);
+        profile.objects.list = get.clone();
+        (profile.objects.get, profile.objects.put) = (get, put);
+        profile.queues.send = call(send, 0);
+        profile.queues.receive = call(receive, 0);
+        profile.queues.remove = call(remove, 0);
+        profile.queues.other = call(send, 0);
+        profile
+    }
+}
+
+/// What a level came to.
+struct Outcome {
+    /// Seconds of each transaction, rising.
+    seconds: Vec<f64>,
+    /// Dollars for 1000 transactions: of transactions, and of all else.
+    dollars: [f64; 2],
+    /// Seconds until all pending records were in pages, in all.
+    lasted: f64,
+}
+
+impl Outcome {
+    fn at(&self, share: f64) -> f64 {
+        let last = self.seconds.len().saturating_sub(1);
+        self.seconds
+            .get((last as f64 * share) as usize)
+            .copied()
+            .unwrap_or(0.0)
+    }
+
+    fn average(&self) -> f64 {
+        self.seconds.iter().sum::<f64>() / self.seconds.len().max(1) as f64
+    }
+
+    fn total(&self) -> f64 {
+        self.dollars.iter().sum()
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if options.clients == 0 || options.customers == 0 || (options.products as usize) < SEARCHED {
+        bail!("at least one client and customer, and {SEARCHED} products");
+    }
+    if options
+        .rate
+        .is_some_and(|rate| !(0.0..1e6).contains(&rate) || rate == 0.0)
+    {
+        bail!("--rate is a number of transactions a second above 0");
+    }
+    if options.figure {
+        return figure(options);
+    }
+    let head = [
+        "level",
+        "avg s",
+        "p50",
+        "max",
+        "paper avg",
+        "max",
+        "$/1000",
+        "transaction",
+        "checkpoint",
+        "paper $",
+        "transaction",
+        "checkpoint",
+    ];
+    let mut table = output::table(head);
+    let mut outcomes = Vec::new();
+    for level in Level::ALL {
+        output::tell(&format!(
+            "{level}: {} transactions in virtual time",
+            options.transactions
+        ));
+        let outcome = measure(options, level)?;
+        let paper = paper(level);
+        let shown = |number: f64| format!("{number:.3}");
+        let price = |number: f64| format!("{number:.4}");
+        table.add_row([
+            level.to_string(),
+            shown(outcome.average()),
+            shown(outcome.at(0.5)),
+            shown(outcome.at(1.0)),
+            paper[0].to_string(),
+            paper[1].to_string(),
+            price(outcome.total()),
+            price(outcome.dollars[0]),
+            price(outcome.dollars[1]),
+            paper[2].to_string(),
+            paper[3].to_string(),
+            paper[4].to_string(),
+        ]);
+        outcomes.push(outcome);
+    }
+    let naive = &outcomes[0];
+    let ratios = Level::ALL
+        .iter()
+        .zip(&outcomes)
+        .skip(1)
+        .map(|(level, outcome)| {
+            let (faster, dearer) = (
+                naive.average() / outcome.average(),
+                outcome.total() / naive.total(),
+            );
+            format!("{level}: {faster:.2} times as fast as naive, {dearer:.3} of its price")
+        });
+    let ratios: Vec<String> = ratios.collect();
+    let lasted = outcomes
+        .iter()
+        .map(|outcome| outcome.lasted)
+        .fold(0.0, f64::max);
+    output::print(&format!(
+        "Tables 3 and 4 of the paper, {}\n{}\n{}\nthe longest run: {lasted:.0} virtual s\n",
+        about(options),
+        table.trim_fmt(),
+        ratios.join("\n"),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn about(options: &Options) -> String {
+    let queues = match options.queues {
+        QueuesOf::Sqs => "SQS",
+        QueuesOf::Bucket => "queues in the bucket",
+    };
+    let rate = match options.rate {
+        Some(rate) => format!("{rate} transactions a second"),
+        None => "one transaction after the other".to_owned(),
+    };
+    format!(
+        "clients: {}, {rate}, {queues}, prices of {}, interval {} s",
+        options.clients,
+        options.year.book(),
+        options.interval
+    )
+}
+
+/// The price of 1000 transactions by the checkpoint interval.
+fn figure(options: &Options) -> Result<ExitCode> {
+    let mut table = output::table([
+        "interval s",
+        "basic $/1000",
+        "atomic $/1000",
+        "naive $/1000",
+    ]);
+    for interval in INTERVALS {
+        let options = Options {
+            interval,
+            ..options.clone()
+        };
+        output::tell(&format!("interval {interval} s"));
+        let mut row = vec![interval.to_string()];
+        for level in [Level::Basic, Level::Atomic, Level::Naive] {
+            row.push(format!("{:.4}", measure(&options, level)?.total()));
+        }
+        table.add_row(row);
+    }
+    output::print(&format!(
+        "Figure 3 of the paper, {}\n{}\nThe paper's curves fall most between 10 and 20 s.\n",
+        about(options),
+        table.trim_fmt()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(options: &Options, level: Level) -> Result<Outcome> {
+    let book = PriceBook::built_in(options.year.book()).context("a built-in price book")?;
+    let model = Model::new(Profile {
+        seed: options.seed,
+        ..Profile::default()
+    });
+    let executor = model.executor.clone();
+    let outcome = executor.run(experiment(options.clone(), level, model, book));
+    executor.shut_down();
+    outcome
+}
+
+/// One experiment. Loading the store takes no time and counts for nothing.
+async fn experiment(
+    options: Options,
+    level: Level,
+    model: Model,
+    book: PriceBook,
+) -> Result<Outcome> {
+    let process = |name: &str| model.executor.process(name, Skew::default());
+    let settings = database_options(&options);
+    let setup = process("setup");
+    let database = Database::create(cloud(&options, &model, &setup), settings.clone()).await?;
+    fill(&options, &database).await?;
+    model.set_profile(options.year.profile(options.seed));
+    let before = model.meter.usage();
+    let begun = model.clock.monotonic();
+    let done = Arc::new(Mutex::new((Vec::new(), 0)));
+    let mut clients = Vec::new();
+    for number in 0..options.clients {
+        let process = process(&format!("client {number}"));
+        let client = Client {
+            number,
+            options: options.clone(),
+            level,
+            cloud: cloud(&options, &model, &process),
+            book: book.clone(),
+            done: done.clone(),
+        };
+        let runtime = client.cloud.runtime.clone();
+        clients.push(runtime.spawn(client.live()));
+    }
+    for client in clients {
+        client.await.context("a client ended early")??;
+    }
+    let lasted = (model.clock.monotonic() - begun).as_secs_f64();
+    let (mut seconds, transactions) = {
+        let mut done = done.lock().expect("no client panics while it is locked");
+        std::mem::take(&mut *done)
+    };
+    seconds.sort_by(f64::total_cmp);
+    let thousands = seconds.len() as f64 / 1000.0;
+    let all = book.cost(&model.meter.usage().since(&before)).pico;
+    let dollars = |pico: u128| pico as f64 / 1e12 / thousands;
+    let (all, own) = (dollars(all), dollars(transactions));
+    Ok(Outcome {
+        seconds,
+        dollars: [own, all - own],
+        lasted,
+    })
+}
+
+fn database_options(options: &Options) -> fader_database::Options {
+    fader_database::Options {
+        pool_bytes: 5_000_000,
+        ttl: Duration::from_secs(100),
+        checkpoint_after: Duration::from_secs(options.interval),
+        is_one_by_one: options.year == Year::Y2007 && !options.parallel,
+        ..fader_database::Options::default()
+    }
+}
+
+fn cloud(options: &Options, model: &Model, process: &Process) -> Cloud {
+    let cloud = model.cloud(process);
+    match options.queues {
+        QueuesOf::Sqs => cloud,
+        QueuesOf::Bucket => cloud.in_bucket(&Path::from("bucket")),
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+async fn fill(options: &Options, database: &Database) -> Result<()> {
+    let settings = CollectionSettings {
+        minimum: Level::Naive,
+        ..CollectionSettings::default()
+    };
+    for (name, count, bytes) in [
+        ("customers", options.customers, CUSTOMER_BYTES),
+        ("products", options.products, PRODUCT_BYTES),
+        ("orders", options.products, ORDER_BYTES),
+    ] {
+        database.create_collection(name, &settings).await?;
+        let mut load = database.load(name).await?;
+        for number in 0..count {
+            load.push(&key(number), &vec![b'.'; bytes]).await?;
+        }
+        load.finish().await?;
+    }
+    Ok(())
+}
+
+/// Seconds of transactions, and their price in 10⁻¹² dollars.
+type Done = Arc<Mutex<(Vec<f64>, u128)>>;
+
+struct Client {
+    number: u32,
+    options: Options,
+    level: Level,
+    cloud: Cloud,
+    book: PriceBook,
+    done: Done,
+}
+
+impl Client {
+    async fn live(self) -> Result<()> {
+        let database = Database::open(self.cloud.clone(), database_options(&self.options)).await?;
+        let clock = self.cloud.runtime.clock.clone();
+        let clients = self.options.clients;
+        let share = self.options.transactions.div_ceil(clients);
+        let begun = clock.monotonic();
+        for number in 0..share {
+            if let Some(rate) = self.options.rate {
+                let place = f64::from(number * clients + self.number) / rate;
+                let due = begun + Duration::from_secs_f64(place);
+                clock.sleep(due.saturating_sub(clock.monotonic())).await;
+            }
+            let start = clock.monotonic();
+            let usage = self.order(&database).await?;
+            let took = (clock.monotonic() - start).as_secs_f64();
+            let mut done = self
+                .done
+                .lock()
+                .expect("no client panics while it is locked");
+            done.0.push(took);
+            done.1 += usage
+                .values()
+                .map(|usage| self.book.cost(usage).pico)
+                .sum::<u128>();
+        }
+        // What the client has under way ends with its last checkpoint.
+        clock
+            .sleep(Duration::from_secs(self.options.interval + 5))
+            .await;
+        database.close().await?;
+        Ok(())
+    }
+
+    fn below(&self, count: u32) -> u32 {
+        let random = self.cloud.runtime.random() % u64::from(count);
+        u32::try_from(random).expect("below a u32")
+    }
+
+    /// One transaction of the paper.
+    async fn order(&self, database: &Database) -> Result<BTreeMap<String, Usage>> {
+        let mut transaction = database.begin(self.level);
+        let customer = key(self.below(self.options.customers));
+        transaction.get("customers", &customer).await?;
+        let mut products = Vec::new();
+        while products.len() < SEARCHED {
+            let product = self.below(self.options.products);
+            if !products.contains(&product) {
+                transaction.get("products", &key(product)).await?;
+                products.push(product);
+            }
+        }
+        for product in &products[..ORDERED] {
+            let record = vec![b'.'; PRODUCT_BYTES];
+            transaction
+                .update("products", &key(*product), &record)
+                .await?;
+            let order = [&key(self.below(self.options.products))[..], &self.unique()].concat();
+            transaction
+                .put("orders", &order, &[b'.'; ORDER_BYTES])
+                .await?;
+        }
+        Ok(transaction.commit().await?.usage)
+    }
+
+    /// No two orders are the same.
+    fn unique(&self) -> [u8; 8] {
+        self.cloud.runtime.random().to_be_bytes()
+    }
+}

@@ -1,0 +1,494 @@
+//! Requests about buckets: as a whole, their settings and their lists.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use fader_services::policy::Policy;
+use fader_services::s3::command::{
+    CreateBucket, DeleteObjects, Deletion, List, ListBuckets, Named, OneSetting, PutSetting,
+};
+use fader_services::s3::reply::Page;
+use fader_services::s3::settings::{Grantee, Setting, SettingName, Settings};
+use fader_services::s3::{Command, Error, Reply};
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+
+use super::{Answer, Asked, REGION, odd, plain, set, xml};
+use crate::s3::fault::{Fault, invalid_argument, invalid_request, malformed_xml, not_implemented};
+use crate::s3::render::{Encoding, Listing};
+use crate::s3::xml::Element;
+use crate::s3::{Feature, Operation, head, render, settings};
+use crate::signature::ChunkKey;
+
+/// Entries of a page, unless fewer are asked for.
+const PAGE: usize = 1000;
+
+impl Asked<'_> {
+    pub(super) async fn of_bucket(
+        &self,
+        body: &Mutex<Option<Incoming>>,
+        key: Option<ChunkKey>,
+    ) -> Answer {
+        use Operation as O;
+        use SettingName as N;
+        match self.operation {
+            O::ListBuckets => self.list_buckets().await,
+            O::CreateBucket => {
+                let body = self.xml(body, key).await?;
+                self.create_bucket(&body).await
+            }
+            O::HeadBucket => {
+                let settings = self.settings().await?;
+                let mut response = plain(StatusCode::OK);
+                set(&mut response, "x-amz-bucket-region", &settings.region);
+                Ok(response)
+            }
+            O::DeleteBucket => {
+                let bucket = self.bucket();
+                self.call(Command::DeleteBucket(Named { bucket })).await?;
+                Ok(plain(StatusCode::NO_CONTENT))
+            }
+            O::GetBucketLocation => Ok(xml(render::location(&self.settings().await?.region))),
+            O::GetBucketPolicyStatus => self.policy_status().await,
+            O::ListObjects => self.list_objects().await,
+            O::ListObjectsV2 => self.list_objects_v2().await,
+            O::ListObjectVersions => self.list_versions().await,
+            O::ListMultipartUploads => self.list_uploads().await,
+            O::GetBucketAcl => self.get_setting(N::Acl).await,
+            O::GetBucketCors => self.get_setting(N::Cors).await,
+            O::GetBucketLifecycle => self.get_setting(N::Lifecycle).await,
+            O::GetBucketOwnershipControls => self.get_setting(N::Ownership).await,
+            O::GetBucketPolicy => self.get_setting(N::Policy).await,
+            O::GetBucketTagging => self.get_setting(N::Tags).await,
+            O::GetBucketVersioning => self.get_setting(N::Versioning).await,
+            O::GetPublicAccessBlock => self.get_setting(N::PublicAccess).await,
+            O::DeleteBucketCors => self.delete_setting(N::Cors).await,
+            O::DeleteBucketLifecycle => self.delete_setting(N::Lifecycle).await,
+            O::DeleteBucketOwnershipControls => self.delete_setting(N::Ownership).await,
+            O::DeleteBucketPolicy => self.delete_setting(N::Policy).await,
+            O::DeleteBucketTagging => self.delete_setting(N::Tags).await,
+            O::DeletePublicAccessBlock => self.delete_setting(N::PublicAccess).await,
+            O::Absent(feature) => {
+                self.settings().await?;
+                self.absent(feature)
+            }
+            other => {
+                let name = match other {
+                    O::PutBucketAcl => N::Acl,
+                    O::PutBucketCors => N::Cors,
+                    O::PutBucketLifecycle => N::Lifecycle,
+                    O::PutBucketOwnershipControls => N::Ownership,
+                    O::PutBucketPolicy => N::Policy,
+                    O::PutBucketTagging => N::Tags,
+                    O::PutBucketVersioning => N::Versioning,
+                    O::PutPublicAccessBlock => N::PublicAccess,
+                    other => return Err(not_implemented(other.name())),
+                };
+                let body = self.xml(body, key).await?;
+                self.put_setting(name, &body).await
+            }
+        }
+    }
+
+    async fn settings(&self) -> Result<Box<Settings>, Fault> {
+        let bucket = self.bucket();
+        match self.call(Command::HeadBucket(Named { bucket })).await? {
+            Reply::Bucket(settings) => Ok(settings),
+            other => Err(odd(&other)),
+        }
+    }
+
+    async fn list_buckets(&self) -> Answer {
+        let prefix = self.parameters.get("prefix").unwrap_or_default();
+        let command = ListBuckets {
+            prefix: prefix.to_owned(),
+            after: self.parameters.get("continuation-token").map(str::to_owned),
+            count: self.count("max-buckets", "MaxBuckets")?,
+        };
+        match self.call(Command::ListBuckets(command)).await? {
+            Reply::Buckets(page) => Ok(xml(render::buckets(&self.account.0, prefix, &page))),
+            other => Err(odd(&other)),
+        }
+    }
+
+    async fn create_bucket(&self, body: &[u8]) -> Answer {
+        let region = match body.is_empty() {
+            true => None,
+            false => {
+                let root = Element::parse(body, "CreateBucketConfiguration")?;
+                root.text_of("LocationConstraint")
+                    .map(|it| it.trim().to_owned())
+            }
+        };
+        let region = region.filter(|region| !region.is_empty());
+        if region.as_ref().is_some_and(|region| 64 < region.len()) {
+            return Err(Fault::new(
+                "InvalidLocationConstraint",
+                400,
+                "The specified location-constraint is not valid",
+            ));
+        }
+        let lock = self.header("x-amz-bucket-object-lock-enabled")?;
+        if lock.is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+            return Err(not_implemented("x-amz-bucket-object-lock-enabled"));
+        }
+        let ownership = self.header("x-amz-object-ownership")?.map(|text| {
+            let invalid = || invalid_argument("Invalid ownership.", "x-amz-object-ownership", text);
+            settings::ownership_named(text).ok_or_else(invalid)
+        });
+        let ownership = ownership.transpose()?;
+        let acl = settings::acl_of_headers(&self.parts.headers)?;
+        let acl = acl.filter(|acl| !acl.is_empty());
+        let is_enforced = ownership.unwrap_or_default() == Default::default();
+        if acl.is_some() && is_enforced {
+            return Err(Fault::new(
+                "InvalidBucketAclWithObjectOwnership",
+                400,
+                "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+            ));
+        }
+        let command = CreateBucket {
+            bucket: self.bucket(),
+            region: region.unwrap_or_else(|| REGION.to_owned()),
+            ownership,
+        };
+        self.call(Command::CreateBucket(command)).await?;
+        if let Some(acl) = acl {
+            self.change(Setting::Acl(acl)).await?;
+        }
+        let mut response = plain(StatusCode::OK);
+        set(
+            &mut response,
+            "location",
+            &format!("/{}", self.place.bucket),
+        );
+        Ok(response)
+    }
+
+    async fn change(&self, setting: Setting) -> Result<(), Fault> {
+        let command = PutSetting {
+            bucket: self.bucket(),
+            setting,
+        };
+        self.call(Command::PutSetting(command)).await?;
+        Ok(())
+    }
+
+    async fn put_setting(&self, name: SettingName, body: &[u8]) -> Answer {
+        let status = match name {
+            SettingName::Tags | SettingName::Policy => StatusCode::NO_CONTENT,
+            _ => StatusCode::OK,
+        };
+        let of_headers = match name {
+            SettingName::Acl => settings::acl_of_headers(&self.parts.headers)?,
+            _ => None,
+        };
+        let setting = match of_headers {
+            Some(acl) => Setting::Acl(acl),
+            None => settings::read(name, body)?,
+        };
+        if let Setting::Acl(acl) = &setting {
+            self.check_public(acl.iter().any(|(it, _)| !matches!(it, Grantee::Account(_))))
+                .await?;
+        }
+        self.change(setting).await?;
+        Ok(plain(status))
+    }
+
+    /// Refuses a public ACL where the bucket's public access block says so.
+    async fn check_public(&self, is_public: bool) -> Result<(), Fault> {
+        if !is_public {
+            return Ok(());
+        }
+        let block = self.settings().await?.public_access;
+        match block.is_some_and(|block| block.block_public_acls) {
+            true => Err(crate::s3::fault::access_denied()),
+            false => Ok(()),
+        }
+    }
+
+    async fn get_setting(&self, name: SettingName) -> Answer {
+        let bucket = self.bucket();
+        match self
+            .call(Command::GetSetting(OneSetting { bucket, name }))
+            .await?
+        {
+            Reply::Setting(setting) => {
+                let mut response = xml(settings::show(&setting, &self.account.0));
+                if name == SettingName::Policy {
+                    set(&mut response, "content-type", "application/json");
+                }
+                Ok(response)
+            }
+            other => Err(odd(&other)),
+        }
+    }
+
+    async fn delete_setting(&self, name: SettingName) -> Answer {
+        let bucket = self.bucket();
+        self.call(Command::DeleteSetting(OneSetting { bucket, name }))
+            .await?;
+        Ok(plain(StatusCode::NO_CONTENT))
+    }
+
+    async fn policy_status(&self) -> Answer {
+        let command = OneSetting {
+            bucket: self.bucket(),
+            name: SettingName::Policy,
+        };
+        let text = match self.call(Command::GetSetting(command)).await? {
+            Reply::Setting(Setting::Policy(text)) => text,
+            other => return Err(odd(&other)),
+        };
+        let is_public = Policy::parse(&text).is_ok_and(|policy| policy.is_public());
+        let shown = if is_public { "TRUE" } else { "FALSE" };
+        Ok(xml(render::one("PolicyStatus", "IsPublic", shown)))
+    }
+
+    /// What AWS answers for a bucket without a feature.
+    fn absent(&self, feature: Feature) -> Answer {
+        let missing = |code, message| Err(Fault::new(code, 404, message));
+        let has_id = self.parameters.get("id").is_some();
+        match feature {
+            Feature::Accelerate => Ok(xml(render::empty("AccelerateConfiguration"))),
+            Feature::Logging => Ok(xml(render::empty("BucketLoggingStatus"))),
+            Feature::Notification => Ok(xml(render::empty("NotificationConfiguration"))),
+            Feature::RequestPayment => Ok(xml(render::one(
+                "RequestPaymentConfiguration",
+                "Payer",
+                "BucketOwner",
+            ))),
+            Feature::Analytics
+            | Feature::IntelligentTiering
+            | Feature::Inventory
+            | Feature::Metrics
+                if !has_id =>
+            {
+                let root = match feature {
+                    Feature::Analytics => "ListBucketAnalyticsConfigurationResult",
+                    Feature::Inventory => "ListInventoryConfigurationsResult",
+                    Feature::Metrics => "ListMetricsConfigurationsResult",
+                    _ => "ListBucketIntelligentTieringConfigurationsOutput",
+                };
+                Ok(xml(render::one(root, "IsTruncated", "false")))
+            }
+            Feature::Analytics
+            | Feature::IntelligentTiering
+            | Feature::Inventory
+            | Feature::Metrics => missing(
+                "NoSuchConfiguration",
+                "The specified configuration does not exist.",
+            ),
+            Feature::Encryption => missing(
+                "ServerSideEncryptionConfigurationNotFoundError",
+                "The server side encryption configuration was not found",
+            ),
+            Feature::ObjectLock => missing(
+                "ObjectLockConfigurationNotFoundError",
+                "Object Lock configuration does not exist for this bucket",
+            ),
+            Feature::Replication => missing(
+                "ReplicationConfigurationNotFoundError",
+                "The replication configuration was not found",
+            ),
+            Feature::Website => missing(
+                "NoSuchWebsiteConfiguration",
+                "The specified bucket does not have a website configuration",
+            ),
+            Feature::LegalHold | Feature::Retention => Err(invalid_request(
+                "Bucket is missing Object Lock Configuration",
+            )),
+        }
+    }
+
+    /// A number among the parameters.
+    pub(super) fn count(&self, name: &str, shown: &str) -> Result<Option<usize>, Fault> {
+        let text = self.parameters.get(name).filter(|text| !text.is_empty());
+        let count = text.map(|text| {
+            let number = text
+                .parse::<u32>()
+                .ok()
+                .filter(|it| i32::try_from(*it).is_ok());
+            number.map(|it| it as usize).ok_or_else(|| {
+                let message = match text.parse::<i64>() {
+                    Ok(_) => format!("Argument {name} must be an integer between 0 and 2147483647"),
+                    Err(_) => format!("Provided {name} not an integer or within integer range"),
+                };
+                invalid_argument(message, shown, text)
+            })
+        });
+        count.transpose()
+    }
+
+    pub(super) fn encoding(&self) -> Result<Encoding, Fault> {
+        match self.parameters.get("encoding-type") {
+            None => Ok(Encoding { is_url: false }),
+            Some("url") => Ok(Encoding { is_url: true }),
+            Some(other) => Err(invalid_argument(
+                "Invalid Encoding Method specified in Request",
+                "encoding-type",
+                other,
+            )),
+        }
+    }
+
+    /// What all lists have: prefix, delimiter, where they begin, how many entries they have.
+    fn list(
+        &self,
+        after: &str,
+        after_id: Option<&str>,
+        most: &str,
+    ) -> Result<(List, usize), Fault> {
+        let get = |name: &str| self.parameters.get(name).filter(|it| !it.is_empty());
+        let count = self.count(most, most)?;
+        let list = List {
+            bucket: self.bucket(),
+            prefix: get("prefix").unwrap_or_default().to_owned(),
+            delimiter: get("delimiter").unwrap_or_default().to_owned(),
+            after: get(after).map(str::to_owned),
+            after_id: after_id.and_then(get).map(str::to_owned),
+            count: Some(count.unwrap_or(PAGE).min(PAGE)),
+        };
+        Ok((list, count.unwrap_or(PAGE)))
+    }
+
+    async fn page(&self, command: Command) -> Result<Page, Fault> {
+        match self.call(command).await? {
+            Reply::Page(page) => Ok(page),
+            other => Err(odd(&other)),
+        }
+    }
+
+    async fn list_objects(&self) -> Answer {
+        let (list, max_keys) = self.list("marker", None, "max-keys")?;
+        let page = self.page(Command::ListObjects(list.clone())).await?;
+        let listing = Listing {
+            list: &list,
+            max_keys: max_keys.min(PAGE),
+            encoding: self.encoding()?,
+            owner: Some(&self.account.0),
+            token: None,
+            start_after: None,
+        };
+        Ok(xml(render::objects(&listing, &page)))
+    }
+
+    async fn list_objects_v2(&self) -> Answer {
+        let (mut list, max_keys) = self.list("start-after", None, "max-keys")?;
+        let start_after = list.after.clone();
+        let token = self.parameters.get("continuation-token");
+        if let Some(token) = token {
+            list.after = Some(read_token(token)?);
+        }
+        let page = self.page(Command::ListObjects(list.clone())).await?;
+        let is_owner_wanted = self.parameters.get("fetch-owner") == Some("true");
+        let listing = Listing {
+            list: &list,
+            max_keys: max_keys.min(PAGE),
+            encoding: self.encoding()?,
+            owner: is_owner_wanted.then_some(&*self.account.0),
+            token,
+            start_after: start_after.as_deref(),
+        };
+        let next = page.next.as_ref().map(|(key, _)| show_token(key));
+        Ok(xml(render::objects_v2(&listing, &page, next.as_deref())))
+    }
+
+    async fn list_versions(&self) -> Answer {
+        let (list, max_keys) = self.list("key-marker", Some("version-id-marker"), "max-keys")?;
+        if list.after_id.is_some() && list.after.is_none() {
+            return Err(invalid_argument(
+                "A version-id marker cannot be specified without a key marker.",
+                "version-id-marker",
+                list.after_id.unwrap_or_default(),
+            ));
+        }
+        let page = self.page(Command::ListVersions(list.clone())).await?;
+        let listing = Listing {
+            list: &list,
+            max_keys: max_keys.min(PAGE),
+            encoding: self.encoding()?,
+            owner: Some(&self.account.0),
+            token: None,
+            start_after: None,
+        };
+        Ok(xml(render::versions(&listing, &page)))
+    }
+
+    async fn list_uploads(&self) -> Answer {
+        let (mut list, max) = self.list("key-marker", Some("upload-id-marker"), "max-uploads")?;
+        if list.after.is_none() {
+            // It counts with a key only.
+            list.after_id = None;
+        }
+        let page = self.page(Command::ListUploads(list.clone())).await?;
+        let listing = Listing {
+            list: &list,
+            max_keys: max.min(PAGE),
+            encoding: self.encoding()?,
+            owner: Some(&self.account.0),
+            token: None,
+            start_after: None,
+        };
+        Ok(xml(render::uploads(&listing, &page)))
+    }
+
+    pub(super) async fn delete_objects(&self, body: &[u8]) -> Answer {
+        let root = Element::parse(body, "Delete")?;
+        let is_quiet = root.parsed::<bool>("Quiet")?.unwrap_or_default();
+        let mut asked = Vec::new();
+        let mut objects = Vec::new();
+        let mut outcomes: Vec<Option<Error>> = Vec::new();
+        for object in root.children("Object") {
+            let key = object.need("Key")?.to_owned();
+            let text = object.text_of("VersionId").filter(|it| !it.is_empty());
+            let version = text.map(str::parse).transpose();
+            asked.push((key.clone(), text.map(str::to_owned)));
+            match version {
+                Ok(version) => {
+                    outcomes.push(None);
+                    objects.push(Deletion {
+                        key,
+                        version,
+                        conditions: head::conditions_of_element(object)?,
+                    });
+                }
+                Err(_) => outcomes.push(Some(Error::of(fader_services::s3::Code::NoSuchVersion))),
+            }
+        }
+        if asked.is_empty() || self.limits().delete_keys < asked.len() {
+            return Err(malformed_xml());
+        }
+        let several = match objects.is_empty() {
+            true => Vec::new(),
+            false => {
+                let bucket = self.bucket();
+                let command = DeleteObjects { bucket, objects };
+                match self.call(Command::DeleteObjects(command)).await? {
+                    Reply::DeletedSeveral(several) => several,
+                    other => return Err(odd(&other)),
+                }
+            }
+        };
+        let mut several = several.into_iter();
+        let outcomes: Vec<_> = outcomes
+            .into_iter()
+            .filter_map(|refused| refused.map(Err).or_else(|| several.next()))
+            .collect();
+        Ok(xml(render::deleted(&asked, &outcomes, is_quiet)))
+    }
+}
+
+/// The token of the page after a key.
+fn show_token(key: &str) -> String {
+    BASE64.encode(key)
+}
+
+fn read_token(token: &str) -> Result<String, Fault> {
+    let bytes = BASE64.decode(token).ok();
+    let key = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    key.ok_or_else(|| {
+        let message = "The continuation token provided is incorrect";
+        invalid_argument(message, "continuation-token", token)
+    })
+}

@@ -1,0 +1,236 @@
+//! Forms of browsers: an object is put by a page, with a policy that an owner signed.
+
+use fader_node::Call;
+use fader_services::Kind;
+use fader_services::catalog::{AccountId, Name, Rights};
+use fader_services::level::Demand;
+use fader_services::request::own;
+use fader_services::s3::command::PutObject;
+use fader_services::s3::conditions::WriteConditions;
+use fader_services::s3::rows::Algorithm;
+use fader_services::s3::{Code, Command, Error, Reply, S3};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+
+use super::sending::tell_put;
+use super::{Answer, host, odd, of_trouble, plain, set, xml};
+use crate::door::{Door, now_s};
+use crate::outgoing::Outgoing;
+use crate::s3::body::{Source, length_of};
+use crate::s3::digest::{Digest, Told};
+use crate::s3::fault::{
+    Fault, access_denied, incomplete_body, invalid_argument, invalid_request, missing_length,
+    of_signature, too_large,
+};
+use crate::s3::form::{Fields, Reader};
+use crate::s3::post_policy::{self, Sizes};
+use crate::s3::{Place, head, render};
+use crate::signature::Form;
+
+/// What the head of a form may have beside the file.
+const SLACK_BYTES: u64 = 1 << 20;
+
+/// Answers a form.
+pub(super) async fn post(door: &Door, parts: &Parts, place: &Place, incoming: Incoming) -> Answer {
+    let kind = head::text(&parts.headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
+    let mut reader = Reader::new(kind).ok_or_else(|| {
+        Fault::new(
+            "PreconditionFailed",
+            412,
+            "Bucket POST must be of the enclosure-type multipart/form-data",
+        )
+    })?;
+    let length = length_of(&incoming).ok_or_else(missing_length)?;
+    let size_max = door.settings.s3_limits.put_bytes;
+    if size_max.saturating_add(SLACK_BYTES) < length {
+        return Err(too_large(length, size_max));
+    }
+    let mut source = Source::plain(incoming);
+    while !reader.reach_file()? {
+        let bytes = source.next().await?.ok_or_else(incomplete_body)?;
+        reader.push(&bytes);
+    }
+    let fields = reader.fields().clone();
+    let (account, sizes) = judge(door, parts, (place, &fields), size_max)?;
+    let object = Object::read(&fields, &place.bucket)?;
+    let (kept, put) = keep(door, &account, (source, reader), (object, length, sizes)).await?;
+    reply(parts, &fields, (&kept.0, &kept.1), &put)
+}
+
+/// Whose request a form is, and how large its file may be.
+fn judge(
+    door: &Door,
+    parts: &Parts,
+    (place, fields): (&Place, &Fields),
+    size_max: u64,
+) -> Result<(AccountId, Sizes), Fault> {
+    let form = Form::read(|name| fields.get(name));
+    let form = form.map_err(|error| of_signature(&error, true))?;
+    let Some(form) = form else {
+        return Ok((door.anonymous(parts)?.account, Sizes::up_to(size_max)));
+    };
+    let key = door
+        .verifier
+        .verify_form(&form, now_s(), |id| door.node.open_key(id));
+    let key = key.map_err(|error| of_signature(&error, true))?;
+    if key.key.rights == Rights::Granted {
+        return Err(access_denied());
+    }
+    let of = (&*place.bucket, fields);
+    let sizes = post_policy::check(form.policy, of, now_s(), size_max)?;
+    Ok((key.key.account.clone(), sizes))
+}
+
+/// The object that a form puts, without its bytes.
+struct Object {
+    bucket: String,
+    key: String,
+    metadata: fader_services::s3::rows::Metadata,
+    told: Told,
+}
+
+impl Object {
+    fn read(fields: &Fields, bucket: &str) -> Result<Object, Fault> {
+        let key = fields.get("key").ok_or_else(|| {
+            invalid_argument("Bucket POST must contain a field named 'key'.", "key", "")
+        })?;
+        // What headers say of a put, fields say here.
+        let mut headers = HeaderMap::new();
+        for (name, value) in &fields.pairs {
+            let name = name.to_ascii_lowercase();
+            let pair = HeaderName::from_bytes(name.as_bytes())
+                .ok()
+                .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+            match pair {
+                Some((name, value)) => headers.insert(name, value),
+                None if name.starts_with("x-amz-") => {
+                    return Err(invalid_argument("The field has no such value.", &name, ""));
+                }
+                None => None,
+            };
+        }
+        if !headers.contains_key(CONTENT_TYPE)
+            && let Some(kind) = &fields.file_type
+            && let Ok(kind) = HeaderValue::from_bytes(kind.as_bytes())
+        {
+            headers.insert(CONTENT_TYPE, kind);
+        }
+        head::check_left_out(&headers)?;
+        let mut metadata = head::metadata(&headers)?;
+        if let Some(tagging) = fields.get("tagging") {
+            metadata.tags = crate::s3::settings::tags(tagging.as_bytes())?;
+        }
+        Ok(Object {
+            bucket: bucket.to_owned(),
+            key: key.replace("${filename}", &fields.file_name),
+            metadata,
+            told: Told::read(&headers)?,
+        })
+    }
+}
+
+/// Stores the file and commits it.
+async fn keep(
+    door: &Door,
+    account: &AccountId,
+    (mut source, mut reader): (Source, Reader),
+    (object, length, sizes): (Object, u64, Sizes),
+) -> Result<((String, String), fader_services::s3::reply::Put), Fault> {
+    if door.settings.s3_limits.key_bytes < object.key.len() {
+        return Err(Error::of(Code::KeyTooLongError).into());
+    }
+    if matches!(object.told.checksum, Some((_, None))) {
+        return Err(invalid_request("A form has no trailer."));
+    }
+    let name = Name::new(Kind::Bucket, account, &object.bucket);
+    let begun = door.node.begin_body(name, None, Some(length)).await;
+    let mut writer = begun.map_err(of_trouble)?;
+    let mut digest = Digest::new(object.told, Algorithm::Crc64Nvme);
+    loop {
+        while let Some(bytes) = reader.take_file() {
+            digest.update(&bytes)?;
+            sizes.check_growing(digest.size())?;
+            writer.push(bytes).await.map_err(of_trouble)?;
+        }
+        match source.next().await? {
+            Some(bytes) => reader.push(&bytes),
+            None => break,
+        }
+    }
+    reader.finish()?;
+    sizes.check_whole(digest.size())?;
+    let sums = digest.finish(&Vec::new())?;
+    let stored = writer.finish().await.map_err(of_trouble)?;
+    let names = (object.bucket.clone(), object.key.clone());
+    let command = PutObject {
+        bucket: object.bucket,
+        key: object.key,
+        attempt: stored.attempt,
+        content: stored.content.clone(),
+        etag: sums.etag,
+        checksum: Some(sums.checksum),
+        metadata: object.metadata,
+        conditions: WriteConditions::default(),
+    };
+    let request = fader_services::s3::Request {
+        seed: rand::random(),
+        command: Command::PutObject(Box::new(command)),
+    };
+    let call = Call::new(account, request, Demand::default());
+    let (outcome, _) = door.node.call(call).await;
+    match own::<S3>(outcome) {
+        Ok(Reply::Put(put)) => Ok((names, put)),
+        Ok(other) => Err(odd(&other)),
+        Err(error) => {
+            if error.code.status() < 500 {
+                door.node.give_up(&stored);
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// What a form asks to be told.
+fn reply(
+    parts: &Parts,
+    fields: &Fields,
+    (bucket, key): (&str, &str),
+    put: &fader_services::s3::reply::Put,
+) -> Answer {
+    let mut path = Vec::new();
+    for (at, part) in key.split('/').enumerate() {
+        if 0 < at {
+            path.push(b'/');
+        }
+        crate::percent::encode(part, &mut path);
+    }
+    let path = String::from_utf8_lossy(&path).into_owned();
+    let location = format!("http://{}/{bucket}/{path}", host(parts));
+    let redirect = fields
+        .get("success_action_redirect")
+        .or(fields.get("redirect"));
+    let mut response: Response<Outgoing> = match redirect.filter(|it| it.starts_with("http")) {
+        Some(to) => {
+            let mark = if to.contains('?') { '&' } else { '?' };
+            let etag = format!("%22{}%22", put.etag);
+            let to = format!("{to}{mark}bucket={bucket}&key={path}&etag={etag}");
+            let mut response = plain(StatusCode::SEE_OTHER);
+            set(&mut response, "location", &to);
+            return Ok(response);
+        }
+        None => match fields.get("success_action_status") {
+            Some("200") => plain(StatusCode::OK),
+            Some("201") => {
+                let mut response = xml(render::posted(&location, (bucket, key), &put.etag));
+                *response.status_mut() = StatusCode::CREATED;
+                response
+            }
+            _ => plain(StatusCode::NO_CONTENT),
+        },
+    };
+    set(&mut response, "location", &location);
+    tell_put(&mut response, put);
+    Ok(response)
+}

@@ -1,0 +1,307 @@
+//! Requests about one object: put, get, delete, tags, ACL, attributes.
+
+use fader_services::s3::command::{
+    DeleteObject, Deletion, Extent, GetObject, PutObject, PutObjectTags,
+};
+use fader_services::s3::conditions::ReadConditions;
+use fader_services::s3::reply::Found;
+use fader_services::s3::rows::{Algorithm, Pairs};
+use fader_services::s3::settings::Acl;
+use fader_services::s3::{Code, Command, Error, Reply};
+use hyper::{Method, Response, StatusCode};
+
+use super::reader::{Reader, Unreadable};
+use super::sending::{Part, tell_put};
+use super::store::Kept;
+use super::{Answer, Asked, Body, odd, plain, set, xml};
+use crate::outgoing::Outgoing;
+use crate::s3::fault::{Fault, invalid_argument, invalid_request};
+use crate::s3::head::{self, Range};
+use crate::s3::{render, settings};
+
+/// How often an object is looked up whose bytes are gone when they are read.
+const LOOKS: usize = 3;
+
+impl Asked<'_> {
+    /// Refuses what is known to be wrong of an object before its bytes come.
+    pub(super) fn check_put(&self) -> Result<(), Fault> {
+        head::check_left_out(&self.parts.headers)?;
+        if self.limits().key_bytes < self.place.key.len() {
+            return Err(Error::of(Code::KeyTooLongError).into());
+        }
+        self.check_acl(settings::acl_of_headers(&self.parts.headers)?)
+    }
+
+    /// Objects have no ACL of their own: only that which grants nothing is taken.
+    fn check_acl(&self, acl: Option<Acl>) -> Result<(), Fault> {
+        let own = (
+            fader_services::s3::settings::Grantee::Account(self.account.0.clone()),
+            fader_services::s3::settings::Permission::FullControl,
+        );
+        match acl.is_none_or(|acl| acl.iter().all(|grant| *grant == own)) {
+            true => Ok(()),
+            false => Err(Error::of(Code::AccessControlListNotSupported).into()),
+        }
+    }
+
+    pub(super) async fn put_object(&self, body: Body) -> Answer {
+        self.check_put()?;
+        let headers = &self.parts.headers;
+        let metadata = head::metadata(headers)?;
+        let conditions = head::write_conditions(headers)?;
+        self.check_bucket(body.length).await?;
+        let Kept { stored, sums } = self.keep(None, body, Algorithm::Crc64Nvme).await?;
+        let command = PutObject {
+            bucket: self.bucket(),
+            key: self.key(),
+            attempt: stored.attempt,
+            content: stored.content.clone(),
+            etag: sums.etag,
+            checksum: Some(sums.checksum),
+            metadata,
+            conditions,
+        };
+        let outcome = self.ask(Command::PutObject(Box::new(command))).await;
+        match self.committed(outcome, stored)? {
+            Reply::Put(put) => {
+                let mut response = plain(StatusCode::OK);
+                tell_put(&mut response, &put);
+                Ok(response)
+            }
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Finds an object, as the request names it.
+    pub(super) async fn find(
+        &self,
+        extent: Extent,
+        conditions: ReadConditions,
+    ) -> Result<(GetObject, Box<Found>), Fault> {
+        let command = GetObject {
+            bucket: self.bucket(),
+            key: self.key(),
+            version: head::version(self.parameters)?,
+            conditions,
+            extent,
+        };
+        match self.call(Command::GetObject(command.clone())).await? {
+            Reply::Object(found) => Ok((command, found)),
+            other => Err(odd(&other)),
+        }
+    }
+
+    pub(super) async fn get_object(&self) -> Answer {
+        let mut looks = 1;
+        loop {
+            match self.try_get().await {
+                Err(Unreadable::Gone) if looks < LOOKS => looks += 1,
+                Err(unreadable) => return Err(unreadable.into()),
+                Ok(response) => return Ok(response),
+            }
+        }
+    }
+
+    async fn try_get(&self) -> Result<Response<Outgoing>, Unreadable> {
+        let range = self.header("range")?.and_then(Range::read);
+        let number = self.part_number()?;
+        if range.is_some() && number.is_some() {
+            let message = "Cannot specify both Range header and partNumber query parameter";
+            return Err(invalid_request(message).into());
+        }
+        let extent = match (range, number) {
+            (_, Some(number)) => Extent::Part(number, 0),
+            _ if self.parts.method == Method::HEAD => Extent::Nothing,
+            (Some(Range::Between(start, _) | Range::From(start)), _) => Extent::From(start),
+            _ => Extent::From(0),
+        };
+        let conditions = head::read_conditions(&self.parts.headers, "")?;
+        let (command, mut found) = self.find(extent, conditions).await?;
+        let size = found.object().map_or(0, |object| object.size);
+        let part = part_of(&found, range, number.is_some(), size)?;
+        let status = match part.is_partial {
+            true => StatusCode::PARTIAL_CONTENT,
+            false => StatusCode::OK,
+        };
+        let mut response = plain(status);
+        self.tell_object(&mut response, &found, &part)?;
+        if self.parts.method != Method::HEAD && part.start < part.end {
+            let of = (&self.door.node, &self.account, &self.demand);
+            let reader = Reader::new(of, &command, &mut found, (part.start, part.end));
+            *response.body_mut() = reader.send().await?;
+        }
+        Ok(response)
+    }
+
+    fn part_number(&self) -> Result<Option<u32>, Fault> {
+        let number = self.parameters.get("partNumber").map(|text| {
+            let number = text
+                .parse()
+                .ok()
+                .filter(|number| (1..=10_000).contains(number));
+            number.ok_or_else(|| {
+                let message = "Part number must be an integer between 1 and 10000, inclusive";
+                invalid_argument(message, "partNumber", text)
+            })
+        });
+        number.transpose()
+    }
+
+    pub(super) async fn delete_object(&self) -> Answer {
+        let command = DeleteObject {
+            bucket: self.bucket(),
+            object: Deletion {
+                key: self.key(),
+                version: head::version(self.parameters)?,
+                conditions: head::delete_conditions(&self.parts.headers)?,
+            },
+        };
+        match self.call(Command::DeleteObject(command)).await? {
+            Reply::Deleted(deleted) => {
+                let mut response = plain(StatusCode::NO_CONTENT);
+                if deleted.is_marker {
+                    set(&mut response, "x-amz-delete-marker", "true");
+                }
+                if let Some(version) = deleted.version {
+                    set(&mut response, "x-amz-version-id", &version.to_string());
+                }
+                Ok(response)
+            }
+            other => Err(odd(&other)),
+        }
+    }
+
+    pub(super) async fn attributes(&self) -> Answer {
+        let asked = self.header("x-amz-object-attributes")?;
+        let asked = asked.ok_or_else(|| {
+            invalid_request("Missing required header for this request: x-amz-object-attributes")
+        })?;
+        let names: Vec<&str> = asked.split(',').map(str::trim).collect();
+        let known = [
+            "ETag",
+            "Checksum",
+            "ObjectParts",
+            "StorageClass",
+            "ObjectSize",
+        ];
+        if let Some(odd) = names.iter().find(|name| !known.contains(*name)) {
+            let message = "Invalid attribute name specified.";
+            return Err(invalid_argument(message, "x-amz-object-attributes", *odd));
+        }
+        let conditions = head::read_conditions(&self.parts.headers, "")?;
+        let (_, found) = self.find(Extent::Nothing, conditions).await?;
+        let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
+        let mut response = xml(render::attributes(object, |name| names.contains(&name)));
+        let modified = render::http_time(found.version.modified_ms);
+        set(&mut response, "last-modified", &modified);
+        if found.is_versioned {
+            set(
+                &mut response,
+                "x-amz-version-id",
+                &found.version.id.to_string(),
+            );
+        }
+        Ok(response)
+    }
+
+    pub(super) async fn object_tags(&self) -> Answer {
+        let (_, found) = self
+            .find(Extent::Nothing, ReadConditions::default())
+            .await?;
+        let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
+        let mut response = xml(settings::show_tags(&object.metadata.tags));
+        if found.is_versioned {
+            set(
+                &mut response,
+                "x-amz-version-id",
+                &found.version.id.to_string(),
+            );
+        }
+        Ok(response)
+    }
+
+    pub(super) async fn tag_object(&self, tags: Pairs) -> Answer {
+        let status = match self.parts.method {
+            Method::DELETE => StatusCode::NO_CONTENT,
+            _ => StatusCode::OK,
+        };
+        let command = PutObjectTags {
+            bucket: self.bucket(),
+            key: self.key(),
+            version: head::version(self.parameters)?,
+            tags,
+        };
+        match self.call(Command::PutObjectTags(command)).await? {
+            Reply::Put(put) => {
+                let mut response = plain(status);
+                if let Some(version) = put.version {
+                    set(&mut response, "x-amz-version-id", &version.to_string());
+                }
+                Ok(response)
+            }
+            other => Err(odd(&other)),
+        }
+    }
+
+    pub(super) async fn object_acl(&self) -> Answer {
+        self.find(Extent::Nothing, ReadConditions::default())
+            .await?;
+        Ok(xml(settings::show_acl(&Acl::new(), &self.account.0)))
+    }
+
+    pub(super) async fn put_object_acl(&self, body: &[u8]) -> Answer {
+        self.find(Extent::Nothing, ReadConditions::default())
+            .await?;
+        let acl = match settings::acl_of_headers(&self.parts.headers)? {
+            Some(acl) => acl,
+            None => settings::read_acl(body)?,
+        };
+        self.check_acl(Some(acl))?;
+        Ok(plain(StatusCode::OK))
+    }
+}
+
+/// Which bytes of an object are sent.
+fn part_of(
+    found: &Found,
+    range: Option<Range>,
+    is_numbered: bool,
+    size: u64,
+) -> Result<Part, Fault> {
+    if let Some((start, bytes)) = found.extent.part.filter(|_| is_numbered) {
+        return Ok(Part {
+            start,
+            end: start + bytes,
+            is_partial: 0 < size,
+            is_numbered,
+        });
+    }
+    let Some(range) = range else {
+        return Ok(Part {
+            start: 0,
+            end: size,
+            is_partial: false,
+            is_numbered,
+        });
+    };
+    let (start, end) = range.within(size).ok_or_else(|| not_satisfiable(size))?;
+    Ok(Part {
+        start,
+        end,
+        is_partial: true,
+        is_numbered,
+    })
+}
+
+/// The object has none of the bytes that are asked for.
+pub(super) fn not_satisfiable(size: u64) -> Fault {
+    let mut fault = Fault::new(
+        "InvalidRange",
+        416,
+        "The requested range is not satisfiable",
+    );
+    fault
+        .headers
+        .push(("content-range", format!("bytes */{size}")));
+    fault.with("ActualObjectSize", size.to_string())
+}

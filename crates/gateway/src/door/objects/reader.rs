@@ -1,0 +1,199 @@
+//! Bytes of an object on their way out: from the index, and from blocks, a piece at a time.
+//!
+//! Invariants:
+//! - DR1 all bytes are of one version: each page of the index is asked for it, by id and ETag.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use fader_node::{Call, Node, Unread};
+use fader_services::catalog::AccountId;
+use fader_services::level::Demand;
+use fader_services::request::own;
+use fader_services::s3::command::{Extent, GetObject};
+use fader_services::s3::conditions::{Etags, ReadConditions};
+use fader_services::s3::reply::{Found, Piece, Pieces};
+use fader_services::s3::{Code, Command, Error, Reply, Request, S3};
+use http_body_util::Full;
+use tokio::sync::mpsc;
+
+use super::{odd, of_trouble};
+use crate::outgoing::{Cut, Outgoing};
+use crate::s3::fault::Fault;
+
+/// Bytes that are read at once.
+const READ_BYTES: u64 = 256 << 10;
+/// Pieces that are read ahead of a client.
+const AHEAD: usize = 2;
+
+/// Why bytes are not there.
+pub(super) enum Unreadable {
+    /// The version was replaced: the index knows.
+    Gone,
+    /// Anything else.
+    Fault(Fault),
+}
+
+impl From<Fault> for Unreadable {
+    fn from(fault: Fault) -> Self {
+        Unreadable::Fault(fault)
+    }
+}
+
+impl From<Unreadable> for Fault {
+    fn from(unreadable: Unreadable) -> Fault {
+        match unreadable {
+            Unreadable::Gone => {
+                let message = "The object was replaced while it was read. Please try again.";
+                Error::new(Code::InternalError, message).into()
+            }
+            Unreadable::Fault(fault) => fault,
+        }
+    }
+}
+
+/// Reads the bytes of one version, from one of them to another.
+pub(super) struct Reader {
+    node: Node,
+    account: AccountId,
+    demand: Demand,
+    /// Asks for a page of the index.
+    page: GetObject,
+    /// The next byte, and where the bytes end.
+    at: u64,
+    end: u64,
+    /// Pieces, and where the first one begins.
+    pieces: VecDeque<Piece>,
+    pieces_at: u64,
+}
+
+impl Reader {
+    /// The bytes from `start` to `end` of what was found.
+    pub(super) fn new(
+        (node, account, demand): (&Node, &AccountId, &Demand),
+        asked: &GetObject,
+        found: &mut Found,
+        (start, end): (u64, u64),
+    ) -> Reader {
+        let etag = found
+            .object()
+            .map_or_else(String::new, |object| object.etag.clone());
+        let Pieces { at, pieces, .. } = std::mem::take(&mut found.extent);
+        Reader {
+            node: node.clone(),
+            account: account.clone(),
+            demand: demand.clone(),
+            page: GetObject {
+                version: Some(found.version.id),
+                conditions: ReadConditions {
+                    if_match: Some(Etags::Of(vec![etag])),
+                    ..ReadConditions::default()
+                },
+                ..asked.clone()
+            },
+            at: start,
+            end,
+            pieces: pieces.into(),
+            pieces_at: at,
+        }
+    }
+
+    /// The bytes that come next; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
+        while self.at < self.end {
+            let Some(piece) = self.pieces.front() else {
+                self.turn_page().await?;
+                continue;
+            };
+            let piece_end = self.pieces_at + piece.size();
+            if self.at < self.pieces_at || piece_end <= self.at {
+                self.pieces_at = piece_end;
+                self.pieces.pop_front();
+                continue;
+            }
+            let offset = self.at - self.pieces_at;
+            let count = (piece_end.min(self.end) - self.at).min(READ_BYTES);
+            let bytes = match piece {
+                Piece::Inline(bytes) => bytes.slice(index(offset)..index(offset + count)),
+                Piece::Block(block) => {
+                    let range = narrow(offset)..narrow(offset + count);
+                    let read = self.node.read_block(block, range).await;
+                    read.map_err(|unread| match unread {
+                        Unread::Gone => Unreadable::Gone,
+                        Unread::Trouble(trouble) => Unreadable::Fault(of_trouble(trouble)),
+                    })?
+                }
+            };
+            self.at += count;
+            return Ok(Some(bytes));
+        }
+        Ok(None)
+    }
+
+    async fn turn_page(&mut self) -> Result<(), Unreadable> {
+        let command = GetObject {
+            extent: Extent::From(self.at),
+            ..self.page.clone()
+        };
+        let request = Request {
+            seed: rand::random(),
+            command: Command::GetObject(command),
+        };
+        let call = Call::new(&self.account, request, self.demand.clone());
+        let (outcome, _) = self.node.call(call).await;
+        let found = match own::<S3>(outcome) {
+            Ok(Reply::Object(found)) => found,
+            Ok(other) => return Err(odd(&other).into()),
+            Err(error) if error.code.status() < 500 => return Err(Unreadable::Gone),
+            Err(error) => return Err(Fault::from(error).into()),
+        };
+        let Pieces { at, pieces, .. } = found.extent;
+        let covers = pieces
+            .first()
+            .is_some_and(|piece| (at..at + piece.size()).contains(&self.at));
+        if !covers {
+            return Err(Unreadable::Gone);
+        }
+        self.pieces = pieces.into();
+        self.pieces_at = at;
+        Ok(())
+    }
+
+    /// The bytes as the body of a reply. The first ones are read before this returns.
+    pub(super) async fn send(mut self) -> Result<Outgoing, Unreadable> {
+        let length = self.end - self.at;
+        let first = self.next().await?.unwrap_or_default();
+        if first.len() as u64 == length {
+            return Ok(Outgoing::Whole(Full::new(first)));
+        }
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        tokio::spawn(async move {
+            let mut next = Ok(Some(first));
+            loop {
+                let piece = match next {
+                    Ok(None) => return,
+                    Ok(Some(bytes)) => Ok(bytes),
+                    Err(unreadable) => {
+                        let fault = Fault::from(unreadable);
+                        tracing::warn!(code = fault.code, "a reply was cut: {}", fault.message);
+                        Err(Cut)
+                    }
+                };
+                let is_last = piece.is_err();
+                if sender.send(piece).await.is_err() || is_last {
+                    return;
+                }
+                next = self.next().await;
+            }
+        });
+        Ok(Outgoing::Pieces(receiver, length))
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+fn narrow(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}

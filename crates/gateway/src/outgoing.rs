@@ -1,0 +1,102 @@
+//! Bodies of replies: whole, or in pieces as they are read.
+//!
+//! Invariants:
+//! - O1 a reply in pieces has the length that its head says, or its connection is cut.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
+
+/// The rest of a reply cannot be read: its connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the rest of the reply cannot be read")]
+pub(crate) struct Cut;
+
+/// The body of a reply.
+pub(crate) enum Outgoing {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// Pieces, and how many bytes are left.
+    Pieces(mpsc::Receiver<Result<Bytes, Cut>>, u64),
+}
+
+impl From<Full<Bytes>> for Outgoing {
+    fn from(whole: Full<Bytes>) -> Self {
+        Outgoing::Whole(whole)
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match &mut *self {
+            Outgoing::Whole(whole) => {
+                let frame = ready!(Pin::new(whole).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(|never: Infallible| match never {})))
+            }
+            Outgoing::Pieces(_, 0) => Poll::Ready(None),
+            Outgoing::Pieces(pieces, left) => {
+                let piece = ready!(pieces.poll_recv(context)).unwrap_or(Err(Cut));
+                let piece = piece.and_then(|bytes| {
+                    *left = left.checked_sub(bytes.len() as u64).ok_or(Cut)?;
+                    Ok(Frame::data(bytes))
+                });
+                Poll::Ready(Some(piece))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Outgoing::Whole(whole) => whole.is_end_stream(),
+            Outgoing::Pieces(_, left) => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Outgoing::Whole(whole) => whole.size_hint(),
+            Outgoing::Pieces(_, left) => SizeHint::with_exact(*left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    async fn collected(pieces: &[&'static str], length: u64) -> Result<Bytes, Cut> {
+        let (sender, receiver) = mpsc::channel(pieces.len().max(1));
+        for piece in pieces {
+            let sent = sender.send(Ok(Bytes::from_static(piece.as_bytes()))).await;
+            sent.expect("there is room");
+        }
+        drop(sender);
+        let body = Outgoing::Pieces(receiver, length);
+        assert_eq!(body.size_hint().exact(), Some(length));
+        body.collect().await.map(|body| body.to_bytes())
+    }
+
+    #[tokio::test]
+    async fn a_reply_in_pieces_is_whole_or_cut() {
+        assert_eq!(
+            collected(&["ab", "c"], 3).await,
+            Ok(Bytes::from_static(b"abc"))
+        );
+        assert_eq!(collected(&[], 0).await, Ok(Bytes::new()));
+        assert_eq!(collected(&["ab"], 3).await, Err(Cut));
+        assert_eq!(collected(&["abcd"], 3).await, Err(Cut));
+    }
+}

@@ -1,0 +1,230 @@
+//! What is computed over the bytes of a body, and compared with what the client says of them.
+//!
+//! Invariants:
+//! - SD1 every hash, checksum and length that a request names is compared before anything is
+//!   committed. Content-MD5 and the payload's hash are compared in constant time.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use fader_services::s3::rows::{Algorithm, Checksum};
+use hyper::HeaderMap;
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::s3::checksum::{self, Sum};
+use crate::s3::chunks::Fields;
+use crate::s3::fault::{Fault, bad_digest, incomplete_body, invalid_request};
+
+/// What a client says of a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Its length; of chunks that of what they carry.
+    pub(crate) length: Option<u64>,
+    /// Content-MD5.
+    pub(crate) md5: Option<Vec<u8>>,
+    /// The hash that is signed.
+    pub(crate) sha256: Option<Vec<u8>>,
+    /// A checksum; one without a value comes in the trailer.
+    pub(crate) checksum: Option<(Algorithm, Option<Vec<u8>>)>,
+}
+
+impl Told {
+    /// Reads Content-MD5, the checksum and the announced field of a trailer.
+    ///
+    /// # Errors
+    /// InvalidDigest and InvalidRequest.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Told, Fault> {
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .map(|it| it.to_str().unwrap_or("\u{fffd}"))
+        };
+        let md5 = match text("content-md5") {
+            None => None,
+            Some(value) => {
+                let bytes = BASE64.decode(value.trim()).ok();
+                let bytes = bytes.filter(|bytes| bytes.len() == 16);
+                let invalid = || {
+                    Fault::new(
+                        "InvalidDigest",
+                        400,
+                        "The Content-MD5 you specified is not valid.",
+                    )
+                };
+                Some(bytes.ok_or_else(invalid)?)
+            }
+        };
+        Ok(Told {
+            md5,
+            checksum: checksum_of(headers)?,
+            ..Told::default()
+        })
+    }
+}
+
+fn checksum_of(headers: &HeaderMap) -> Result<Option<(Algorithm, Option<Vec<u8>>)>, Fault> {
+    let text = |name: &str| {
+        headers
+            .get(name)
+            .map(|it| it.to_str().unwrap_or("\u{fffd}"))
+    };
+    let multiple = || {
+        invalid_request(
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+        )
+    };
+    let mut found = None;
+    for name in headers.keys().map(|name| name.as_str()) {
+        let Some(rest) = name.strip_prefix("x-amz-checksum-") else {
+            continue;
+        };
+        if matches!(rest, "mode" | "type" | "algorithm") {
+            continue;
+        }
+        let algorithm = checksum::named(rest)?;
+        let value = checksum::decode(algorithm, text(name).unwrap_or_default())?;
+        if found.replace((algorithm, Some(value))).is_some() {
+            return Err(multiple());
+        }
+    }
+    let trailers = text("x-amz-trailer")
+        .into_iter()
+        .flat_map(|it| it.split(','));
+    for name in trailers.map(str::trim).filter(|name| !name.is_empty()) {
+        let algorithm = checksum::of_header(name).ok_or_else(|| {
+            invalid_request("The value specified in the x-amz-trailer header is not supported")
+        })?;
+        if found.replace((algorithm, None)).is_some() {
+            return Err(multiple());
+        }
+    }
+    if let Some(name) = text("x-amz-sdk-checksum-algorithm") {
+        let algorithm = checksum::named(name)?;
+        match &found {
+            Some((found, _)) if *found == algorithm => {}
+            Some(_) => {
+                return Err(invalid_request(
+                    "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+                ));
+            }
+            None => {
+                return Err(invalid_request(
+                    "x-amz-sdk-checksum-algorithm specified, but no corresponding \
+                     x-amz-checksum-* or x-amz-trailer headers were found.",
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What the bytes of a body come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// The MD5 in hexadecimal digits: the ETag.
+    pub(crate) etag: String,
+    /// The checksum.
+    pub(crate) checksum: Checksum,
+    /// How many there were.
+    pub(crate) size: u64,
+}
+
+/// Computes over bytes as they come.
+pub(crate) struct Digest {
+    told: Told,
+    size: u64,
+    md5: Md5,
+    sha256: Option<Sha256>,
+    sum: Sum,
+}
+
+impl Digest {
+    /// Of no bytes. `default` is computed where the client names no checksum.
+    pub(crate) fn new(told: Told, default: Algorithm) -> Digest {
+        let algorithm = told.checksum.as_ref().map_or(default, |it| it.0);
+        Digest {
+            size: 0,
+            md5: Md5::new(),
+            sha256: told.sha256.as_ref().map(|_| Sha256::new()),
+            sum: Sum::new(algorithm),
+            told,
+        }
+    }
+
+    /// Takes the bytes that follow.
+    ///
+    /// # Errors
+    /// More bytes than were told of.
+    pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.size += bytes.len() as u64;
+        if self.told.length.is_some_and(|length| length < self.size) {
+            return Err(incomplete_body());
+        }
+        self.md5.update(bytes);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(bytes);
+        }
+        self.sum.update(bytes);
+        Ok(())
+    }
+
+    /// How many bytes came.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Compares everything: nothing more will come.
+    ///
+    /// # Errors
+    /// IncompleteBody, BadDigest, XAmzContentSHA256Mismatch.
+    pub(crate) fn finish(self, trailer: &Fields) -> Result<Sums, Fault> {
+        let told = self.told;
+        if told.length.is_some_and(|length| length != self.size) {
+            return Err(incomplete_body());
+        }
+        if let (Some(sha256), Some(hash)) = (self.sha256, &told.sha256)
+            && !bool::from(sha256.finalize().as_slice().ct_eq(hash))
+        {
+            return Err(Fault::new(
+                "XAmzContentSHA256Mismatch",
+                400,
+                "The provided 'x-amz-content-sha256' header does not match what was computed.",
+            ));
+        }
+        let md5 = self.md5.finalize();
+        if let Some(expected) = &told.md5
+            && !bool::from(md5.as_slice().ct_eq(expected))
+        {
+            return Err(bad_digest("Content-MD5"));
+        }
+        let algorithm = self.sum.algorithm();
+        let sum = self.sum.finish();
+        let expected = match told.checksum {
+            Some((_, None)) => {
+                let name = checksum::header(algorithm);
+                let field = trailer.iter().find(|(field, _)| field == name);
+                let missing = || {
+                    invalid_request(format!(
+                        "The trailer has no {name}, which x-amz-trailer names."
+                    ))
+                };
+                let (_, value) = field.ok_or_else(missing)?;
+                Some(checksum::decode(algorithm, value)?)
+            }
+            Some((_, value)) => value,
+            None => None,
+        };
+        if expected.is_some_and(|expected| expected != sum) {
+            return Err(bad_digest(checksum::name(algorithm)));
+        }
+        Ok(Sums {
+            etag: md5.iter().map(|byte| format!("{byte:02x}")).collect(),
+            checksum: checksum::whole(algorithm, &sum),
+            size: self.size,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

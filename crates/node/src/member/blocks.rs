@@ -1,0 +1,254 @@
+//! The blocks of a member: its store, opened when there is something in it, and what applied
+//! entries say of blocks.
+//!
+//! ```text
+//! applied ─┬─ row of a block removed ──▶ its bytes are free, once the floor has the removal
+//!          └─ row of garbage put ──────▶ the wait of the garbage begins, from the floor on
+//! ```
+//!
+//! Invariants:
+//! - MB-1 bytes of a row that is in the log are not dropped: what has no row is dropped by the
+//!   chain's thread alone, between two turns.
+//! - MB-2 bytes are free when their row's removal is at or below the floor, and no fixed snapshot
+//!   is older.
+//!
+//! Deliberately absent: who asks for what is to go (`request/collect`), and members' messages.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fader_chain::EntryId;
+use fader_services::blocks::{self, GarbageAt};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clock;
+use crate::settings::BlockOptions;
+use crate::status::{BlockFigures, OpenError};
+use crate::storage::blocks::{BlockId, BlockRecovery, BlockSettings, Blocks, Standpoint};
+use crate::storage::disk::Disk;
+use crate::storage::engine::Pair;
+
+/// Memory of uploads is lent in units of so many bytes.
+const LENT_UNIT: u64 = 16 << 10;
+/// Rows of garbage that are remembered; beyond it is looked for them again.
+const GARBAGE_MAX: usize = 1 << 16;
+
+fn clock_now() -> Duration {
+    Duration::from_millis(clock::monotonic_ms())
+}
+
+/// Garbage that was seen; `None` when more was than is remembered: it is to be looked for.
+#[derive(Debug, Default)]
+struct Seen {
+    rows: VecDeque<(EntryId, GarbageAt)>,
+    is_more: bool,
+}
+
+/// What was done with blocks since the start.
+#[derive(Debug, Default)]
+pub(crate) struct BlockTally {
+    pub(crate) reclaimed_bytes: AtomicU64,
+    pub(crate) scrubbed_bytes: AtomicU64,
+    pub(crate) missing: AtomicU64,
+    pub(crate) removed: AtomicU64,
+    pub(crate) garbage_waiting: AtomicU64,
+}
+
+/// The blocks of a member.
+pub(crate) struct MemberBlocks {
+    data: PathBuf,
+    disk: Arc<dyn Disk>,
+    options: BlockOptions,
+    /// When the store was opened: what it found then is as old.
+    opened: Duration,
+    store: Mutex<Option<Arc<Blocks>>>,
+    /// The memory of all uploads, for those who come first.
+    memory: Arc<Semaphore>,
+    /// Removals that the floor has not passed.
+    removed: Mutex<VecDeque<(EntryId, Vec<BlockId>)>>,
+    garbage: Mutex<Seen>,
+    pub(crate) tally: BlockTally,
+}
+
+/// Memory that an upload has.
+pub(crate) type Lent = OwnedSemaphorePermit;
+
+impl MemberBlocks {
+    /// Those in a data folder: what a start finds, if there are any.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) fn open(
+        data: PathBuf,
+        options: BlockOptions,
+        disk: Arc<dyn Disk>,
+    ) -> Result<(MemberBlocks, BlockRecovery), OpenError> {
+        let units = usize::try_from(options.memory_bytes / LENT_UNIT).unwrap_or(usize::MAX);
+        let blocks = MemberBlocks {
+            memory: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))),
+            store: Mutex::default(),
+            removed: Mutex::default(),
+            garbage: Mutex::new(Seen {
+                rows: VecDeque::new(),
+                is_more: true,
+            }),
+            tally: BlockTally::default(),
+            opened: clock_now(),
+            data,
+            disk,
+            options,
+        };
+        let mut recovery = BlockRecovery::default();
+        if blocks.disk.list(&blocks.data.join("blocks")).is_ok() {
+            let mut store = blocks.store.lock();
+            let (opened, told) = blocks.open_store()?;
+            (*store, recovery) = (Some(Arc::new(opened)), told);
+        }
+        Ok((blocks, recovery))
+    }
+
+    fn open_store(&self) -> Result<(Blocks, BlockRecovery), OpenError> {
+        let settings = BlockSettings {
+            segment_bytes: self.options.segment_bytes,
+            memory_bytes: self.options.memory_bytes,
+            reserve_bytes: self.options.reserve_bytes,
+        };
+        Blocks::open(&self.data, settings, &self.disk, self.opened)
+    }
+
+    /// When the store was opened, on its clock.
+    pub(crate) fn opened(&self) -> Duration {
+        self.opened
+    }
+
+    /// The time that the store is told: later than when it was opened.
+    pub(crate) fn now(&self) -> Duration {
+        clock_now().max(self.opened + Duration::from_millis(1))
+    }
+
+    /// Its numbers.
+    pub(crate) fn options(&self) -> &BlockOptions {
+        &self.options
+    }
+
+    /// The store, if there is anything in it.
+    pub(crate) fn store(&self) -> Option<Arc<Blocks>> {
+        self.store.lock().clone()
+    }
+
+    /// The store, which is made if absent.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) fn make_store(&self) -> Result<Arc<Blocks>, OpenError> {
+        let mut store = self.store.lock();
+        if let Some(store) = &*store {
+            return Ok(store.clone());
+        }
+        let made = Arc::new(self.open_store()?.0);
+        *store = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Memory for so many bytes of an upload: those who ask first have it first.
+    pub(crate) async fn lend(&self, bytes: u64) -> Option<Lent> {
+        let units = u32::try_from(bytes.div_ceil(LENT_UNIT)).ok()?;
+        self.memory.clone().acquire_many_owned(units).await.ok()
+    }
+
+    /// Whether the bytes of all these blocks are held here.
+    pub(crate) fn are_held(&self, ids: impl IntoIterator<Item = u128>) -> bool {
+        let mut ids = ids.into_iter().peekable();
+        if ids.peek().is_none() {
+            return true;
+        }
+        match self.store() {
+            None => false,
+            Some(store) => ids.all(|id| store.is_held(BlockId(id))),
+        }
+    }
+
+    /// Rows were changed by entries up to `last`.
+    pub(crate) fn on_applied(&self, pairs: &[Pair<'_>], last: EntryId) {
+        let mut removed = Vec::new();
+        for (key, value) in pairs {
+            match value {
+                None => removed.extend(blocks::block_of(key).map(BlockId)),
+                Some(_) => {
+                    if let Some(garbage) = blocks::garbage_of(key) {
+                        self.note_garbage(last, garbage);
+                    }
+                }
+            }
+        }
+        if !removed.is_empty() {
+            self.removed.lock().push_back((last, removed));
+        }
+    }
+
+    fn note_garbage(&self, at: EntryId, garbage: GarbageAt) {
+        let mut seen = self.garbage.lock();
+        match seen.rows.len() < GARBAGE_MAX {
+            true => seen.rows.push_back((at, garbage)),
+            false => seen.is_more = true,
+        }
+    }
+
+    /// Frees the bytes whose rows' removals the member's standpoint has passed (MB-2).
+    pub(crate) fn free(&self, standpoint: &Standpoint) {
+        let mut removed = self.removed.lock();
+        if removed.is_empty() {
+            return;
+        }
+        let store = self.store();
+        while let Some((at, _)) = removed.front()
+            && standpoint.may_reclaim(*at)
+            && let Some((_, ids)) = removed.pop_front()
+        {
+            if let Some(store) = &store {
+                let count = store.remove(&ids);
+                self.tally.removed.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Garbage whose rows the floor has passed, and whether there is more that was not remembered.
+    pub(crate) fn take_garbage(&self, floor: EntryId) -> (Vec<GarbageAt>, bool) {
+        let mut seen = self.garbage.lock();
+        let mut taken = Vec::new();
+        while let Some((at, garbage)) = seen.rows.front()
+            && *at <= floor
+        {
+            taken.push(*garbage);
+            seen.rows.pop_front();
+        }
+        (taken, std::mem::take(&mut seen.is_more))
+    }
+
+    /// What it holds and did.
+    pub(crate) fn figures(&self) -> BlockFigures {
+        let counters = self.store().map(|store| store.counters());
+        let counters = counters.unwrap_or_default();
+        let lent = self.options.memory_bytes / LENT_UNIT;
+        let lent = lent.saturating_sub(self.memory.available_permits() as u64);
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        BlockFigures {
+            blocks: counters.blocks,
+            segments: counters.segments,
+            alive_bytes: counters.alive_bytes,
+            dead_bytes: counters.dead_bytes,
+            bad: counters.bad_blocks,
+            memory_bytes: counters.memory_bytes + lent * LENT_UNIT,
+            syncs: counters.syncs,
+            reclaimed_bytes: read(&self.tally.reclaimed_bytes),
+            scrubbed_bytes: read(&self.tally.scrubbed_bytes),
+            missing: read(&self.tally.missing),
+            removed: read(&self.tally.removed),
+            garbage_waiting: read(&self.tally.garbage_waiting),
+        }
+    }
+}

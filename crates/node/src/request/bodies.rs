@@ -1,0 +1,417 @@
+//! Bytes of a request's body, on their way into blocks, and back.
+//!
+//! ```text
+//! push ─▶ gathering ─ 4 MiB ─▶ hold: durable ─▶ row: committed ─▶ Stored
+//!             └─ at most 16 KiB in all ─▶ Stored, inline
+//! ```
+//!
+//! A body is cut into blocks. Each is made durable where it is to be, and then its row is put; at
+//! most four are in memory. What is stored is visible to nobody: a command that names it is.
+//!
+//! Invariants:
+//! - BW-1 a block's row is asked for when its bytes are durable (B1 stands behind it).
+//! - BW-2 an attempt is given out once, by `finish`; one that is not is given up, with the rows
+//!   that it put.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::ChainId;
+use fader_services::blocks::{self, Attempt, Block, Content, NewRow, Owner};
+use fader_services::catalog::Name;
+use fader_services::request::Outcome;
+use fader_services::service::{Meaning, Trouble};
+use fader_services::{Call, Reason, ViewError};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::Router;
+use super::deliver::Reach;
+use crate::member::Member;
+use crate::member::blocks::Lent;
+use crate::member::refusal::Refusal;
+use crate::random;
+use crate::storage::blocks::{BLOCK_BYTES_MAX, BlockId, Blocks, PutError, ReadError};
+
+/// Blocks of one body that are on their way at once, beside the one that is gathered.
+const FLYING_MAX: usize = 3;
+/// How long an upload waits for memory.
+const MEMORY: Duration = Duration::from_secs(30);
+
+/// The bytes of an attempt, or where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The attempt that stored them.
+    pub attempt: Attempt,
+    /// The bytes, or their blocks, whose rows are committed.
+    pub content: Content,
+}
+
+/// Why bytes of a block were not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The block is gone: the version that had it was replaced or deleted. Where it was, a strong
+    /// read says anew.
+    Gone,
+    /// For the service to put into words.
+    Trouble(Trouble),
+}
+
+/// A body whose bytes are arriving. Dropped, it is given up.
+pub struct BodyWriter {
+    router: Arc<Router>,
+    runtime: Handle,
+    owner: Owner,
+    /// The chain of the collection.
+    chain: ChainId,
+    member: Arc<Member>,
+    inline_max: usize,
+    /// Bytes that are still to come, where that was told.
+    left: Option<u64>,
+    gathering: Vec<Bytes>,
+    gathered: usize,
+    memory: Option<Lent>,
+    flying: VecDeque<JoinHandle<Result<Block, Trouble>>>,
+    blocks: Vec<Block>,
+    /// The blocks whose rows may be there: of all that were cut.
+    begun: Arc<Mutex<Vec<u128>>>,
+    is_over: bool,
+}
+
+impl std::fmt::Debug for BodyWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BodyWriter")
+            .field("owner", &self.owner)
+            .field("blocks", &self.blocks.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Not now, for this reason.
+fn later(reason: Reason) -> Trouble {
+    reason.into()
+}
+
+/// The store of blocks says so.
+fn of_store(words: String) -> Trouble {
+    Trouble::Unavailable {
+        reason: Reason::Store,
+        words,
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Trouble {
+    Trouble::Unavailable {
+        reason: refusal.reason,
+        words: refusal.to_string(),
+    }
+}
+
+impl From<PutError> for Trouble {
+    fn from(error: PutError) -> Self {
+        match error {
+            PutError::Full => later(Reason::BlocksFull),
+            PutError::Memory => later(Reason::BlockMemory),
+            other => of_store(other.to_string()),
+        }
+    }
+}
+
+fn random_id() -> Result<u128, Trouble> {
+    let half = || random::number().map_err(|error| of_store(error.to_string()));
+    Ok(u128::from(half()?) << 64 | u128::from(half()?))
+}
+
+impl Router {
+    /// Begins an attempt to store a body for a collection.
+    pub(crate) async fn begin_body(
+        self: Arc<Self>,
+        name: Name<'_>,
+        upload: Option<u128>,
+        size: Option<u64>,
+    ) -> Result<BodyWriter, Trouble> {
+        if self.in_company().is_some() {
+            return Err(later(Reason::NoBlocks));
+        }
+        let chain = ChainId::SYSTEM;
+        let member = self
+            .keeper_of(chain)
+            .map_err(|it| of_refusal(&it.of_lone()))?;
+        if let Some(reason) = member.shared().refusal() {
+            return Err(of_store(reason));
+        }
+        let entry = member.collection(name).map_err(Trouble::Unreadable)?;
+        let collection = entry.ok_or(Trouble::NoCollection)?.collection;
+        let begun = member.shared().newest();
+        let attempt = blocks::attempt(&*member.snapshot(), collection, (random_id()?, begun));
+        let attempt = attempt.map_err(Trouble::Unreadable)?;
+        let inline_max = member.settings().limits.inline_bytes();
+        Ok(BodyWriter {
+            owner: Owner {
+                collection,
+                attempt: attempt.ok_or(Trouble::NoCollection)?,
+                upload,
+            },
+            runtime: Handle::current(),
+            router: self,
+            chain,
+            member,
+            inline_max,
+            left: size,
+            gathering: Vec::new(),
+            gathered: 0,
+            memory: None,
+            flying: VecDeque::new(),
+            blocks: Vec::new(),
+            begun: Arc::default(),
+            is_over: false,
+        })
+    }
+
+    /// Reads bytes of a block where it is.
+    pub(crate) async fn read_block(
+        &self,
+        block: &Block,
+        range: Range<u32>,
+    ) -> Result<Bytes, Unread> {
+        let member = self.keeper_of(block.chain);
+        let member = member.map_err(|it| Unread::Trouble(of_refusal(&it.of_lone())))?;
+        let Some(store) = member.blocks().store() else {
+            return Err(unread(&member, &ReadError::Absent(BlockId(block.id))));
+        };
+        let id = BlockId(block.id);
+        let read = tokio::task::spawn_blocking(move || store.read(id, range)).await;
+        match read {
+            Ok(Ok(bytes)) => Ok(bytes.into()),
+            Ok(Err(error)) => Err(unread(&member, &error)),
+            Err(error) => Err(Unread::Trouble(of_store(error.to_string()))),
+        }
+    }
+
+    /// What is stored will not be named: it goes soon.
+    pub(crate) fn give_up(&self, stored: &Stored) {
+        let Content::Blocks(blocks) = &stored.content else {
+            return;
+        };
+        self.given_up
+            .add(blocks.iter().map(|block| (block.chain, block.id)));
+    }
+
+    /// Puts the row of a block on its chain.
+    async fn put_row(
+        &self,
+        (owner, chain): (Owner, ChainId),
+        (at, row): (ChainId, NewRow),
+    ) -> Result<(), Trouble> {
+        let number = random::number().map_err(|error| of_store(error.to_string()))?;
+        let put = blocks::Put {
+            owner,
+            chain,
+            number,
+            blocks: vec![row],
+        };
+        let call = Arc::new(Call::of_node(blocks::Command::Put(put)));
+        let told = self.on_chain(at, &call, Reach::Anywhere).await;
+        let (outcome, _) = told.map_err(|refusal| of_refusal(&refusal))?;
+        done(outcome)
+    }
+}
+
+/// What came of a command about blocks.
+fn done(outcome: Outcome) -> Result<(), Trouble> {
+    let Err(refused) = outcome else {
+        return Ok(());
+    };
+    Err(match refused.meaning() {
+        Meaning::Later(reason) => Trouble::Unavailable {
+            reason,
+            words: refused.to_string(),
+        },
+        _ => Trouble::Unreadable(ViewError(refused.to_string())),
+    })
+}
+
+/// A block without a row is gone; one with a row and no bytes is damaged.
+fn unread(member: &Member, error: &ReadError) -> Unread {
+    let words = error.to_string();
+    let id = match error {
+        ReadError::Absent(id) => *id,
+        ReadError::Range { .. } | ReadError::Damaged(_) | ReadError::Failed(_) => {
+            tracing::error!(error = words, "a block was not read");
+            return Unread::Trouble(Trouble::Unreadable(ViewError(words)));
+        }
+    };
+    match blocks::row(&*member.snapshot(), id.0) {
+        Ok(None) => Unread::Gone,
+        Ok(Some(_)) => {
+            tracing::error!(block = %id, "the bytes of a block are missing");
+            Unread::Trouble(Trouble::Unreadable(ViewError(words)))
+        }
+        Err(error) => Unread::Trouble(Trouble::Unreadable(error)),
+    }
+}
+
+impl BodyWriter {
+    /// Takes the bytes that follow. It waits while four blocks of the body are in memory, or while
+    /// other uploads have all memory.
+    ///
+    /// # Errors
+    /// [`Trouble::Unavailable`]: nothing of the body is visible, and nothing will be.
+    pub async fn push(&mut self, mut bytes: Bytes) -> Result<(), Trouble> {
+        let block_max = BLOCK_BYTES_MAX as usize;
+        while !bytes.is_empty() {
+            let room = block_max - self.gathered;
+            let piece = bytes.split_to(room.min(bytes.len()));
+            let is_small = self.blocks.is_empty() && self.flying.is_empty();
+            if self.memory.is_none()
+                && !(is_small && self.gathered + piece.len() <= self.inline_max)
+            {
+                self.memory = Some(self.lend().await?);
+            }
+            self.gathered += piece.len();
+            self.left = self
+                .left
+                .map(|left| left.saturating_sub(piece.len() as u64));
+            self.gathering.push(piece);
+            if self.gathered == block_max {
+                self.cut().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory for a block, as large as it may become.
+    async fn lend(&self) -> Result<Lent, Trouble> {
+        let most = u64::from(BLOCK_BYTES_MAX);
+        let size = self.left.map_or(most, |left| {
+            let told = left.saturating_add(self.gathered as u64);
+            told.clamp(u64::from(BLOCK_BYTES_MAX) / 64, most)
+        });
+        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(size)).await;
+        match lent {
+            Ok(Some(lent)) => Ok(lent),
+            Ok(None) | Err(_) => Err(later(Reason::BlockMemory)),
+        }
+    }
+
+    /// What was gathered becomes a block.
+    async fn cut(&mut self) -> Result<(), Trouble> {
+        while FLYING_MAX <= self.flying.len() {
+            self.land().await?;
+        }
+        let store = self.member.blocks().make_store();
+        let store = store.map_err(|error| of_store(error.to_string()))?;
+        let now = self.member.blocks().now();
+        let id = random_id()?;
+        self.begun.lock().push(id);
+        let parts = std::mem::take(&mut self.gathering);
+        self.gathered = 0;
+        let memory = self.memory.take();
+        let (router, owner, chain) = (self.router.clone(), self.owner, self.chain);
+        let at = ChainId::SYSTEM;
+        let flying = self.runtime.spawn(async move {
+            let held = tokio::task::spawn_blocking(move || hold((&store, now), id, &parts, memory));
+            let row = held.await.map_err(|error| of_store(error.to_string()))??;
+            router.put_row((owner, chain), (at, row)).await?;
+            Ok(Block {
+                id,
+                chain: at,
+                size: row.size,
+            })
+        });
+        self.flying.push_back(flying);
+        Ok(())
+    }
+
+    /// Waits for the first block that is on its way.
+    async fn land(&mut self) -> Result<(), Trouble> {
+        let Some(flying) = self.flying.front_mut() else {
+            return Ok(());
+        };
+        let landed = flying.await;
+        self.flying.pop_front();
+        let block = landed.map_err(|error| of_store(error.to_string()))??;
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    /// All bytes have come: they are durable, with the rows of their blocks, when this returns.
+    ///
+    /// # Errors
+    /// [`Trouble::Unavailable`]: nothing of the body is visible, and nothing will be.
+    pub async fn finish(mut self) -> Result<Stored, Trouble> {
+        let is_small = self.blocks.is_empty() && self.flying.is_empty();
+        let content = if is_small && self.gathered <= self.inline_max {
+            Content::Inline(joined(&self.gathering).into())
+        } else {
+            if 0 < self.gathered {
+                self.cut().await?;
+            }
+            while !self.flying.is_empty() {
+                self.land().await?;
+            }
+            Content::Blocks(std::mem::take(&mut self.blocks))
+        };
+        self.is_over = true;
+        Ok(Stored {
+            attempt: self.owner.attempt,
+            content,
+        })
+    }
+}
+
+/// BW-2: what is on its way lands first, so that its rows are known.
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (router, begun) = (self.router.clone(), self.begun.clone());
+        let flying = std::mem::take(&mut self.flying);
+        let give_up = move || {
+            let ids = std::mem::take(&mut *begun.lock());
+            let ids = ids.into_iter().map(|id| (ChainId::SYSTEM, id));
+            router.given_up.add(ids);
+        };
+        if flying.is_empty() {
+            return give_up();
+        }
+        self.runtime.spawn(async move {
+            for flying in flying {
+                drop(flying.await);
+            }
+            give_up();
+        });
+    }
+}
+
+fn joined(parts: &[Bytes]) -> Vec<u8> {
+    let size = parts.iter().map(Bytes::len).sum();
+    let mut whole = Vec::with_capacity(size);
+    parts.iter().for_each(|part| whole.extend_from_slice(part));
+    whole
+}
+
+/// Makes a block durable: what is known of it then.
+fn hold(
+    (store, at): (&Blocks, Duration),
+    id: u128,
+    parts: &[Bytes],
+    memory: Option<Lent>,
+) -> Result<NewRow, Trouble> {
+    let upload = store.gathered(BlockId(id), parts)?;
+    let block = upload.block();
+    for answer in store.hold(vec![upload], at) {
+        answer?;
+    }
+    drop(memory);
+    Ok(NewRow {
+        id,
+        size: block.size,
+        sum: block.sum,
+    })
+}

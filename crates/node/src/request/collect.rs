@@ -1,0 +1,388 @@
+//! Blocks that no version names go: their rows, on requests of this node where it decides for their
+//! chain, then their bytes (`member/blocks`); and bytes are read again in the background.
+//!
+//! ```text
+//! garbage ─ seen, the floor past it ─ 15 min ─▶ rows of its blocks go ─▶ its own row goes
+//! lease over, or given up ─▶ fence ─▶ the row goes, or the lease ends, or it is asked again
+//! ```
+//!
+//! Invariants:
+//! - CO-1 the wait of garbage is one of this process's monotonic clock, and begins when this
+//!   process saw the row, at or below the floor. A new head begins anew.
+//! - CO-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
+//! - CO-3 garbage's own row goes last.
+//!
+//! What a round does not finish the next one does. Nothing is remembered over a start.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fader_chain::{ChainId, EntryId};
+use fader_services::blocks::{self, Command, Fenced, GarbageAt, LeaseAt, ROWS_MAX, Row};
+use fader_services::request::{Outcome, Request};
+use fader_services::{Call, ViewError};
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use super::Router;
+use super::deliver::Reach;
+use super::tend::Tending;
+use crate::clock;
+use crate::cluster::Cluster;
+use crate::member::Member;
+use crate::storage::blocks::BlockId;
+
+/// Garbage that waits in memory; beyond it is looked for again.
+const WAITING_MAX: usize = 1 << 16;
+/// Rows that one step deals with.
+const ROUND: usize = 256;
+/// Steps of one round.
+const STEPS: usize = 64;
+/// Blocks of attempts that were given up, that wait; others are left to their leases.
+const GIVEN_UP_MAX: usize = 1 << 16;
+/// How often the notes of fences move, as parts of a lease.
+const NOTES_PER_LEASE: u64 = 24;
+/// How often the thread looks whether it is to end.
+const END: Duration = Duration::from_millis(20);
+
+/// Blocks of attempts that will not be committed.
+#[derive(Debug, Default)]
+pub(crate) struct GivenUp(Mutex<Vec<(ChainId, u128)>>);
+
+impl GivenUp {
+    /// These are to go soon.
+    pub(crate) fn add(&self, blocks: impl IntoIterator<Item = (ChainId, u128)>) {
+        let mut all = self.0.lock();
+        let room = GIVEN_UP_MAX.saturating_sub(all.len());
+        all.extend(blocks.into_iter().take(room));
+    }
+
+    /// Up to a round of those of a chain.
+    fn take(&self, chain: ChainId) -> Vec<u128> {
+        let mut count = 0;
+        let mut all = self.0.lock();
+        let taken = all.extract_if(.., |(of, _)| {
+            let is_taken = *of == chain && count < ROUND;
+            count += usize::from(is_taken);
+            is_taken
+        });
+        taken.map(|(_, id)| id).collect()
+    }
+}
+
+/// The thread that lets blocks go.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Collector {
+    /// Starts it for a node.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn start(router: &Arc<Router>, look: Duration) -> io::Result<Collector> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (router, is_over) = (Arc::downgrade(router), is_ending.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let builder = std::thread::Builder::new().name("blocks".to_owned());
+        let thread = builder.spawn(move || {
+            let mut rounds = Rounds::default();
+            while rest(look, &is_over) {
+                let Some(router) = Weak::upgrade(&router) else {
+                    return;
+                };
+                runtime.block_on(rounds.round(&router));
+                rounds.tending.round(&router, &is_over);
+            }
+        })?;
+        Ok(Collector {
+            is_ending,
+            thread: Some(thread),
+        })
+    }
+}
+
+/// Waits; says whether to go on.
+fn rest(time: Duration, is_over: &AtomicBool) -> bool {
+    let end = Instant::now() + time;
+    while !is_over.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(END));
+    }
+    false
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // The node's last handle may be the thread's own.
+        if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+            tracing::error!("the thread of blocks ended by a broken invariant");
+        }
+    }
+}
+
+/// What is remembered from round to round.
+#[derive(Default)]
+struct Rounds {
+    chains: BTreeMap<ChainId, Collecting>,
+    tending: Tending,
+}
+
+impl Rounds {
+    async fn round(&mut self, router: &Arc<Router>) {
+        for (chain, cluster) in router.chains.with_numbers() {
+            let head = cluster.head().filter(|_| cluster.decides());
+            match head {
+                Some((_, head)) => {
+                    let collecting = self.chains.entry(chain).or_default();
+                    let round = collecting.round(router, (chain, &cluster), &head).await;
+                    if let Err(error) = round {
+                        tracing::warn!(%error, %chain, "blocks that are to go were not read");
+                    }
+                }
+                // CO-1: who becomes head again begins anew.
+                None => drop(self.chains.remove(&chain)),
+            }
+        }
+    }
+}
+
+/// What is to go of one chain.
+struct Collecting {
+    /// Garbage in its order, with when its wait began.
+    waiting: VecDeque<(u64, GarbageAt)>,
+    /// The same, to know it again.
+    known: BTreeSet<GarbageAt>,
+    /// Whether there may be garbage that is not in memory.
+    must_look: bool,
+    /// The last lease that was looked at.
+    lease: Option<LeaseAt>,
+    /// What was committed at these times, the oldest first.
+    samples: VecDeque<(u64, EntryId)>,
+}
+
+impl Default for Collecting {
+    fn default() -> Self {
+        Collecting {
+            waiting: VecDeque::new(),
+            known: BTreeSet::new(),
+            must_look: true,
+            lease: None,
+            samples: VecDeque::new(),
+        }
+    }
+}
+
+impl Collecting {
+    async fn round(
+        &mut self,
+        router: &Arc<Router>,
+        (chain, cluster): (ChainId, &Arc<Cluster>),
+        head: &Arc<Member>,
+    ) -> Result<(), ViewError> {
+        let of = Of {
+            router,
+            chain,
+            head,
+        };
+        if head.shared().refusal().is_some() || cluster.is_closing() {
+            return Ok(());
+        }
+        of.give_up().await?;
+        self.end_leases(&of).await?;
+        self.see_garbage(&of)?;
+        self.remove_garbage(&of).await?;
+        self.move_notes(&of).await
+    }
+
+    /// Asks about a round of blocks whose leases are over. Those without an answer are asked about
+    /// when all others were.
+    async fn end_leases(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
+        let view = of.head.snapshot();
+        let due = blocks::due(&*view, self.lease, clock::now_ms(), ROUND)?;
+        self.lease = due.last().copied().filter(|_| due.len() == ROUND);
+        let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
+        of.ask(blocks::leased(&*view, &ids)?).await;
+        Ok(())
+    }
+
+    /// CO-1: the wait of what is seen now begins.
+    fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
+        let now = clock::monotonic_ms();
+        let (seen, is_more) = of.head.blocks().take_garbage(of.head.floor());
+        self.must_look |= is_more;
+        seen.into_iter().for_each(|garbage| self.wait(now, garbage));
+        if self.must_look && self.waiting.len() < WAITING_MAX / 2 {
+            let found = blocks::garbage(&*of.head.snapshot(), None, WAITING_MAX)?;
+            self.must_look = found.len() == WAITING_MAX;
+            found
+                .into_iter()
+                .for_each(|garbage| self.wait(now, garbage));
+        }
+        let count = self.waiting.len() as u64;
+        let tally = &of.head.blocks().tally;
+        tally.garbage_waiting.store(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn wait(&mut self, now: u64, garbage: GarbageAt) {
+        if WAITING_MAX <= self.waiting.len() {
+            self.must_look = true;
+        } else if self.known.insert(garbage) {
+            self.waiting.push_back((now, garbage));
+        }
+    }
+
+    /// Removes garbage whose wait is over: the rows of blocks, then its own (CO-3).
+    async fn remove_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
+        let wait = of.head.blocks().options().garbage_wait.as_millis() as u64;
+        for _ in 0..STEPS {
+            let now = clock::monotonic_ms();
+            let over = self.waiting.iter().take(ROUND);
+            let over = over.take_while(|(since, _)| since.saturating_add(wait) <= now);
+            let over: Vec<GarbageAt> = over.map(|(_, garbage)| *garbage).collect();
+            if over.is_empty() {
+                return Ok(());
+            }
+            let view = of.head.snapshot();
+            let mut rows: BTreeMap<ChainId, Vec<u128>> = BTreeMap::new();
+            let mut then = Vec::new();
+            for garbage in over {
+                let Some(removal) = blocks::removal(&*view, garbage)? else {
+                    // It is gone.
+                    self.known.remove(&garbage);
+                    continue;
+                };
+                for (chain, ids) in removal.blocks {
+                    rows.entry(chain).or_default().extend(ids);
+                }
+                then.push(removal.then);
+            }
+            let known = &self.known;
+            self.waiting.retain(|(_, garbage)| known.contains(garbage));
+            if then.is_empty() {
+                continue;
+            }
+            let removes = rows.into_iter().flat_map(|(chain, ids)| {
+                let chunks: Vec<Vec<u128>> = ids.chunks(ROWS_MAX).map(<[_]>::to_vec).collect();
+                chunks
+                    .into_iter()
+                    .map(move |ids| (chain, Command::Remove(ids)))
+            });
+            let removes = removes.map(|(chain, command)| (chain, command.into()));
+            let chain = of.chain;
+            let is_removed = of.all(removes).await;
+            if !is_removed || !of.all(then.into_iter().map(|it| (chain, it))).await {
+                // The next round does it.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends fences of attempts that began more than a lease ago.
+    async fn move_notes(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
+        let lease = of.head.settings().limits.blocks.lease_ms;
+        let now = clock::monotonic_ms();
+        let newest = self.samples.back().map(|(at, _)| *at);
+        if newest.is_some_and(|at| now < at.saturating_add(lease / NOTES_PER_LEASE)) {
+            return Ok(());
+        }
+        self.samples.push_back((now, of.head.shared().newest()));
+        let mut note = None;
+        while let Some((at, id)) = self.samples.front()
+            && at.saturating_add(lease) <= now
+        {
+            note = Some(*id);
+            self.samples.pop_front();
+        }
+        let Some(note) = note else {
+            return Ok(());
+        };
+        let asked = blocks::notes(&*of.head.snapshot(), note)?;
+        of.all(asked.into_iter().map(|it| (of.chain, it))).await;
+        Ok(())
+    }
+}
+
+/// A chain that this node decides for.
+struct Of<'a> {
+    router: &'a Arc<Router>,
+    chain: ChainId,
+    head: &'a Arc<Member>,
+}
+
+impl Of<'_> {
+    /// Asks about blocks of attempts that were given up; bytes without a row go at once.
+    async fn give_up(&self) -> Result<(), ViewError> {
+        let ids = self.router.given_up.take(self.chain);
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = blocks::leased(&*self.head.snapshot(), &ids)?;
+        self.head
+            .drop_rowless(ids.into_iter().map(BlockId).collect());
+        self.ask(rows).await;
+        Ok(())
+    }
+
+    /// Asks what becomes of blocks, and does it (CO-2).
+    async fn ask(&self, rows: Vec<(u128, Row)>) {
+        let asked = rows
+            .iter()
+            .map(|(id, row)| (row.chain, blocks::fence(row.owner, *id)));
+        let told = self.each(asked).await;
+        let mut fates: Vec<(u128, Row, Fenced)> = Vec::with_capacity(rows.len());
+        for (at, outcome) in told {
+            let (id, row) = rows[at];
+            fates.extend(blocks::fate(&outcome).map(|fate| (id, row, fate)));
+        }
+        let verdicts = blocks::verdicts(&fates).into_iter();
+        self.all(verdicts.map(|command| (self.chain, command.into())))
+            .await;
+    }
+
+    /// Asks all of these; whether all were carried out.
+    async fn all(&self, asked: impl IntoIterator<Item = (ChainId, Request)>) -> bool {
+        let asked: Vec<_> = asked.into_iter().collect();
+        let count = asked.len();
+        let told = self.each(asked).await;
+        told.len() == count && told.iter().all(|(_, outcome)| outcome.is_ok())
+    }
+
+    /// What came of each, with its place among them. One that no member took is left out.
+    async fn each(
+        &self,
+        asked: impl IntoIterator<Item = (ChainId, Request)>,
+    ) -> Vec<(usize, Outcome)> {
+        let mut asking = JoinSet::new();
+        for (at, (chain, request)) in asked.into_iter().enumerate() {
+            let router = self.router.clone();
+            asking.spawn(async move {
+                let call = Arc::new(Call::of_node(request));
+                let told = router.on_chain(chain, &call, Reach::Anywhere).await;
+                told.ok().map(|(outcome, _)| (at, outcome))
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(told) = asking.join_next().await {
+            all.extend(told.ok().flatten());
+        }
+        all
+    }
+}

@@ -1,0 +1,189 @@
+//! The bytes of blocks in the background: space of removed ones is given back, all are read again
+//! now and then, and what has no row is dropped.
+//!
+//! Invariants:
+//! - TE-1 bytes without a row are dropped when they are older than a lease; of a member that has no
+//!   company also when they are older than its process, whose uploads all ended with the last one.
+//!   The chain's thread looks again whether they have a row.
+//! - TE-2 a row without bytes is damage when the member's newest state has it, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fader_chain::NodeId;
+use fader_services::blocks;
+
+use super::Router;
+use crate::member::Member;
+use crate::storage::blocks::{BlockId, Blocks, HeldBlock, Scrub};
+
+/// Blocks that are compared with rows at once.
+const PAGE: usize = 1024;
+/// Pages of one round.
+const PAGES: usize = 8;
+/// How often all blocks are compared with rows.
+const SWEEP: Duration = Duration::from_secs(3600);
+
+/// What is remembered of each member's store.
+#[derive(Default)]
+pub(super) struct Tending {
+    members: BTreeMap<NodeId, One>,
+}
+
+struct One {
+    scrub: Option<Scrub>,
+    sweep: Sweep,
+    /// When the next sweep begins.
+    due: Option<Instant>,
+}
+
+/// How far a sweep is: over the blocks, and over the rows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sweep {
+    block: Option<BlockId>,
+    row: Option<u128>,
+    blocks_done: bool,
+    rows_done: bool,
+    missing: u64,
+}
+
+impl Tending {
+    /// One round over the stores of this process.
+    pub(super) fn round(&mut self, router: &Router, is_over: &AtomicBool) {
+        let is_alone = router.in_company().is_none();
+        for (_, cluster) in router.chains.with_numbers() {
+            for (node, member) in cluster.running() {
+                let Some(store) = member.blocks().store() else {
+                    continue;
+                };
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let one = self
+                    .members
+                    .entry(node)
+                    .or_insert_with(|| One::new(&member));
+                one.sweep(&member, &store, is_alone);
+                one.scrub(&member, &store);
+                reclaim(&member, &store);
+            }
+        }
+    }
+}
+
+impl One {
+    fn new(member: &Member) -> One {
+        let blocks = member.blocks();
+        let pace = blocks.options().scrub_bytes_per_second;
+        One {
+            scrub: (pace != 0).then(|| Scrub::new(pace, blocks.now())),
+            sweep: Sweep::default(),
+            due: None,
+        }
+    }
+
+    fn scrub(&mut self, member: &Member, store: &Blocks) {
+        let Some(scrub) = &mut self.scrub else {
+            return;
+        };
+        let done = store.scrub(scrub, member.blocks().now());
+        let tally = &member.blocks().tally;
+        tally
+            .scrubbed_bytes
+            .fetch_add(done.bytes, Ordering::Relaxed);
+        for bad in done.bad {
+            tracing::error!(damage = %bad.damage, "blocks are damaged");
+        }
+    }
+
+    /// Compares some blocks with their rows.
+    fn sweep(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) {
+        if self.due.is_some_and(|due| Instant::now() < due) {
+            return;
+        }
+        for _ in 0..PAGES {
+            self.sweep.blocks(member, store, is_alone);
+            self.sweep.rows(member, store);
+        }
+        if self.sweep.blocks_done && self.sweep.rows_done {
+            let missing = self.sweep.missing;
+            let tally = &member.blocks().tally;
+            tally.missing.store(missing, Ordering::Relaxed);
+            if 0 < missing {
+                tracing::error!(
+                    missing,
+                    "bytes of blocks are missing: their objects are damaged"
+                );
+            }
+            self.sweep = Sweep::default();
+            self.due = Some(Instant::now() + SWEEP);
+        }
+    }
+}
+
+impl Sweep {
+    /// TE-1.
+    fn blocks(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) {
+        if self.blocks_done {
+            return;
+        }
+        let (now, opened) = (member.blocks().now(), member.blocks().opened());
+        let lease = Duration::from_millis(member.settings().limits.blocks.lease_ms);
+        let page = store.page(self.block, PAGE);
+        self.block = page.last().map(|held| held.block.id);
+        self.blocks_done = page.len() < PAGE;
+        let is_old =
+            |held: &HeldBlock| held.since + lease <= now || (is_alone && held.since <= opened);
+        let view = member.snapshot();
+        let has_no_row = |id: &BlockId| matches!(blocks::row(&*view, id.0), Ok(None));
+        let old = page.into_iter().filter(is_old).map(|held| held.block.id);
+        let rowless: Vec<BlockId> = old.filter(has_no_row).collect();
+        if !rowless.is_empty() {
+            member.drop_rowless(rowless);
+        }
+    }
+
+    /// TE-2.
+    fn rows(&mut self, member: &Member, store: &Blocks) {
+        if self.rows_done {
+            return;
+        }
+        let Ok(rows) = blocks::rows_from(&*member.snapshot(), self.row, PAGE) else {
+            // Who reads the row says so.
+            self.rows_done = true;
+            return;
+        };
+        self.row = rows.last().map(|(id, _)| *id);
+        self.rows_done = rows.len() < PAGE;
+        let lacking = rows.into_iter().map(|(id, _)| id);
+        let lacking = lacking.filter(|id| !store.is_held(BlockId(*id)));
+        let lacking: Vec<u128> = lacking.collect();
+        let newest = member.snapshot();
+        let has_row = |id: &&u128| matches!(blocks::row(&*newest, **id), Ok(Some(_)));
+        self.missing += lacking.iter().filter(has_row).count() as u64;
+    }
+}
+
+/// Gives back the space of removed blocks.
+fn reclaim(member: &Member, store: &Blocks) {
+    let before = store.counters();
+    match store.reclaim() {
+        Ok(done) if done.segments == 0 => {}
+        Ok(done) => {
+            let after = store.counters();
+            let bytes = before.dead_bytes.saturating_sub(after.dead_bytes);
+            let tally = &member.blocks().tally;
+            tally.reclaimed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let (segments, copied) = (done.segments, done.copied_bytes);
+            tracing::debug!(
+                segments,
+                copied,
+                bytes,
+                "space of removed blocks was given back"
+            );
+        }
+        Err(error) => tracing::warn!(%error, "space of removed blocks was not given back"),
+    }
+}

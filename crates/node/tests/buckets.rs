@@ -1,0 +1,345 @@
+//! Objects on a lone node: put, read, replaced, deleted and uploaded in parts; what no version
+//! names goes, and its space comes back.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "buckets/mod.rs"]
+mod asked;
+
+use std::time::Duration;
+
+use asked::*;
+use fader_node::{BlockFigures, BlockOptions, ClusterSettings, Node, Settings, Unread, Wiring};
+use fader_services::s3::command::{Command, OneUpload};
+use fader_services::s3::conditions::WriteConditions;
+use fader_services::s3::reply::Piece;
+use fader_services::s3::{Code, Reply};
+
+/// What a test waits for at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn settings(folder: &tempfile::TempDir) -> Settings {
+    Settings {
+        blocks: BlockOptions {
+            reserve_bytes: 0,
+            segment_bytes: 16 << 20,
+            garbage_wait: Duration::ZERO,
+            look: Duration::from_millis(10),
+            ..BlockOptions::default()
+        },
+        ..Settings::new(folder.path().join("data"))
+    }
+}
+
+fn open(settings: Settings) -> Node {
+    Node::open(settings).unwrap().0
+}
+
+fn figures(node: &Node) -> BlockFigures {
+    node.counters().blocks
+}
+
+/// Waits until the figures are such.
+async fn until(node: &Node, what: &str, is_so: impl Fn(BlockFigures) -> bool) {
+    let waiting = async {
+        while !is_so(figures(node)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("{what}: {:?}", figures(node)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_all_sizes_are_read_as_they_were_put_also_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    let sizes = [
+        0,
+        1,
+        16 << 10,
+        (16 << 10) + 1,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 1,
+        3 * BLOCK + 5,
+    ];
+    for (at, size) in sizes.iter().enumerate() {
+        let bytes = bytes_of(at as u64, *size);
+        put(&node, &format!("k{at}"), &bytes).await.unwrap();
+    }
+    assert_eq!(figures(&node).blocks, 1 + 1 + 1 + 2 + 4);
+    for _ in 0..2 {
+        for (at, size) in sizes.iter().enumerate() {
+            let bytes = get(&node, &format!("k{at}")).await.unwrap();
+            assert!(bytes == bytes_of(at as u64, *size), "{size} bytes");
+        }
+    }
+    node.close().await;
+    let node = open(settings(&folder));
+    assert_eq!(keys(&node).await.len(), sizes.len());
+    for (at, size) in sizes.iter().enumerate() {
+        let bytes = get(&node, &format!("k{at}")).await.unwrap();
+        assert!(bytes == bytes_of(at as u64, *size), "{size} bytes");
+    }
+    assert_eq!(figures(&node).missing, 0);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_of_a_block_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    let bytes = bytes_of(1, BLOCK + 100);
+    put(&node, "k", &bytes).await.unwrap();
+    let found = find(&node, "k", BLOCK as u64 + 10).await.unwrap();
+    assert_eq!(found.extent.at, BLOCK as u64);
+    let [Piece::Block(block)] = &found.extent.pieces[..] else {
+        panic!("{:?}", found.extent);
+    };
+    let read = node.read_block(block, 10..20).await.unwrap();
+    assert_eq!(read, bytes.slice(BLOCK + 10..BLOCK + 20));
+    let beyond = node.read_block(block, 0..101).await;
+    assert!(matches!(beyond, Err(Unread::Trouble(_))), "{beyond:?}");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_replaced_or_deleted_goes_and_its_space_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    for round in 0..5 {
+        put(&node, "a", &bytes_of(round, 2 * BLOCK)).await.unwrap();
+        put(&node, "b", &bytes_of(100 + round, BLOCK / 2))
+            .await
+            .unwrap();
+    }
+    until(&node, "garbage stays", |it| it.blocks == 3).await;
+    assert!(get(&node, "a").await.unwrap() == bytes_of(4, 2 * BLOCK));
+    assert!(get(&node, "b").await.unwrap() == bytes_of(104, BLOCK / 2));
+    delete(&node, "a").await.unwrap();
+    delete(&node, "b").await.unwrap();
+    assert_eq!(get(&node, "a").await.unwrap_err().code, Code::NoSuchKey);
+    until(&node, "deleted blocks stay", |it| it.blocks == 0).await;
+    // All but the segment that is still written to.
+    until(&node, "no space comes back", |it| it.segments <= 1).await;
+    let it = figures(&node);
+    assert!(0 < it.reclaimed_bytes && it.alive_bytes == 0, "{it:?}");
+    delete_bucket(&node).await.unwrap();
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_under_way_has_its_bytes_for_the_wait_and_then_looks_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut long = settings(&folder);
+    long.blocks.garbage_wait = Duration::from_secs(3600);
+    let node = open(long);
+    create(&node).await.unwrap();
+    let old = bytes_of(1, BLOCK);
+    put(&node, "k", &old).await.unwrap();
+    let found = find(&node, "k", 0).await.unwrap();
+    put(&node, "k", &bytes_of(2, BLOCK)).await.unwrap();
+    until(&node, "garbage is not seen", |it| it.garbage_waiting == 1).await;
+    assert!(read(&node, "k", found.clone()).await.unwrap() == old);
+    node.close().await;
+    // A new process begins the wait anew; here it is none.
+    let node = open(settings(&folder));
+    until(&node, "garbage stays", |it| it.blocks == 1).await;
+    assert_eq!(read(&node, "k", found).await, Err(Unread::Gone));
+    assert!(get(&node, "k").await.unwrap() == bytes_of(2, BLOCK));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_of_parts_becomes_an_object_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    let of = upload(&node, "big").await;
+    let sizes = [5 << 20, 6 << 20, 5 << 20, 100];
+    let mut parts = Vec::new();
+    let mut whole = Vec::new();
+    for (at, size) in sizes.iter().enumerate() {
+        let bytes = bytes_of(at as u64, *size);
+        whole.extend_from_slice(&bytes);
+        parts.push(part(&node, &of, at as u32 + 1, &bytes).await);
+    }
+    // A part that is put again, and one that is not listed.
+    let again = bytes_of(50, 5 << 20);
+    whole.splice(0..5 << 20, again.iter().copied());
+    parts[0] = part(&node, &of, 1, &again).await;
+    part(&node, &of, 9, &bytes_of(51, 5 << 20)).await;
+    let done = complete(&node, &of, parts.clone()).await.unwrap();
+    assert_eq!(complete(&node, &of, parts).await.unwrap(), done);
+    assert!(get(&node, "big").await.unwrap() == whole);
+    until(&node, "parts stay", |it| it.blocks == 2 + 2 + 2).await;
+    let of = upload(&node, "aborted").await;
+    part(&node, &of, 1, &bytes_of(52, 5 << 20)).await;
+    abort(&node, &of).await;
+    delete(&node, "big").await.unwrap();
+    until(&node, "blocks stay", |it| it.blocks == 0).await;
+    node.close().await;
+}
+
+async fn abort(node: &Node, of: &OneUpload) {
+    let told = ask(node, Command::AbortUpload(of.clone())).await;
+    assert_eq!(told, Ok(Reply::Done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_up_goes_soon_and_what_was_committed_after_all_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    // A body that ends early.
+    let account = account();
+    let name = fader_services::catalog::Name::new(fader_services::Kind::Bucket, &account, B);
+    let mut body = node.begin_body(name, None, None).await.unwrap();
+    body.push(bytes_of(1, 2 * BLOCK + 1)).await.unwrap();
+    drop(body);
+    // A command that is refused.
+    put(&node, "k", &bytes_of(2, BLOCK)).await.unwrap();
+    let stored = store(&node, None, &bytes_of(3, BLOCK)).await.unwrap();
+    let mut refused = put_of("k", stored.clone());
+    refused.conditions = WriteConditions {
+        if_none_match: true,
+        ..WriteConditions::default()
+    };
+    let told = ask(&node, Command::PutObject(Box::new(refused.clone()))).await;
+    assert_eq!(told.unwrap_err().code, Code::PreconditionFailed);
+    node.give_up(&stored);
+    until(&node, "blocks stay", |it| it.blocks == 1).await;
+    // Once fenced it never commits.
+    refused.conditions = WriteConditions::default();
+    let told = ask(&node, Command::PutObject(Box::new(refused))).await;
+    assert_eq!(told.unwrap_err().code, Code::AttemptFenced);
+    // One that was committed is not harmed.
+    let stored = store(&node, None, &bytes_of(4, BLOCK)).await.unwrap();
+    let put = Command::PutObject(Box::new(put_of("other", stored.clone())));
+    ask(&node, put).await.unwrap();
+    node.give_up(&stored);
+    let gone = store(&node, None, &bytes_of(5, BLOCK)).await.unwrap();
+    node.give_up(&gone);
+    until(&node, "blocks stay", |it| it.blocks == 2).await;
+    assert!(get(&node, "other").await.unwrap() == bytes_of(4, BLOCK));
+    assert!(get(&node, "k").await.unwrap() == bytes_of(2, BLOCK));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_end_by_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut short = settings(&folder);
+    short.limits.blocks.lease_ms = 1;
+    let node = open(short);
+    create(&node).await.unwrap();
+    // Its command never comes in time.
+    let lost = store(&node, None, &bytes_of(1, BLOCK)).await.unwrap();
+    until(&node, "a lost block stays", |it| it.blocks == 0).await;
+    let told = ask(&node, Command::PutObject(Box::new(put_of("k", lost)))).await;
+    assert_eq!(told.unwrap_err().code, Code::AttemptFenced);
+    // Of one that comes in time the lease ends, and the block stays.
+    let committed = async { while put(&node, "k", &bytes_of(2, BLOCK)).await.is_err() {} };
+    tokio::time::timeout(PATIENCE, committed).await.unwrap();
+    until(&node, "lost blocks stay", |it| it.blocks == 1).await;
+    assert!(get(&node, "k").await.unwrap() == bytes_of(2, BLOCK));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_bucket_goes_with_its_garbage_and_its_name_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    put(&node, "k", &bytes_of(1, BLOCK)).await.unwrap();
+    let refused = delete_bucket(&node).await.unwrap_err();
+    assert_eq!(refused.code, Code::BucketNotEmpty);
+    delete(&node, "k").await.unwrap();
+    let of = upload(&node, "open").await;
+    part(&node, &of, 1, &bytes_of(2, BLOCK)).await;
+    delete_bucket(&node).await.unwrap();
+    create(&node).await.unwrap();
+    assert!(keys(&node).await.is_empty());
+    put(&node, "k", &bytes_of(3, BLOCK)).await.unwrap();
+    until(&node, "garbage of a deleted bucket stays", |it| {
+        it.blocks == 1
+    })
+    .await;
+    assert!(get(&node, "k").await.unwrap() == bytes_of(3, BLOCK));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_objects_and_takes_deletions() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    put(&node, "k", &bytes_of(1, BLOCK)).await.unwrap();
+    node.close().await;
+    let mut full = settings(&folder);
+    full.blocks.reserve_bytes = u64::MAX;
+    let node = open(full);
+    let NotPut::Body(trouble) = put(&node, "l", &bytes_of(2, BLOCK)).await.unwrap_err() else {
+        panic!("the command was asked");
+    };
+    let error = <fader_services::s3::S3 as fader_services::service::Service>::word(trouble);
+    assert_eq!(
+        (error.code, error.code.status()),
+        (Code::ServiceUnavailable, 503)
+    );
+    assert_eq!(error.reason, Some(fader_services::Reason::BlocksFull));
+    assert!(get(&node, "k").await.unwrap() == bytes_of(1, BLOCK));
+    delete(&node, "k").await.unwrap();
+    until(&node, "deleted blocks stay", |it| it.blocks == 0).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_share_one_budget_of_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut small = settings(&folder);
+    small.blocks.memory_bytes = 2 * BLOCK as u64;
+    let node = open(small);
+    create(&node).await.unwrap();
+    let mut all = Vec::new();
+    for at in 0..6_u64 {
+        let node = node.clone();
+        all.push(tokio::spawn(async move {
+            let bytes = bytes_of(at, 3 * BLOCK);
+            put(&node, &format!("k{at}"), &bytes).await.unwrap();
+            assert!(figures(&node).memory_bytes <= 2 * BLOCK as u64);
+        }));
+    }
+    for it in all {
+        it.await.unwrap();
+    }
+    assert_eq!(figures(&node).memory_bytes, 0);
+    for at in 0..6_u64 {
+        assert!(get(&node, &format!("k{at}")).await.unwrap() == bytes_of(at, 3 * BLOCK));
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_several_refuses_objects_plainly() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ClusterSettings {
+        size: 2,
+        wiring: Wiring::Star,
+        session: Duration::from_secs(2),
+        delay: Duration::ZERO,
+        member: settings(&folder),
+    };
+    let node = Node::open_cluster(settings, drop).unwrap();
+    node.ready().await.unwrap();
+    let error = create(&node).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.code.status()),
+        (Code::NotImplemented, 501)
+    );
+    node.close().await;
+}

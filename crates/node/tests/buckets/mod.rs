@@ -1,0 +1,229 @@
+//! What tests ask about buckets: objects are put, read whole and compared, deleted, uploaded in
+//! parts.
+
+#![allow(dead_code, reason = "each test asks for a part of it")]
+
+use bytes::Bytes;
+use fader_node::{Call, Node, Stored, Unread};
+use fader_services::Kind;
+use fader_services::catalog::{AccountId, Name};
+use fader_services::level::Demand;
+use fader_services::request::own;
+use fader_services::s3::command::{
+    Command, CompleteUpload, CreateBucket, CreateUpload, DeleteObject, Deletion, Extent, GetObject,
+    List, ListedPart, Named, OneUpload, PutObject, PutPart, Request,
+};
+use fader_services::s3::conditions::{ReadConditions, WriteConditions};
+use fader_services::s3::reply::{Found, Page, Piece, Put};
+use fader_services::s3::rows::Metadata;
+use fader_services::s3::{Error, Reply, S3};
+use fader_services::service::Trouble;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) const B: &str = "photos";
+/// Above the size of one block.
+pub(crate) const BLOCK: usize = 4 << 20;
+
+pub(crate) fn account() -> AccountId {
+    AccountId("000000000001".to_owned())
+}
+
+/// Bytes that no others are like.
+pub(crate) fn bytes_of(seed: u64, size: usize) -> Bytes {
+    let mut bytes = vec![0; size];
+    ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
+    bytes.into()
+}
+
+pub(crate) async fn ask(node: &Node, command: Command) -> Result<Reply, Error> {
+    let request = Request {
+        seed: rand::random(),
+        command,
+    };
+    let call = Call::new(&account(), request, Demand::default());
+    own::<S3>(node.call(call).await.0)
+}
+
+pub(crate) async fn create(node: &Node) -> Result<Reply, Error> {
+    ask(
+        node,
+        Command::CreateBucket(CreateBucket {
+            bucket: B.to_owned(),
+            region: "us-east-1".to_owned(),
+            ownership: None,
+        }),
+    )
+    .await
+}
+
+pub(crate) async fn delete_bucket(node: &Node) -> Result<Reply, Error> {
+    let bucket = B.to_owned();
+    ask(node, Command::DeleteBucket(Named { bucket })).await
+}
+
+/// Stores bytes that come in pieces.
+pub(crate) async fn store(
+    node: &Node,
+    upload: Option<u128>,
+    bytes: &Bytes,
+) -> Result<Stored, Trouble> {
+    let account = account();
+    let name = Name::new(Kind::Bucket, &account, B);
+    let size = bytes.len() as u64;
+    let mut body = node.begin_body(name, upload, Some(size)).await?;
+    for piece in bytes.chunks(300_000) {
+        body.push(bytes.slice_ref(piece)).await?;
+    }
+    body.finish().await
+}
+
+pub(crate) fn put_of(key: &str, stored: Stored) -> PutObject {
+    PutObject {
+        bucket: B.to_owned(),
+        key: key.to_owned(),
+        attempt: stored.attempt,
+        content: stored.content,
+        etag: "0123456789abcdef0123456789abcdef".to_owned(),
+        checksum: None,
+        metadata: Metadata::default(),
+        conditions: WriteConditions::default(),
+    }
+}
+
+/// Why an object was not put.
+#[derive(Debug)]
+pub(crate) enum NotPut {
+    Body(Trouble),
+    Command(Error),
+}
+
+pub(crate) async fn put(node: &Node, key: &str, bytes: &Bytes) -> Result<Put, NotPut> {
+    let stored = store(node, None, bytes).await.map_err(NotPut::Body)?;
+    let put = Command::PutObject(Box::new(put_of(key, stored)));
+    match ask(node, put).await {
+        Ok(Reply::Put(put)) => Ok(put),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(NotPut::Command(error)),
+    }
+}
+
+pub(crate) async fn find(node: &Node, key: &str, from: u64) -> Result<Found, Error> {
+    let get = GetObject {
+        bucket: B.to_owned(),
+        key: key.to_owned(),
+        version: None,
+        conditions: ReadConditions::default(),
+        extent: Extent::From(from),
+    };
+    match ask(node, Command::GetObject(get)).await? {
+        Reply::Object(found) => Ok(*found),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The bytes of what was found.
+pub(crate) async fn read(node: &Node, key: &str, mut found: Found) -> Result<Vec<u8>, Unread> {
+    let mut whole = Vec::new();
+    loop {
+        for piece in &found.extent.pieces {
+            match piece {
+                Piece::Inline(bytes) => whole.extend_from_slice(bytes),
+                Piece::Block(block) => {
+                    let bytes = node.read_block(block, 0..block.size).await?;
+                    whole.extend_from_slice(&bytes);
+                }
+            }
+        }
+        let Some(next) = found.extent.next else {
+            return Ok(whole);
+        };
+        found = find(node, key, next).await.expect("it was there");
+    }
+}
+
+/// All bytes of an object.
+pub(crate) async fn get(node: &Node, key: &str) -> Result<Vec<u8>, Error> {
+    let found = find(node, key, 0).await?;
+    Ok(read(node, key, found).await.expect("its bytes are there"))
+}
+
+pub(crate) async fn delete(node: &Node, key: &str) -> Result<Reply, Error> {
+    let object = Deletion {
+        key: key.to_owned(),
+        ..Deletion::default()
+    };
+    let bucket = B.to_owned();
+    ask(node, Command::DeleteObject(DeleteObject { bucket, object })).await
+}
+
+pub(crate) async fn list(node: &Node) -> Page {
+    let list = List {
+        bucket: B.to_owned(),
+        ..List::default()
+    };
+    match ask(node, Command::ListObjects(list)).await {
+        Ok(Reply::Page(page)) => page,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn keys(node: &Node) -> Vec<String> {
+    let page = list(node).await;
+    page.entries.iter().map(|it| it.name().to_owned()).collect()
+}
+
+pub(crate) async fn upload(node: &Node, key: &str) -> OneUpload {
+    let create = CreateUpload {
+        bucket: B.to_owned(),
+        key: key.to_owned(),
+        metadata: Metadata::default(),
+        algorithm: None,
+    };
+    match ask(node, Command::CreateUpload(create)).await {
+        Ok(Reply::Upload(upload)) => OneUpload {
+            bucket: B.to_owned(),
+            key: key.to_owned(),
+            upload,
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn part(node: &Node, of: &OneUpload, number: u32, bytes: &Bytes) -> ListedPart {
+    let stored = store(node, Some(of.upload), bytes).await.unwrap();
+    let etag = format!("{number:032x}");
+    let put = PutPart {
+        of: of.clone(),
+        number,
+        attempt: stored.attempt,
+        content: stored.content,
+        etag: etag.clone(),
+        checksum: None,
+    };
+    let told = ask(node, Command::PutPart(put)).await;
+    assert_eq!(told, Ok(Reply::Part(etag.clone())));
+    ListedPart {
+        number,
+        etag,
+        checksum: None,
+    }
+}
+
+pub(crate) async fn complete(
+    node: &Node,
+    of: &OneUpload,
+    parts: Vec<ListedPart>,
+) -> Result<Reply, Error> {
+    ask(
+        node,
+        Command::CompleteUpload(CompleteUpload {
+            of: of.clone(),
+            parts,
+            checksum: None,
+            size: None,
+            conditions: WriteConditions::default(),
+        }),
+    )
+    .await
+}

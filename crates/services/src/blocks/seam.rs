@@ -1,0 +1,138 @@
+//! Blocks as a service among others: all commands are strong writes, and may be repeated.
+
+use bytes::Bytes;
+use fader_chain::{DecodeError, Reader, ViewError};
+
+use crate::blocks::{self, Command, ROWS_MAX};
+use crate::forward::wire::Wire;
+use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
+use crate::sqs::wire_choice;
+use crate::{Decision, Mode, Reason, View};
+
+/// Blocks.
+#[derive(Debug)]
+pub enum Blocks {}
+
+/// A command was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done;
+
+impl Wire for Done {
+    fn put(&self, _out: &mut Vec<u8>) {}
+
+    fn read(_reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Done)
+    }
+}
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not now, or the store could not be read: why, in words.
+    #[error("{0}")]
+    Failed(String),
+    /// It is no command that can be carried out.
+    #[error("{0}")]
+    Invalid(String),
+}
+wire_choice!(Refusal, "the refusal of blocks", { 0 => Failed(it), 1 => Invalid(it) });
+
+impl From<ViewError> for Refusal {
+    fn from(error: ViewError) -> Self {
+        Refusal::Failed(error.0)
+    }
+}
+
+impl Service for Blocks {
+    type Request = Command;
+    type Reply = Done;
+    type Refusal = Refusal;
+    type Limits = blocks::Limits;
+
+    fn class(_command: &Command) -> Class {
+        Class::Write
+    }
+
+    /// The chain is the block's own word, and no name's.
+    fn target(_command: &Command) -> Target<'_> {
+        Target::System
+    }
+
+    fn size(command: &Command) -> usize {
+        command.count() * size_of::<blocks::NewRow>()
+    }
+
+    fn permits(
+        _mode: Option<Mode>,
+        _of_collection: Option<Preference>,
+        _demand: &Demand,
+        _command: &Command,
+    ) -> Result<(Level, Option<Bound>), Refusal> {
+        Ok((Level::Strong, None))
+    }
+
+    fn decide(
+        view: &dyn View,
+        context: &Context<'_, blocks::Limits>,
+        command: &Command,
+    ) -> Result<Decision<Outcome<Self>>, Wait> {
+        let decided = match command.count() <= ROWS_MAX {
+            true => blocks::decide(view, (context.limits, context.now_ms), command)
+                .map_err(Refusal::from),
+            false => Err(Refusal::Invalid("too many blocks at once".to_owned())),
+        };
+        let (outcome, changes) = match decided {
+            Ok(changes) => (Ok(Done), changes),
+            Err(refusal) => (Err(refusal), Vec::new()),
+        };
+        Ok(Decision { outcome, changes })
+    }
+
+    fn answer(
+        _view: &dyn View,
+        _context: &Context<'_, blocks::Limits>,
+        _command: &Command,
+    ) -> Outcome<Self> {
+        let message = "a command was sent where only reads are answered";
+        Err(Refusal::Invalid(message.to_owned()))
+    }
+
+    fn word(trouble: Trouble) -> Refusal {
+        let invalid = |message: &str| Refusal::Invalid(message.to_owned());
+        match trouble {
+            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
+            Trouble::Unreadable(error) => error.into(),
+            Trouble::NoCollection => invalid("there is no such collection"),
+            Trouble::NameTaken | Trouble::NameTooFar => invalid("blocks have no names"),
+            Trouble::Quorum { name, .. } => Refusal::Invalid(format!("blocks have no {name}")),
+            Trouble::StrangeToken | Trouble::Forgotten => invalid("blocks have no session"),
+            Trouble::Lost(name) => {
+                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
+            }
+        }
+    }
+
+    fn meaning(refusal: &Refusal) -> Meaning {
+        match refusal {
+            Refusal::Failed(why) => match Reason::of(why) {
+                Reason::Store => Meaning::Unreadable,
+                reason => Meaning::Later(reason),
+            },
+            Refusal::Invalid(_) => Meaning::Final,
+        }
+    }
+
+    fn depends_on_state(_refusal: &Refusal) -> bool {
+        false
+    }
+
+    /// Nothing is kept of a command: it may be carried out again.
+    fn keep(_outcome: Result<&Done, &Refusal>) -> Option<Bytes> {
+        None
+    }
+
+    fn kept(_bytes: Bytes) -> Result<Outcome<Self>, DecodeError> {
+        Err(DecodeError::new("the outcome of a command about blocks"))
+    }
+}
