@@ -51,10 +51,10 @@ def mapreduce(tmp_path):
     return run
 
 
-def start(tmp_path, *arguments):
+def start(tmp_path, *arguments, **more):
     command = [BINARY, "mapreduce", *map(str, arguments)]
     return subprocess.Popen(
-        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, env=environment(tmp_path, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 

@@ -21,6 +21,9 @@ pub struct Cleaned {
 /// Objects of one deletion.
 const DELETE_COUNT: usize = 1_000;
 
+/// A list of so many queues may be one of some.
+const LIST_COUNT: usize = 1_000;
+
 impl Output {
     /// Removes what is left of all jobs of this output that are over.
     ///
@@ -65,16 +68,23 @@ impl Output {
         }
         let names = names(job);
         let (queues, domains) = (&self.store.0.queues, &self.store.0.domains);
-        let listed = self
-            .store
-            .repeated(|| async { queues.list(&names).await })
-            .await?;
-        for queue in listed {
-            let deleted = self
+        loop {
+            let listed = self
                 .store
-                .repeated(|| async { queues.delete(&queue).await })
-                .await;
-            cleaned.services += usize::from(is_done(deleted)?);
+                .repeated(|| async { queues.list(&names).await })
+                .await?;
+            let (count, before) = (listed.len(), cleaned.services);
+            for queue in listed {
+                let deleted = self
+                    .store
+                    .repeated(|| async { queues.delete(&queue).await })
+                    .await;
+                cleaned.services += usize::from(is_done(deleted)?);
+            }
+            // Of very many only some are listed.
+            if count < LIST_COUNT || before == cleaned.services {
+                break;
+            }
         }
         let listed = self
             .store

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{parse, prefix};
+use crate::messages::Sent;
 use crate::rows::{Order, Task, also, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
@@ -31,6 +32,9 @@ use crate::worker::Job;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) objects: Vec<DataObject>,
+    /// Of a map attempt that sent messages: of each segment what went to each partition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sent: Vec<Vec<Sent>>,
     #[serde(default)]
     pub(crate) counters: BTreeMap<String, u64>,
     /// Wire requests by kind.
@@ -48,9 +52,16 @@ pub(crate) struct DataObject {
     pub(crate) bytes: u64,
     pub(crate) records: u64,
     pub(crate) crc32c: u32,
+    /// Of a reduce attempt: the number of its output.
+    #[serde(default, skip_serializing_if = "is_part")]
+    pub(crate) output: u8,
     /// Of a map attempt: the run of each partition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs: Vec<Run>,
+}
+
+fn is_part(output: &u8) -> bool {
+    *output == 0
 }
 
 /// How a commit ended.
@@ -80,6 +91,8 @@ struct State {
     beats: u64,
     /// Without [`Guard::DataFirst`]: what is written after the winner was put.
     late: Vec<(Path, Bytes)>,
+    /// Without [`Guard::CommitAfterSends`]: what is sent after the winner was put.
+    late_sends: Vec<(String, Vec<String>)>,
 }
 
 /// The key of an attempt's object.
@@ -205,6 +218,15 @@ impl<'a> Attempt<'a> {
         Ok(object)
     }
 
+    /// Sends messages to a queue of the shuffle.
+    pub(crate) async fn send(&self, queue: &str, bodies: Vec<String>) -> Outcome<()> {
+        if !self.job.has(Guard::CommitAfterSends) {
+            self.state().late_sends.push((queue.to_owned(), bodies));
+            return Ok(());
+        }
+        Ok(self.store.send(queue, bodies).await?)
+    }
+
     /// Makes the manifest durable and puts the winner.
     pub(crate) async fn commit(&self, mut manifest: Manifest) -> Outcome<Verdict> {
         let now = self.store.0.runtime.clock.monotonic();
@@ -221,6 +243,10 @@ impl<'a> Attempt<'a> {
         let late = std::mem::take(&mut self.state().late);
         for (key, bytes) in &late {
             self.store.put(key, bytes).await?;
+        }
+        let late = std::mem::take(&mut self.state().late_sends);
+        for (queue, bodies) in late {
+            self.store.send(&queue, bodies).await?;
         }
         if !is_first {
             self.store.put(&at, &text.into()).await?;

@@ -63,12 +63,30 @@ pub enum Guard {
     EveryPage,
     /// An empty receive proves nothing.
     EmptyIsNoEnd,
+    /// Shuffle `queue`: messages of attempts that are not in the list are dropped.
+    LosersDropped,
+    /// Shuffle `queue`: of each sequence of a winner one message counts.
+    OneOfEach,
+    /// Shuffle `queue`: what was received is known for each attempt, not for each task.
+    AttemptsBits,
+    /// Shuffle `queue`: a reducer removes no message of a winner.
+    WinnersMessagesStay,
+    /// Shuffle `queue`: a reducer removes no message that it has already.
+    RepeatsStay,
+    /// Shuffle `queue`: a reducer ends when the counts are complete.
+    MessagesCounted,
+    /// Shuffle `queue`: the counts are the winners'.
+    WinnersCounts,
+    /// Shuffle `queue`: an attempt that gets nothing new for long fails.
+    GiveUp,
+    /// Shuffle `queue`: an attempt commits after all its messages were acknowledged.
+    CommitAfterSends,
 }
 
 impl Guard {
     /// The rules whose absence the simulator notices: all but the winning plan, beats and strong
     /// counts.
-    pub const ALL: [Guard; 27] = [
+    pub const ALL: [Guard; 36] = [
         Guard::DataFirst,
         Guard::ManifestFirst,
         Guard::ConditionalWinner,
@@ -96,6 +114,15 @@ impl Guard {
         Guard::WholeLease,
         Guard::EveryPage,
         Guard::EmptyIsNoEnd,
+        Guard::LosersDropped,
+        Guard::OneOfEach,
+        Guard::AttemptsBits,
+        Guard::WinnersMessagesStay,
+        Guard::RepeatsStay,
+        Guard::MessagesCounted,
+        Guard::WinnersCounts,
+        Guard::GiveUp,
+        Guard::CommitAfterSends,
     ];
 }
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::{Guard, Guards};
 use crate::input::Format;
-use crate::shuffle::{Codec, crc32c};
+use crate::shuffle::{Codec, Shuffle, crc32c};
 use crate::store::{Change, Store};
 use crate::user::Program;
 
@@ -72,6 +72,9 @@ pub struct Definition {
     pub backups: bool,
     /// How blocks of the shuffle are compressed.
     pub codec: Codec,
+    /// What carries pairs from map to reduce tasks.
+    #[serde(default)]
+    pub shuffle: Shuffle,
     /// So many records that the input's format or the program refuses are left out and counted.
     pub skip_bad: u64,
 }
@@ -96,6 +99,7 @@ impl Definition {
             lost_max: 16,
             backups: true,
             codec: Codec::Lz4,
+            shuffle: Shuffle::Object,
             skip_bad: 0,
         }
     }

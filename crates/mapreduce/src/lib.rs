@@ -30,9 +30,11 @@ mod job;
 mod lease;
 mod map;
 mod merge;
+mod messages;
 mod plan;
 mod planner;
 mod publish;
+mod queue;
 mod reconcile;
 mod reduce;
 mod rows;
@@ -56,7 +58,7 @@ pub use job::{
     Success, read_success,
 };
 pub use rows::{Phase, Row, Task};
-pub use shuffle::{Codec, Run};
+pub use shuffle::{Codec, Run, Shuffle};
 pub use status::{PhaseStatus, Status};
 pub use user::{
     Batch, Code, Combine, Combining, Context, Emit, KEY_BYTES_MAX, Library, Map, Part, Program,

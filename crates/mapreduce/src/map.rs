@@ -18,7 +18,8 @@ use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::input::{Compression, Cutter, Fields, Format, Inflater};
 use crate::plan::{Piece, Plan};
-use crate::shuffle::Segment;
+use crate::queue;
+use crate::shuffle::{Segment, Shuffle};
 use crate::store::{Store, failed};
 use crate::table::Table;
 use crate::user::{Batch, Emit, Map};
@@ -160,6 +161,10 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
 /// Keeps the segments that are complete.
 async fn keep(attempt: &Attempt<'_>, feeder: &mut Feeder, manifest: &mut Manifest) -> Outcome<()> {
     for segment in std::mem::take(&mut feeder.segments) {
+        if attempt.job.definition().shuffle == Shuffle::Queue {
+            queue::send(attempt, &segment, manifest).await?;
+            continue;
+        }
         let name = manifest.objects.len().to_string();
         let mut object = attempt.keep(&name, segment.bytes).await?;
         object.records = segment.runs.iter().map(|run| run.records).sum();

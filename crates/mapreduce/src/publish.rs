@@ -6,13 +6,13 @@
 //! Invariants:
 //! - MR-8 a part is created, never overwritten; `_SUCCESS` after all parts were acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 
-use crate::commit::{Manifest, key, manifest};
+use crate::commit::{DataObject, Manifest, key, manifest};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{Lap, PublishedFile, Success, prefix, success_key};
@@ -24,9 +24,12 @@ use crate::worker::Job;
 /// Parts that are created at once.
 const PARTS: usize = 4;
 
-/// The name of a part.
-pub(crate) fn part_name(number: u32) -> String {
-    format!("part-{number:05}")
+/// The name of a part; those of further outputs are in folders of their own.
+fn part_name(output: u8, number: u32) -> String {
+    match output {
+        0 => format!("part-{number:05}"),
+        output => format!("output-{output}/part-{number:05}"),
+    }
 }
 
 /// Publishes the output of a job whose reduce tasks all have winners.
@@ -50,26 +53,26 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
         };
         async move {
             let manifest = manifest(job, task, id).await?;
-            let file = file(number, &manifest);
+            let parts = parts(number, &manifest);
             if job.has(Guard::SuccessLast) {
-                create_part(job, task, id, &manifest, &file).await?;
+                create_parts(job, task, id, &parts).await?;
             }
-            Ok::<_, Failure>((file, manifest))
+            Ok::<_, Failure>((parts, manifest))
         }
     });
     let files: Vec<_> = files.collect();
-    let files: Vec<(PublishedFile, Manifest)> =
+    let files: Vec<(Vec<Part>, Manifest)> =
         stream::iter(files).buffered(PARTS).try_collect().await?;
     let success = success(job, &winners, &files).await?;
     let text = serde_json::to_vec_pretty(&success).expect("its keys are text");
     job.store().create(&success_key(), &text.into()).await?;
     if !job.has(Guard::SuccessLast) {
-        for (number, ((file, manifest), (id, _))) in (0..count).zip(files.iter().zip(&winners)) {
+        for (number, ((parts, _), (id, _))) in (0..count).zip(files.iter().zip(&winners)) {
             let task = Task {
                 phase: Phase::Reduce,
                 number,
             };
-            create_part(job, task, id, manifest, file).await?;
+            create_parts(job, task, id, parts).await?;
         }
     }
     Ok(())
@@ -84,34 +87,64 @@ pub(crate) fn winners(rows: &BTreeMap<u32, Row>, count: u32) -> Option<Vec<(Stri
     (0..count).map(winner).collect()
 }
 
-fn file(number: u32, manifest: &Manifest) -> PublishedFile {
-    let mut file = PublishedFile {
-        name: part_name(number),
-        bytes: 0,
-        records: 0,
-        crc32c: 0,
+/// A part, and the objects that it is made of.
+struct Part {
+    file: PublishedFile,
+    objects: Vec<DataObject>,
+}
+
+/// The parts of a reduce task: the first is there without records, too.
+fn parts(number: u32, manifest: &Manifest) -> Vec<Part> {
+    let mut outputs: BTreeSet<u8> = manifest
+        .objects
+        .iter()
+        .map(|object| object.output)
+        .collect();
+    outputs.insert(0);
+    let part = |output: u8| {
+        let of = manifest
+            .objects
+            .iter()
+            .filter(|object| object.output == output);
+        let mut part = Part {
+            file: PublishedFile {
+                name: part_name(output, number),
+                bytes: 0,
+                records: 0,
+                crc32c: 0,
+            },
+            objects: of.cloned().collect(),
+        };
+        let file = &mut part.file;
+        for object in &part.objects {
+            file.crc32c = crc32c_of_both(file.crc32c, object.crc32c, object.bytes);
+            file.bytes += object.bytes;
+            file.records += object.records;
+        }
+        part
     };
-    for object in &manifest.objects {
-        file.crc32c = crc32c_of_both(file.crc32c, object.crc32c, object.bytes);
-        file.bytes += object.bytes;
-        file.records += object.records;
+    outputs.into_iter().map(part).collect()
+}
+
+async fn create_parts(job: &Job, task: Task, id: &str, parts: &[Part]) -> Outcome<()> {
+    for part in parts {
+        create_part(job, task, id, part).await?;
     }
-    file
+    Ok(())
 }
 
 async fn create_part(
     job: &Job,
     task: Task,
     id: &str,
-    manifest: &Manifest,
-    file: &PublishedFile,
+    Part { file, objects }: &Part,
 ) -> Outcome<()> {
     let at = Path::from(file.name.as_str());
     if job.has(Guard::CreateOnlyParts) && job.store().has(&at).await? {
-        return check_part(job, &at, manifest).await;
+        return check_part(job, &at, objects).await;
     }
     let mut body = Vec::with_capacity(file.bytes as usize);
-    for object in &manifest.objects {
+    for object in objects {
         let key = key(job, task, id, &object.name);
         let found = job.store().get(&key).await?;
         let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
@@ -128,12 +161,12 @@ async fn create_part(
     }
     match job.store().create(&at, &body).await? {
         Some(_) => Ok(()),
-        None => check_part(job, &at, manifest).await,
+        None => check_part(job, &at, objects).await,
     }
 }
 
 /// A part that was there before is the winner's, or the output is not this job's.
-async fn check_part(job: &Job, at: &Path, manifest: &Manifest) -> Outcome<()> {
+async fn check_part(job: &Job, at: &Path, objects: &[DataObject]) -> Outcome<()> {
     let other = || {
         Failure::Job(format!(
             "{at} is there with other bytes: choose another output"
@@ -141,7 +174,7 @@ async fn check_part(job: &Job, at: &Path, manifest: &Manifest) -> Outcome<()> {
     };
     let (bytes, _) = job.store().get(at).await?.ok_or_else(other)?;
     let mut rest = &bytes[..];
-    for object in &manifest.objects {
+    for object in objects {
         let own = rest.split_at_checked(object.bytes as usize);
         let (own, others) = own.ok_or_else(other)?;
         if crc32c(own) != object.crc32c {
@@ -156,16 +189,24 @@ async fn check_part(job: &Job, at: &Path, manifest: &Manifest) -> Outcome<()> {
     }
 }
 
+/// All files of an output: those of the first output in order, then those of the others.
+fn published(files: &[(Vec<Part>, Manifest)]) -> Vec<PublishedFile> {
+    let parts = files.iter().flat_map(|(parts, _)| parts);
+    let mut files: Vec<PublishedFile> = parts.map(|part| part.file.clone()).collect();
+    files.sort_by_key(|file| file.name.contains('/'));
+    files
+}
+
 async fn success(
     job: &Job,
     winners: &[(String, u64)],
-    files: &[(PublishedFile, Manifest)],
+    files: &[(Vec<Part>, Manifest)],
 ) -> Outcome<Success> {
     let (_, list) = job.list().await?;
     let (plan_id, plan) = job.plan_winner().await?;
     let mut success = Success {
         job: job.id().clone(),
-        files: files.iter().map(|(file, _)| file.clone()).collect(),
+        files: published(files),
         counters: BTreeMap::new(),
         requests: BTreeMap::new(),
         timeline: Vec::new(),

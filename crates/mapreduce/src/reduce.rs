@@ -14,8 +14,9 @@ use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::prefix;
 use crate::merge::{Merger, Reduction, Step};
+use crate::queue;
 use crate::rows::{Phase, Task};
-use crate::shuffle::{Codec, SegmentWriter};
+use crate::shuffle::{Codec, SegmentWriter, Shuffle};
 
 /// Reads under way at once.
 const READS: usize = 16;
@@ -39,19 +40,31 @@ pub(crate) struct Winner {
     pub(crate) manifest: Manifest,
 }
 
-/// A run, as the ranges of objects that it is in.
+/// Where bytes of a run are.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In an object, from this byte on.
+    Object(Path, u64),
+    /// Here.
+    Memory(Bytes),
+}
+
+/// A run, as the ranges that it is in.
 #[derive(Clone, Debug, Default)]
-struct Source {
-    /// Key, place, bytes.
-    ranges: Vec<(Path, u64, u64)>,
-    bytes: u64,
-    records: u64,
+pub(crate) struct Source {
+    /// Places, each with its bytes.
+    pub(crate) ranges: Vec<(Place, u64)>,
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
 }
 
 /// Runs a reduce attempt.
 pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manifest> {
     let job = attempt.job;
-    let mut sources = sources(attempt, list).await?;
+    let mut sources = match job.definition().shuffle {
+        Shuffle::Object => sources(attempt, list).await?,
+        Shuffle::Queue => queue::gather(attempt, list).await?,
+    };
     let open_max = (job.memory / 2 / RUN_BYTES).max(4);
     let mut out = Output::default();
     while open_max < sources.len() {
@@ -73,12 +86,16 @@ pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manife
     manifest
         .counters
         .insert("reduce input records".to_owned(), reduction.records);
-    let written = ("reduce output records".to_owned(), reduction.part.records);
+    let records = reduction.part.all_records();
+    let written = ("reduce output records".to_owned(), records.values().sum());
     for (name, number) in reduction.part.counters.into_iter().chain([written]) {
         *manifest.counters.entry(name).or_default() += number;
     }
-    if let Some(last) = manifest.objects.last_mut() {
-        last.records = reduction.part.records;
+    for (output, records) in records {
+        let mut of = manifest.objects.iter_mut();
+        if let Some(last) = of.rfind(|object| object.output == output) {
+            last.records = records;
+        }
     }
     Ok(manifest)
 }
@@ -94,7 +111,7 @@ async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
             if 0 < run.records {
                 let at = key(attempt.job, task, &attempt_id, &object.name);
                 sources.push(Source {
-                    ranges: vec![(at, run.offset, run.bytes)],
+                    ranges: vec![(Place::Object(at, run.offset), run.bytes)],
                     bytes: run.bytes,
                     records: run.records,
                 });
@@ -105,7 +122,10 @@ async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
 }
 
 /// The attempts whose runs are merged: those of the list.
-async fn attempts(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<(Task, String, Manifest)>> {
+pub(crate) async fn attempts(
+    attempt: &Attempt<'_>,
+    list: &List,
+) -> Outcome<Vec<(Task, String, Manifest)>> {
     let task = |number: usize| Task {
         phase: Phase::Map,
         number: number as u32,
@@ -155,7 +175,7 @@ impl Sink {
         match self {
             Sink::Reduction(reduction) => {
                 reduction.take(key, value)?;
-                Ok(reduction.part.bytes.len() < room)
+                Ok(reduction.part.len() < room)
             }
             Sink::Run(writer) => {
                 writer.push(key, value);
@@ -164,10 +184,11 @@ impl Sink {
         }
     }
 
-    fn take_bytes(&mut self) -> Vec<u8> {
+    /// The bytes of each output.
+    fn take_bytes(&mut self) -> Vec<(u8, Vec<u8>)> {
         match self {
-            Sink::Reduction(reduction) => std::mem::take(&mut reduction.part.bytes),
-            Sink::Run(writer) => writer.take_bytes(),
+            Sink::Reduction(reduction) => reduction.part.take(),
+            Sink::Run(writer) => vec![(0, writer.take_bytes())],
         }
     }
 
@@ -201,7 +222,7 @@ async fn merge_pass(
     };
     for object in &out.objects[first..] {
         let at = key(attempt.job, attempt.task, &attempt.id, &object.name);
-        merged.ranges.push((at, 0, object.bytes));
+        merged.ranges.push((Place::Object(at, 0), object.bytes));
         merged.bytes += object.bytes;
     }
     Ok(merged)
@@ -260,10 +281,18 @@ async fn drive(
     }
 }
 
-async fn write(attempt: &Attempt<'_>, bytes: Vec<u8>, out: &mut Output) -> Outcome<()> {
-    if !bytes.is_empty() {
-        let name = out.objects.len().to_string();
-        out.objects.push(attempt.keep(&name, bytes.into()).await?);
+async fn write(
+    attempt: &Attempt<'_>,
+    outputs: Vec<(u8, Vec<u8>)>,
+    out: &mut Output,
+) -> Outcome<()> {
+    for (output, bytes) in outputs {
+        if !bytes.is_empty() {
+            let name = out.objects.len().to_string();
+            let mut object = attempt.keep(&name, bytes.into()).await?;
+            object.output = output;
+            out.objects.push(object);
+        }
     }
     Ok(())
 }
@@ -277,10 +306,17 @@ async fn read(
     piece: u64,
 ) -> Outcome<(usize, Bytes)> {
     let mut begin = 0;
-    for (key, offset, bytes) in &source.ranges {
+    for (place, bytes) in &source.ranges {
         if from < begin + bytes {
             let skipped = from - begin;
             let count = piece.min(bytes - skipped);
+            let (key, offset) = match place {
+                Place::Object(key, offset) => (key, offset),
+                Place::Memory(bytes) => {
+                    let skipped = skipped as usize;
+                    return Ok((run, bytes.slice(skipped..skipped + count as usize)));
+                }
+            };
             return match attempt.store.range(key, offset + skipped, count).await {
                 Ok(bytes) if bytes.len() as u64 == count => Ok((run, bytes)),
                 Ok(_) => Err(Failure::task(format!("{key} is too short"))),

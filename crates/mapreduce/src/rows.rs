@@ -13,14 +13,19 @@ use std::time::Duration;
 use fader_cloud::{
     Attribute, AttributePut, ErrorKind, Expected, Item, ItemPut, QueueSettings, Reading, Result,
 };
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::{Guard, Guards};
 use crate::job::{JobId, Register};
+use crate::shuffle::Shuffle;
 use crate::store::Store;
 
 /// How long queues keep messages: the longest that there is.
 const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// Queues that are created at once.
+const CREATIONS: usize = 16;
 
 /// The phases of a job, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,6 +160,8 @@ pub(crate) struct Rows {
     pub(crate) store: Store,
     job: JobId,
     shards: u32,
+    /// How many partitions have a queue: all or none.
+    partition_queues: u32,
     lease: Duration,
     guards: Guards,
 }
@@ -187,6 +194,10 @@ impl Rows {
             store,
             job: register.job.clone(),
             shards: register.definition.shards,
+            partition_queues: match register.definition.shuffle {
+                Shuffle::Object => 0,
+                Shuffle::Queue => register.definition.reduces,
+            },
             lease: Duration::from_millis(register.definition.lease_ms),
             guards,
         }
@@ -201,6 +212,11 @@ impl Rows {
         format!("{}{}", names(&self.job), phase.name())
     }
 
+    /// The queue that brings pairs to a reduce task.
+    pub(crate) fn partition_queue(&self, partition: u32) -> String {
+        format!("{}s-{partition:05}", names(&self.job))
+    }
+
     fn domain(&self, number: u32) -> String {
         format!("{}{}", names(&self.job), number % self.shards)
     }
@@ -211,11 +227,20 @@ impl Rows {
             visibility: self.visibility(),
             retention: RETENTION,
         };
-        for phase in Phase::ALL {
-            let name = self.queue(phase);
-            let create = || async { self.store.0.queues.create(&name, &settings).await };
-            self.store.repeated(create).await?;
-        }
+        let partitions = 0..self.partition_queues;
+        let names = partitions.map(|partition| self.partition_queue(partition));
+        let names = Phase::ALL
+            .map(|phase| self.queue(phase))
+            .into_iter()
+            .chain(names);
+        let settings = &settings;
+        let creations = names.map(|name| async move {
+            let create = || async { self.store.0.queues.create(&name, settings).await };
+            self.store.repeated(create).await
+        });
+        let creations: Vec<_> = creations.collect();
+        let creations = stream::iter(creations).buffered(CREATIONS);
+        creations.try_collect::<Vec<()>>().await?;
         for shard in 0..self.shards {
             let name = self.domain(shard);
             let create = || async { self.store.0.domains.create(&name).await };
@@ -352,12 +377,9 @@ impl Rows {
         let queue = self.queue(phase);
         for orders in orders.chunks(fader_cloud::MESSAGES_MAX) {
             let body = |order| serde_json::to_string(order).expect("an order is plain JSON");
-            let bodies: Vec<String> = orders.iter().map(body).collect();
-            let send = || async {
-                let sent = self.store.0.queues.send(&queue, &bodies).await?;
-                sent.into_iter().collect::<Result<Vec<_>>>()
-            };
-            self.store.repeated(send).await?;
+            self.store
+                .send(&queue, orders.iter().map(body).collect())
+                .await?;
         }
         Ok(())
     }

@@ -91,6 +91,38 @@ impl FromStr for Codec {
     }
 }
 
+/// What carries pairs from map to reduce tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shuffle {
+    /// Objects with a run for each partition.
+    #[default]
+    Object,
+    /// A queue for each partition, as in Cloud MapReduce.
+    Queue,
+}
+
+impl fmt::Display for Shuffle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Shuffle::Object => "object",
+            Shuffle::Queue => "queue",
+        })
+    }
+}
+
+impl FromStr for Shuffle {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "object" => Ok(Shuffle::Object),
+            "queue" => Ok(Shuffle::Queue),
+            _ => Err(format!("{text:?} is neither object nor queue")),
+        }
+    }
+}
+
 /// Where the run of a partition is in its object, and how many records it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(u64, u64, u64)", from = "(u64, u64, u64)")]

@@ -138,9 +138,15 @@ impl Output {
         };
         let list: List = parse(&key, &bytes)?;
         let mut partitions = vec![0; register.definition.reduces as usize];
-        for object in list.maps.iter().flat_map(|winner| &winner.manifest.objects) {
-            for (sum, run) in partitions.iter_mut().zip(&object.runs) {
-                *sum += run.bytes;
+        let manifests = list.maps.iter().map(|winner| &winner.manifest);
+        for manifest in manifests {
+            for object in &manifest.objects {
+                let runs = partitions.iter_mut().zip(&object.runs);
+                runs.for_each(|(sum, run)| *sum += run.bytes);
+            }
+            for sent in &manifest.sent {
+                let sent = partitions.iter_mut().zip(sent);
+                sent.for_each(|(sum, sent)| *sum += sent.bytes);
             }
         }
         Ok(Some(partitions))

@@ -173,6 +173,36 @@ impl Store {
         }
     }
 
+    /// Sends messages, at most as many as go together. Those that the service refuses now, or
+    /// says nothing of, are sent again: a message may be there twice.
+    pub(crate) async fn send(&self, queue: &str, mut bodies: Vec<String>) -> Result<()> {
+        let mut tries = 1;
+        loop {
+            let error = match self.0.queues.send(queue, &bodies).await {
+                Err(error) => error,
+                Ok(sent) => {
+                    let each = bodies.into_iter().zip(sent);
+                    let refused = each.filter_map(|(body, sent)| Some((body, sent.err()?)));
+                    let (left, mut errors): (Vec<_>, Vec<_>) = refused.unzip();
+                    bodies = left;
+                    let firm = errors.iter().position(|error| !is_passing(error));
+                    match firm
+                        .map(|at| errors.swap_remove(at))
+                        .or_else(|| errors.pop())
+                    {
+                        None => return Ok(()),
+                        Some(error) => error,
+                    }
+                }
+            };
+            if !is_passing(&error) || TRIES <= tries {
+                return Err(error);
+            }
+            self.pause(tries).await;
+            tries += 1;
+        }
+    }
+
     /// Repeats a call that may happen twice, until it is answered.
     pub(crate) async fn repeated<T, F>(&self, once: impl Fn() -> F) -> Result<T>
     where

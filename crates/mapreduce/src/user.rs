@@ -4,6 +4,7 @@
 //!  batch ──▶ Map ──▶ key, value ──▶ table: combine, sort ──▶ runs ──▶ merge ──▶ Reduce ──▶ part
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -176,9 +177,51 @@ pub struct Part {
     pub records: u64,
     /// Counters that were raised.
     pub counters: Vec<(String, u64)>,
+    /// The same of further outputs, by their numbers from 1.
+    others: BTreeMap<u8, (Vec<u8>, u64)>,
 }
 
 impl Part {
+    /// Bytes of an output that are not yet written: 0 is the part itself, others are parts in
+    /// folders of their own.
+    pub fn output(&mut self, number: u8) -> &mut Vec<u8> {
+        match number {
+            0 => &mut self.bytes,
+            number => &mut self.others.entry(number).or_default().0,
+        }
+    }
+
+    /// Counts a record of an output.
+    pub fn end_record(&mut self, number: u8) {
+        match number {
+            0 => self.records += 1,
+            number => self.others.entry(number).or_default().1 += 1,
+        }
+    }
+
+    /// Bytes of all outputs that are not yet written.
+    pub(crate) fn len(&self) -> usize {
+        let others = self.others.values().map(|(bytes, _)| bytes.len());
+        self.bytes.len() + others.sum::<usize>()
+    }
+
+    /// Takes the bytes of all outputs.
+    pub(crate) fn take(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let mut taken = vec![(0, std::mem::take(&mut self.bytes))];
+        let others = self.others.iter_mut();
+        taken.extend(others.map(|(number, (bytes, _))| (*number, std::mem::take(bytes))));
+        taken
+    }
+
+    /// The records of each output.
+    pub(crate) fn all_records(&self) -> BTreeMap<u8, u64> {
+        let others = self
+            .others
+            .iter()
+            .map(|(number, (_, records))| (*number, *records));
+        others.chain([(0, self.records)]).collect()
+    }
+
     /// A line of a key, a TAB and a value.
     pub fn pair(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);

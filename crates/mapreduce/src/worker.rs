@@ -113,6 +113,10 @@ impl Job {
         self.guards.has(guard)
     }
 
+    pub(crate) fn guards(&self) -> Guards {
+        self.guards
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known
             .lock()

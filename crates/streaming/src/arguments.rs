@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fader_mapreduce::{Definition, Format};
 
-use crate::program::{FILES_BYTES_MAX, File, Streaming};
+use crate::program::{FILES_BYTES_MAX, File, Io, Streaming};
 use crate::settings::{
     ATTEMPTS, PARTITIONER, REDUCES, SPECULATIVE, SPLIT, Settings, is_class, todays,
 };
@@ -39,6 +39,8 @@ struct Said {
     /// Paths, and the names that the files get.
     files: Vec<(String, String)>,
     program: Streaming,
+    /// Whether a record is a whole object.
+    is_whole: bool,
     ignored: Vec<String>,
 }
 
@@ -111,23 +113,27 @@ impl Said {
             // A combiner may run any number of times, also never.
             "-combiner" => self.ignored.push(format!("-combiner {value}")),
             "-inputformat" => {
-                let known = ["TextInputFormat", "KeyValueTextInputFormat"];
+                let known = ["TextInputFormat", "KeyValueTextInputFormat", "whole"];
                 if !known.iter().any(|name| is_class(&value, name)) {
                     return wrong(format!(
                         "-inputformat {value}: there is {}",
                         known.join(", ")
                     ));
                 }
+                self.is_whole = value == "whole";
             }
             "-outputformat" if is_class(&value, "TextOutputFormat") => {}
             "-outputformat" => {
                 return wrong(format!("-outputformat {value}: there is TextOutputFormat"));
             }
             "-io" if value == "text" => {}
+            "-io" if value == "frames" => self.program.io = Io::Frames,
+            "-io" => return wrong(format!("-io {value}: there are text and frames")),
             _ => {
                 return wrong(format!(
                     "{flag} is none of: -input, -output, -mapper, -reducer, -combiner, -files, \
-                     -file, -numReduceTasks, -partitioner, -inputformat, -outputformat, -cmdenv, -D"
+                     -file, -numReduceTasks, -partitioner, -inputformat, -outputformat, -io, \
+                     -cmdenv, -D"
                 ));
             }
         }
@@ -137,6 +143,24 @@ impl Said {
     fn set(&mut self, name: &str, value: &str) {
         let configuration = &mut self.program.configuration;
         configuration.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// What frames need, and what is said of lines alone.
+    fn check_frames(&self) -> Result<(), ArgumentError> {
+        if self.program.mapper.is_none() || self.program.reducer.is_none() {
+            return wrong("-io frames needs -mapper and -reducer");
+        }
+        let of_lines = |name: &&String| {
+            name.starts_with("stream.") && *name != "stream.non.zero.exit.is.failure"
+                || name.contains("partition")
+                || name.contains("comparator")
+        };
+        match self.program.configuration.keys().find(of_lines) {
+            Some(name) => wrong(format!(
+                "{name} is about lines: leave it out with -io frames"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn job(
@@ -154,6 +178,11 @@ impl Said {
         self.program.files = files(&self.files, read)?;
         if let Err(text) = Settings::of(&self.program.configuration) {
             return wrong(text);
+        }
+        if self.program.io == Io::Frames {
+            self.check_frames()?;
+        } else if self.is_whole {
+            return wrong("-inputformat whole needs -io frames: a line has no line feeds");
         }
         let number = |name: &str| match self.program.configuration.get(name) {
             None => Ok(None),
@@ -174,7 +203,11 @@ impl Said {
         let is_speculative = self.program.configuration.get(SPECULATIVE);
         let plain = Definition::new(self.program.program(), self.inputs);
         let definition = Definition {
-            format: Format::Lines,
+            format: if self.is_whole {
+                Format::Whole
+            } else {
+                Format::Lines
+            },
             reduces: u32::try_from(reduces).unwrap_or(u32::MAX),
             split_bytes: split.unwrap_or(plain.split_bytes),
             failed_max: attempts.map_or(plain.failed_max, |it| it.clamp(1, 100) as u32),

@@ -11,9 +11,11 @@ use fader_mapreduce::{
 
 use crate::arguments::words;
 use crate::folder::Folder;
+use crate::framed;
+use crate::frames::Frames;
 use crate::lines::{Lines, split};
-use crate::process::Process;
-use crate::program::{PROGRAM, Streaming};
+use crate::process::{Cut, Process};
+use crate::program::{Io, PROGRAM, Streaming};
 use crate::settings::Settings;
 
 /// Variables of this process that a program sees. Credentials are none of them.
@@ -65,7 +67,11 @@ struct Executables(Arc<Shared>);
 
 impl Code for Executables {
     fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>> {
+        let context = of;
         let of = Of::new(self, of, self.0.streaming.mapper.as_deref())?;
+        if self.0.streaming.io == Io::Frames {
+            return Ok(Box::new(framed::Mapper::new(of, context)?));
+        }
         Ok(Box::new(Mapper {
             of,
             running: None,
@@ -79,18 +85,25 @@ impl Code for Executables {
     }
 
     fn reducer(&self, of: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
+        let context = of;
         let of = Of::new(self, of, self.0.streaming.reducer.as_deref())?;
+        if self.0.streaming.io == Io::Frames {
+            return Ok(Box::new(framed::Reducer::new(of, context)?));
+        }
         Ok(Box::new(Reducer { of, running: None }))
     }
 
-    fn partition(&self, key: &[u8], _: u64, partitions: u32, _: &[Vec<u8>]) -> u32 {
+    fn partition(&self, key: &[u8], hash: u64, partitions: u32, _: &[Vec<u8>]) -> u32 {
+        if self.0.streaming.io == Io::Frames {
+            return (((hash >> 32) * u64::from(partitions)) >> 32) as u32;
+        }
         let keys = &self.0.settings.keys;
         keys.partition(keys.key(key), partitions)
     }
 }
 
 /// What the processes of an attempt have in common.
-struct Of {
+pub(crate) struct Of {
     shared: Arc<Shared>,
     /// The command; none passes lines on.
     command: Option<Vec<String>>,
@@ -133,7 +146,7 @@ impl Of {
     }
 
     /// Starts a process, on input of this name.
-    fn start(&self, source: Option<&str>) -> Outcome<Option<Process>> {
+    pub(crate) fn start(&self, source: Option<&str>) -> Outcome<Option<Process>> {
         let Some([program, arguments @ ..]) = self.command.as_deref() else {
             return Ok(None);
         };
@@ -151,7 +164,12 @@ impl Of {
         }
         let name = format!("{} {program:?}", self.name);
         let settings = &self.shared.settings;
-        Process::start(command, name, settings.timeout, settings.is_exit_judged).map(Some)
+        let cut = match self.shared.streaming.io {
+            Io::Text => Cut::Lines(Lines::default()),
+            Io::Frames => Cut::Frames(Frames::default()),
+        };
+        let patience = (settings.timeout, settings.is_exit_judged);
+        Process::start(command, name, cut, patience).map(Some)
     }
 }
 

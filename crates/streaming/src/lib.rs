@@ -9,13 +9,19 @@
 //! The meaning is Hadoop 3.4's: `hadoop-mapreduce-client-core` (partitions, comparators) and
 //! `hadoop-streaming` (lines, separators, environment).
 //!
-//! `arguments`, `settings`, `keys` and `lines` are pure: words to a program, keys to their order
-//! and partition, lines to pairs. `process`, `folder` and `code` are the shell: a child process for
-//! each object of a map attempt and for each reduce attempt, in a folder of its own.
+//! With `-io frames` programs are spoken to in frames instead (docs/format/frames.md): libraries of
+//! other languages use them.
+//!
+//! `arguments`, `settings`, `keys`, `lines` and `frames` are pure: words to a program, keys to
+//! their order and partition, bytes to pairs. `process`, `folder`, `framed` and `code` are the
+//! shell: a child process in a folder of its own, for each object of a map attempt and for each
+//! reduce attempt; with frames, for each attempt.
 
 mod arguments;
 mod code;
 mod folder;
+mod framed;
+mod frames;
 mod keys;
 mod lines;
 mod process;
@@ -24,4 +30,4 @@ mod settings;
 
 pub use arguments::{ArgumentError, Job, parse};
 pub use code::Library;
-pub use program::{FILES_BYTES_MAX, PROGRAM, Streaming};
+pub use program::{FILES_BYTES_MAX, Io, PROGRAM, Streaming};

@@ -10,6 +10,7 @@ use fader_mapreduce::{Failure, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::frames::Frames;
 use crate::lines::Lines;
 
 /// Bytes that are gathered before they are written.
@@ -23,7 +24,32 @@ const COUNTERS_MAX: usize = 1_000;
 /// How often an end is looked for once all is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Takes a line of standard output.
+/// How standard output is cut.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    /// Into lines.
+    Lines(Lines),
+    /// Into frames.
+    Frames(Frames),
+}
+
+impl Cut {
+    fn feed(&mut self, bytes: &[u8], take: Take<'_>) -> Outcome<()> {
+        match self {
+            Cut::Lines(lines) => lines.feed(bytes, take),
+            Cut::Frames(frames) => frames.feed(bytes, take),
+        }
+    }
+
+    fn finish(&mut self, take: Take<'_>) -> Outcome<()> {
+        match self {
+            Cut::Lines(lines) => lines.finish(take),
+            Cut::Frames(frames) => frames.finish(),
+        }
+    }
+}
+
+/// Takes a line or a frame of standard output.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Outcome<()>;
 
 /// A running program.
@@ -36,7 +62,7 @@ pub(crate) struct Process {
     /// What it is, for failures.
     name: String,
     pending: Vec<u8>,
-    lines: Lines,
+    cut: Cut,
     said: Said,
     timeout: Option<Duration>,
     is_exit_judged: bool,
@@ -102,8 +128,8 @@ impl Process {
     pub(crate) fn start(
         mut command: Command,
         name: String,
-        timeout: Option<Duration>,
-        is_exit_judged: bool,
+        cut: Cut,
+        (timeout, is_exit_judged): (Option<Duration>, bool),
     ) -> Outcome<Self> {
         command
             .stdin(Stdio::piped())
@@ -121,7 +147,7 @@ impl Process {
             stdout,
             stderr,
             pending: Vec::new(),
-            lines: Lines::default(),
+            cut,
             said: Said::default(),
             timeout,
             is_exit_judged,
@@ -171,11 +197,12 @@ impl Process {
         self.pump(take, |process| {
             process.stdout.is_none() && process.stderr.is_none()
         })?;
-        self.lines.finish(take)?;
         let status = self.status()?;
         if self.is_exit_judged && !status.success() {
             return Err(self.failed(&ended(status)));
         }
+        let finished = self.cut.finish(take);
+        finished.map_err(|failure| self.told(failure))?;
         Ok(std::mem::take(&mut self.said.counters))
     }
 
@@ -199,6 +226,14 @@ impl Process {
     fn hangs(&self) -> Failure {
         let time = self.timeout.unwrap_or_default().as_millis();
         self.failed(&format!("neither read nor wrote for {time} ms"))
+    }
+
+    /// A failure of what it wrote, with its name and what it said.
+    pub(crate) fn told(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Task(text) => self.failed(&text),
+            failure => failure,
+        }
     }
 
     fn failed(&self, how: &str) -> Failure {
@@ -273,7 +308,10 @@ impl Process {
         };
         match pipe.read(&mut self.buffer) {
             Ok(0) => self.stdout = None,
-            Ok(count) => self.lines.feed(&self.buffer[..count], take)?,
+            Ok(count) => {
+                let fed = self.cut.feed(&self.buffer[..count], take);
+                return fed.map_err(|failure| self.told(failure));
+            }
             Err(error) if is_later(&error) => {}
             Err(error) => return Err(self.lost(&error)),
         }

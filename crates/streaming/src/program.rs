@@ -14,6 +14,23 @@ pub const PROGRAM: &str = "streaming";
 /// Bytes of all files of a program together, at most: each worker reads them with the register.
 pub const FILES_BYTES_MAX: usize = 512 << 10;
 
+/// How a program is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Io {
+    /// Lines, as Hadoop Streaming has them.
+    #[default]
+    Text,
+    /// Frames of docs/format/frames.md.
+    Frames,
+}
+
+impl Io {
+    fn is_text(&self) -> bool {
+        *self == Io::Text
+    }
+}
+
 /// A mapper and a reducer, with all that they need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streaming {
@@ -21,6 +38,9 @@ pub struct Streaming {
     pub mapper: Option<String>,
     /// The command of the reducer; none passes pairs on.
     pub reducer: Option<String>,
+    /// How both are spoken to.
+    #[serde(default, skip_serializing_if = "Io::is_text")]
+    pub io: Io,
     /// Hadoop's configuration: what `-D` says, by today's names.
     pub configuration: BTreeMap<String, String>,
     /// Variables of the processes: what `-cmdenv` says.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use fader_mapreduce::{BuiltIn, Codec, Format, Library as _, Pattern, Program};
+use fader_mapreduce::{BuiltIn, Codec, Format, Library as _, Pattern, Program, Shuffle};
 
 /// A program with its job.
 #[derive(Args)]
@@ -18,7 +18,7 @@ pub(super) struct Definition {
 }
 
 /// What a file of steps says instead of the command line.
-pub(super) const FLAGS: [&str; 11] = [
+pub(super) const FLAGS: [&str; 12] = [
     "program",
     "input",
     "format",
@@ -29,6 +29,7 @@ pub(super) const FLAGS: [&str; 11] = [
     "shards",
     "no_backups",
     "codec",
+    "shuffle",
     "skip_bad",
 ];
 
@@ -62,6 +63,9 @@ pub(super) struct Details {
     /// How intermediate data is compressed: lz4 or zstd.
     #[arg(long, value_name = "CODEC", default_value = "lz4")]
     codec: Codec,
+    /// What carries pairs from map to reduce tasks: object, or queue (a queue for each partition).
+    #[arg(long, value_name = "SHUFFLE", default_value = "object")]
+    shuffle: Shuffle,
     /// So many bad records of JSON or CSV of each task are left out and counted.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     skip_bad: u64,
@@ -131,6 +135,7 @@ impl Details {
             split_bytes: self.split,
             backups: !self.no_backups,
             codec: self.codec,
+            shuffle: self.shuffle,
             skip_bad: self.skip_bad,
             ..fader_mapreduce::Definition::new(program, inputs?)
         };

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use fader_mapreduce::Shuffle;
 
 use super::definition::url;
 use super::machine::Machine;
@@ -26,6 +27,7 @@ Hadoop's arguments:
   -cmdenv NAME=VALUE           a variable of the processes
   -partitioner CLASS           HashPartitioner, KeyFieldBasedPartitioner
   -combiner COMMAND            taken, and not run: a combiner may run never
+  -io text|frames              how programs are spoken to: lines, or docs/format/frames.md
 
 Executables run in a folder of their own, without the credentials of this process. A worker runs
 them only when it is told the job: fader mapreduce worker URL --job ID. docs/mapreduce.md has all.";
@@ -44,6 +46,9 @@ pub(super) struct Streaming {
     /// After this time without a sign of life an attempt's task is given to another.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::dev::time)]
     lease: std::time::Duration,
+    /// What carries pairs from map to reduce tasks: object, or queue (a queue for each partition).
+    #[arg(long, value_name = "SHUFFLE", default_value = "object")]
+    shuffle: Shuffle,
     /// Arguments of Hadoop Streaming, after all others.
     #[arg(
         value_name = "HADOOP",
@@ -63,6 +68,7 @@ pub(super) async fn run(options: &Streaming) -> Result<ExitCode> {
     }
     let inputs = job.definition.inputs.iter();
     job.definition.inputs = inputs.map(|input| url(input)).collect::<Result<_>>()?;
+    job.definition.shuffle = options.shuffle;
     job.definition.lease_ms = u64::try_from(options.lease.as_millis())?;
     let (cloud, register) = begin(&job.definition, &job.output, &options.services).await?;
     match options.submit {

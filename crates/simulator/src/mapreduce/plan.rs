@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fader_cloud::model::{Call, ETags, FaultRates, Latency, Profile};
-use fader_mapreduce::{Codec, Definition, Guard, Program};
+use fader_mapreduce::{Codec, Definition, Guard, Program, Shuffle};
 
 use super::program::RANDOM;
 use crate::cloud::Backend;
@@ -40,6 +40,8 @@ pub struct Plan {
     pub(super) definition: Definition,
     pub(super) inputs: Vec<String>,
     pub(super) change: Option<(Duration, Change)>,
+    /// When a message of the shuffle `queue` is lost, if one is: its retention ends.
+    pub(super) expiry: Option<Duration>,
     /// Whether nothing fails but queues: then no task runs twice.
     pub(super) is_once: bool,
     /// Whether all processes die when faults end.
@@ -105,12 +107,22 @@ impl Plan {
             let kind = *random.pick(&[Change::Rewritten, Change::Deleted]);
             change = Some((after, kind));
         }
+        // Drawn apart, so that all else of a seed stays as it was.
+        let mut apart = Random::new(seed ^ 0x0E5);
+        let definition = Definition {
+            shuffle: *apart.pick(&[Shuffle::Object, Shuffle::Queue]),
+            ..definition
+        };
+        let may_expire = definition.shuffle == Shuffle::Queue && !is_once && change.is_none();
+        let expiry = (may_expire && apart.chance(200))
+            .then(|| Duration::from_millis(apart.skewed(1_000, 60_000)));
         Plan {
             cloud,
             roles,
             definition,
             inputs,
             change,
+            expiry,
             is_once,
             all_die: random.chance(500) && !is_once,
             removed: None,

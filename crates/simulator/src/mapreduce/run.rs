@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_cloud::model::{Model, Process, Skew};
-use fader_cloud::{Clock, Domains, Error, Queues, Reading};
+use fader_cloud::{Clock, Domains, Error, Queues, Reading, Receive};
 use fader_mapreduce::{Guards, State, Success};
 use futures_util::future::{Either, join_all, select};
 use object_store::ObjectStoreExt;
@@ -234,7 +234,7 @@ impl World<'_> {
                 live_one(&self.model, &processes[at], planned, until, start).await;
             });
         let lives = join_all(begun);
-        futures_util::future::join(lives, self.change()).await;
+        futures_util::future::join3(lives, self.change(), self.expire()).await;
         self.model.set_profile(plan.calm());
         if plan.all_die {
             processes
@@ -268,6 +268,31 @@ impl World<'_> {
                 let path = Path::from("in/0");
                 while self.model.objects.delete(&path).await.is_err() {}
             }
+        }
+    }
+
+    /// Loses a message of the shuffle, if that is planned: the first that is found.
+    async fn expire(&self) {
+        let Some(after) = self.plan.expiry else {
+            return;
+        };
+        self.model.clock.sleep(after).await;
+        let how = Receive {
+            max: 1,
+            visibility: Some(Duration::ZERO),
+            wait: Duration::ZERO,
+        };
+        while self.model.clock.monotonic() < self.until.get() {
+            let queues = self.model.queues.list("mr-").await.unwrap_or_default();
+            for queue in queues.iter().filter(|queue| queue.contains("-s-")) {
+                let received = self.model.queues.receive(queue, &how).await;
+                if let Some(message) = received.unwrap_or_default().pop() {
+                    let receipts = [message.receipt];
+                    drop(self.model.queues.remove(queue, &receipts).await);
+                    return;
+                }
+            }
+            self.model.clock.sleep(LOOK_AT_ROWS).await;
         }
     }
 
@@ -343,7 +368,9 @@ impl World<'_> {
 
     fn may_fail(&self, reason: &str) -> Result<(), Failure> {
         let is_named = reason.contains("was changed or removed") || reason.contains("no input");
-        match self.plan.change.is_some() && is_named {
+        let has_expired = reason.contains("messages of map tasks did not come");
+        let may_expire = self.plan.expiry.is_some() && has_expired;
+        match may_expire || self.plan.change.is_some() && is_named {
             true => Ok(()),
             false => Err(broken("live", format!("the job failed: {reason}"))),
         }

@@ -9,7 +9,12 @@ fn run(
 ) -> Outcome<(Vec<String>, BTreeMap<String, u64>)> {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    let mut process = Process::start(command, "mapper".to_owned(), Some(timeout), true)?;
+    let mut process = Process::start(
+        command,
+        "mapper".to_owned(),
+        Cut::Lines(Lines::default()),
+        (Some(timeout), true),
+    )?;
     let mut found = Vec::new();
     let mut take = |line: &[u8]| {
         found.push(String::from_utf8_lossy(line).into_owned());
