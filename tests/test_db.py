@@ -2,7 +2,9 @@
 
 import csv
 import json
+import random
 import subprocess
+import time
 
 import pytest
 
@@ -198,6 +200,49 @@ def test_a_vacuum_deletes_what_nothing_leads_to(db, tmp_path):
     assert "1 objects of 100000 bytes" in done.stdout
     assert len(list(values.iterdir())) == 1
     assert db("get", "books", "k").stdout == large + "\n"
+
+
+def test_records_wait_for_approval(db):
+    db("create", "wiki", "--curated")
+    for key in "abc":
+        db("put", "wiki", key, f"text of {key}")
+    assert db("scan", "wiki").stdout == ""
+    listed = db("approve", "wiki")
+    assert "put\ta\ttext of a" in listed.stdout and "3 wait" in listed.stderr
+    db("approve", "wiki", "a")
+    db("approve", "wiki", "b", "--reject")
+    assert db("scan", "wiki").stdout == "a\ttext of a\n"
+    assert "1 records approved" in db("approve", "wiki", "--all").stderr
+    assert db("scan", "wiki").stdout == "a\ttext of a\nc\ttext of c\n"
+
+
+def test_clients_killed_at_any_moment_lose_nothing_acknowledged(db):
+    """Rounds of kill -9 of random clients of one folder: what was acknowledged is there."""
+    chance = random.Random(34)
+    acknowledged, tried, running, number = set(), set(), [], 0
+    for _ in range(12):
+        while len(running) < 4:
+            number += 1
+            key = f"{number:05}"
+            tried.add(key)
+            level = chance.choice(["basic", "monotonic", "atomic"])
+            command = [BINARY, "db", "put", db.url, "books", key, key, "--level", level]
+            running.append((key, subprocess.Popen(command, stderr=subprocess.DEVNULL)))
+        chance.shuffle(running)
+        key, victim = running.pop()
+        time.sleep(chance.random() / 4)
+        victim.kill()
+        if victim.wait(60) == 0:
+            acknowledged.add(key)
+        for key, client in running:
+            if client.wait(120) == 0:
+                acknowledged.add(key)
+        running.clear()
+        assert "books: " in db("verify").stdout
+    db("checkpoint")
+    keys = {line.split("\t")[0] for line in db("scan", "books").stdout.splitlines()}
+    assert acknowledged <= keys <= tried
+    assert len(acknowledged) >= 24
 
 
 def test_a_damaged_page_is_named_and_stays(db, tmp_path):

@@ -66,6 +66,8 @@ pub struct CollectionSettings {
     pub leaf_bytes: u32,
     /// Bytes of an inner page, at most.
     pub node_bytes: u32,
+    /// Whether records wait for approval by [`crate::Database::review`].
+    pub is_curated: bool,
     /// Whether its pages and records are encrypted, with a key that the client's identity gets.
     pub is_encrypted: bool,
     /// Secondary indexes: names, with the fields of records that are JSON objects.
@@ -81,6 +83,7 @@ impl Default for CollectionSettings {
             queues: 1,
             leaf_bytes: 100_000,
             node_bytes: 57_000,
+            is_curated: false,
             is_encrypted: false,
             indexes: BTreeMap::new(),
         }
@@ -102,6 +105,9 @@ pub struct Collection {
     leaf_bytes: u32,
     node_bytes: u32,
     root: String,
+    /// Whether records wait for approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_curated: bool,
     /// Its keys, the newest last; none: it is in clear. Those of an index are its collection's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) keys: Vec<SealingKey>,
@@ -145,6 +151,10 @@ impl Collection {
             let context = format!("a collection has at most {INDEXES_MAX} indexes");
             return Err(Error::new(ErrorKind::Invalid, context));
         }
+        if settings.is_curated && settings.minimum == Level::Naive {
+            let context = "records cannot wait for approval at level naive: it writes pages";
+            return Err(Error::new(ErrorKind::Invalid, context));
+        }
         let (id, root) = ids();
         if !(1..=QUEUES_MAX).contains(&settings.queues) {
             let context = format!("a collection has 1 to {QUEUES_MAX} queues");
@@ -158,6 +168,7 @@ impl Collection {
             leaf_bytes: settings.leaf_bytes,
             node_bytes: settings.node_bytes,
             root: format!("{:032x}", root.0),
+            is_curated: settings.is_curated,
             keys: key.into_iter().collect(),
             indexes: BTreeMap::new(),
         };
@@ -186,6 +197,7 @@ impl Collection {
         Collection {
             id,
             key: None,
+            is_curated: false,
             root: format!("{:032x}", root.0),
             indexes: BTreeMap::new(),
             ..self.clone()

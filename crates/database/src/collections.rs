@@ -54,8 +54,8 @@ impl Database {
         let sealed = sealer.seal_page(root.as_ref(), &page)?;
         self.0.store.put_surely(&root, sealed).await?;
         let pending = self.0.pending(&self.0.store);
-        for number in 0..tree.queues {
-            pending.create(&pending.queue(tree.id, number)).await?;
+        for queue in pending.queues_of(tree) {
+            pending.create(&queue).await?;
         }
         Ok(())
     }
@@ -140,8 +140,7 @@ impl Database {
         })
         .await?;
         let pending = self.0.pending(&self.0.store);
-        for number in 0..collection.queues {
-            let queue = pending.queue(collection.id, number);
+        for queue in pending.queues_of(&collection) {
             match self.0.store.0.queues.delete(&queue).await {
                 Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
                 _ => {}

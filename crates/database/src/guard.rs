@@ -19,11 +19,19 @@ pub enum Guard {
     SessionMarks,
     /// Reads of a session see its own pending records.
     Overlay,
+    /// Who gives up a transaction whose claim is missing occupies the claim's name.
+    AbortClaim,
+    /// Checkpoints assert entries for writers that did not know an index.
+    EntriesForUnaware,
+    /// Entries are removed at the stamp of the version that contradicts them.
+    EntryAtVersion,
+    /// An update that waits for its insert keeps its entries.
+    EntriesOfHidden,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 8] = [
+    pub const ALL: [Guard; 12] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -32,6 +40,10 @@ impl Guard {
         Guard::AtomicUntilSent,
         Guard::SessionMarks,
         Guard::Overlay,
+        Guard::AbortClaim,
+        Guard::EntriesForUnaware,
+        Guard::EntryAtVersion,
+        Guard::EntriesOfHidden,
     ];
 }
 

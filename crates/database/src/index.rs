@@ -26,6 +26,7 @@ use fader_blink::{HybridTime, Op, Page, Payload, PayloadRef, Record, Stamp};
 use serde_json::Value;
 
 use crate::catalogue::{Collection, CollectionId, Index};
+use crate::guard::{Guard, Guards};
 
 /// Bytes of a record's key in a collection with indexes, at most.
 pub const INDEXED_KEY_BYTES_MAX: usize = 512;
@@ -237,6 +238,7 @@ impl Index {
 /// in `old` had other values than that in `new`.
 pub(crate) fn contradicted(
     collection: &Collection,
+    guards: Guards,
     old: &Page,
     new: &[&Page],
     records: &[Record],
@@ -254,18 +256,33 @@ pub(crate) fn contradicted(
         };
         let (before, after) = (old.find(key), page.find(key));
         // Payloads that are not visible count: an insert on its way may make an update visible.
-        let (Some(PayloadRef::Inline(gone)), Some(stamp)) = (before.payload, after.newest()) else {
+        let is_kept = guards.has(Guard::EntriesOfHidden);
+        let (Some(PayloadRef::Inline(gone)), Some(version)) = (before.payload, after.newest())
+        else {
             continue;
         };
-        let now: &[u8] = match after.payload {
+        let shown = if is_kept {
+            after.payload
+        } else {
+            after.visible()
+        };
+        let now: &[u8] = match shown {
             None => b"",
             Some(PayloadRef::Inline(bytes)) => bytes,
             // Its values are in an object: the entries stay, and lookups compare.
             Some(PayloadRef::Object(_)) => continue,
         };
-        if before.newest() == Some(stamp) {
+        if before.newest() == Some(version) {
             continue;
         }
+        let stamp = match guards.has(Guard::EntryAtVersion) {
+            true => version,
+            // The time of the checkpoint.
+            false => Stamp {
+                time: HybridTime::from_ms(page.envelope().written_ms),
+                ..version
+            },
+        };
         for index in collection.indexes.values() {
             let kept = entries(&index.field, key, now);
             let gone = entries(&index.field, key, gone).into_iter();

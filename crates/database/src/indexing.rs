@@ -24,6 +24,7 @@ use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionId, Dropped, INDEXES_MAX, Index, check_name};
 use crate::database::{Database, Inner, TRIES};
+use crate::guard::Guard;
 use crate::index::{self, Entries, INDEXED_KEY_BYTES_MAX};
 use crate::pending::Pending;
 use crate::reflect::{Way, reflect};
@@ -355,7 +356,8 @@ impl Inner {
             };
             let indexes = collection.indexes.values();
             let indexes: Vec<&Index> = indexes.filter(|index| index.is_new_to(record)).collect();
-            if indexes.is_empty() {
+            let is_guarded = self.options.guards.has(Guard::EntriesForUnaware);
+            if indexes.is_empty() || !is_guarded {
                 continue;
             }
             let bytes = match store.payload(&sealer, payload).await {

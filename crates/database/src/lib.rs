@@ -31,6 +31,7 @@ mod options;
 mod pending;
 mod pool;
 mod reflect;
+mod reviewing;
 mod sealing;
 mod session;
 mod store;
@@ -50,6 +51,7 @@ pub use loading::Load;
 pub use lookup::Hit;
 pub use maintenance::Checkpointed;
 pub use options::Options;
+pub use reviewing::{Proposal, ProposedChange, Reviewed, Verdict};
 pub use sealing::{Identity, PublicIdentity};
 pub use transaction::{
     Committed, INLINE_BYTES, KEY_BYTES_MAX, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,

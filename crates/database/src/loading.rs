@@ -68,6 +68,10 @@ impl Database {
         let store = self.0.store.scope("load");
         let id = self.collection(collection).await?.id;
         let collection = self.0.current(id).await?;
+        if collection.is_curated {
+            let context = "records of the collection wait for approval: write them in transactions";
+            return Err(Error::new(ErrorKind::Precondition, context));
+        }
         self.check_clock(&store).await?;
         let tree = Growing::new(self, &collection).await?;
         let stamp = Stamp {

@@ -78,8 +78,29 @@ impl Pending<'_> {
         &*self.store.0.queues
     }
 
-    /// The pending-update queue that a key's records go to.
+    /// The queue that a key's records go to: of pending updates, or of proposals.
     fn queue_of(&self, collection: &Collection, key: &[u8]) -> String {
+        match collection.is_curated {
+            true => self.proposals(collection.id),
+            false => self.approved_queue_of(collection, key),
+        }
+    }
+
+    /// The queue of records that wait for approval.
+    pub(crate) fn proposals(&self, collection: CollectionId) -> String {
+        format!("{}-{collection}-proposals", self.database)
+    }
+
+    /// All queues of a tree.
+    pub(crate) fn queues_of(&self, tree: &Collection) -> Vec<String> {
+        let numbers = 0..tree.queues;
+        let mut all: Vec<String> = numbers.map(|number| self.queue(tree.id, number)).collect();
+        all.extend(tree.is_curated.then(|| self.proposals(tree.id)));
+        all
+    }
+
+    /// The pending-update queue that a key's records go to.
+    fn approved_queue_of(&self, collection: &Collection, key: &[u8]) -> String {
         let number = xxh3_64(key) % u64::from(collection.queues);
         self.queue(
             collection.id,
@@ -108,6 +129,16 @@ impl Pending<'_> {
     /// `Ambiguous`: some may have been sent. Any other: none was.
     pub(crate) async fn send(&self, parts: &[Outgoing]) -> Result<()> {
         self.send_texts(self.texts(parts)?).await
+    }
+
+    /// Sends approved records of a tree to its pending-update queues.
+    ///
+    /// # Errors
+    /// As [`Pending::send`].
+    pub(crate) async fn send_approved(&self, part: Outgoing) -> Result<()> {
+        let (mut collection, sealer, records) = part;
+        collection.is_curated = false;
+        self.send(&[(collection, sealer, records)]).await
     }
 
     /// The messages of records by their queues.
@@ -402,6 +433,7 @@ impl Pending<'_> {
                 let frame = match self.store.object(&key).await? {
                     Some((bytes, _)) => Frame::decode(bytes)?,
                     None if message.receives < POINTER_RECEIVES => return Ok(None),
+                    None if !self.guards.has(Guard::AbortClaim) => Frame::Abort,
                     None => self.give_up(claim).await?,
                 };
                 Ok(Some(match frame {

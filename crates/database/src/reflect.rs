@@ -172,7 +172,7 @@ async fn leaf(tree: &Tree<'_>, way: Way<'_>, id: PageId, records: Vec<Record>) -
     }
     let pages = change.created.iter().map(|(_, page)| page);
     let pages: Vec<&Page> = pages.chain([&change.page]).collect();
-    done.contradicted = contradicted(way.collection, &held.page, &pages, &records);
+    done.contradicted = contradicted(way.collection, tree.guards, &held.page, &pages, &records);
     done.pages = 1;
     done.splits = change.created.len() as u64;
     done.applied = applied.applied as u64;

@@ -129,6 +129,11 @@ impl Transaction {
                 found.minimum, self.level
             ));
         }
+        if found.is_curated && self.level == Level::Naive {
+            return invalid(format!(
+                "records of {collection:?} wait for approval: no naive writes"
+            ));
+        }
         let key_bytes_max = key_bytes_max(&found);
         if key_bytes_max < key.len() {
             return invalid(format!(
@@ -480,10 +485,14 @@ impl Transaction {
             Level::Atomic => pending.commit(&parts).await?,
             _ => pending.send(&parts).await?,
         }
-        for (collection, _, records) in &parts {
+        // What waits for approval is not there yet.
+        let parts = parts
+            .iter()
+            .filter(|(collection, _, _)| !collection.is_curated);
+        for (collection, _, records) in parts.clone() {
             inner.session().wrote(collection.id, records);
         }
-        let collections = parts.iter().map(|(collection, _, _)| collection.id);
+        let collections = parts.map(|(collection, _, _)| collection.id);
         match self.level {
             Level::Atomic => self.database.finish_later(),
             _ => self.database.checkpoint_later(collections.collect()),

@@ -75,7 +75,7 @@ impl Database {
         let pending = self.0.pending(&self.0.store);
         let mut queues = vec![pending.atomic()];
         for tree in self.0.known().catalogue.trees() {
-            queues.extend((0..tree.queues).map(|number| pending.queue(tree.id, number)));
+            queues.extend(pending.queues_of(tree));
         }
         for queue in queues {
             let counts = self.0.store.0.queues.counts(&queue).await?;
@@ -141,8 +141,12 @@ impl Database {
         let dropped = self.0.known().catalogue.dropped.clone();
         let pending = self.0.pending(&self.0.store);
         for tree in &dropped {
-            for number in 0..tree.queues {
-                let queue = pending.queue(tree.id, number);
+            let numbers = 0..tree.queues;
+            let mut queues: Vec<_> = numbers
+                .map(|number| pending.queue(tree.id, number))
+                .collect();
+            queues.push(pending.proposals(tree.id));
+            for queue in queues {
                 match self.0.store.0.queues.delete(&queue).await {
                     Err(error) if error.kind == ErrorKind::NotFound => {}
                     deleted => {

@@ -13,6 +13,7 @@ use fader_database::{CollectionSettings, Database, Level, Transaction};
 use crate::cloud::Where;
 use crate::output::{self, visible};
 
+mod approve;
 mod export;
 mod import;
 mod index;
@@ -72,6 +73,8 @@ enum Command {
     Export(export::Options),
     /// Creates, lists or drops secondary indexes; others may write meanwhile.
     Index(index::Options),
+    /// Lists records that wait for approval, approves or rejects them.
+    Approve(approve::Options),
     /// Prints this user's identity, to which keys of encrypted collections are granted; makes one
     /// if there is none.
     Identity,
@@ -107,6 +110,9 @@ struct Create {
     /// A secondary index of the field FIELD; can be repeated. `fader db index` adds one later.
     #[arg(long, value_name = "FIELD")]
     index: Vec<String>,
+    /// Lets its records wait until `fader db approve` approves them.
+    #[arg(long)]
+    curated: bool,
     /// Encrypts its pages and records, with a key for this user's identity: the service sees sizes
     /// and times. `fader db grant` lets others in.
     #[arg(long)]
@@ -239,6 +245,7 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
             Command::Delete(options) => delete(options).await,
             Command::Export(options) => export::run(options).await,
             Command::Index(options) => index::run(options).await,
+            Command::Approve(options) => approve::run(options).await,
             Command::Identity => keys::show(),
             Command::Grant(options) => keys::grant(options).await,
             Command::Rotate(options) => keys::rotate(options).await,
@@ -292,6 +299,7 @@ async fn create(options: &Create) -> Result<ExitCode> {
         minimum: options.minimum,
         queues: options.pending_queues,
         is_encrypted: options.encrypt,
+        is_curated: options.curated,
         indexes: options
             .index
             .iter()
