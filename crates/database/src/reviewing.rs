@@ -1,8 +1,8 @@
 //! The curator: records of a curated collection wait in a queue of proposals for a decision.
 //!
 //! Invariants:
-//! - REVIEW-1 a proposal leaves its queue after its approved records were sent to the pending-update
-//!   queues, and those that wait on were proposed again. Twice is harmless.
+//! - REVIEW-1 a proposal leaves its queue after its approved records were sent to the
+//!   pending-update queues, and those that wait on were proposed again. Twice is harmless.
 //!
 //! Deliberately absent: force. Who may send to the pending-update queues and write pages decides
 //! the service of queues and objects, by its permissions.

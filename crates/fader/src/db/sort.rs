@@ -120,10 +120,13 @@ impl Run<'_> {
     }
 }
 
+/// A key, the run that has it, and its record.
+type Head = (Vec<u8>, usize, Vec<u8>);
+
 /// Records of several runs in one order.
 pub(super) struct Merged<'a> {
     /// The next record of each run; of equal keys the newest run's comes last.
-    heads: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+    heads: BinaryHeap<Reverse<Head>>,
     runs: Vec<Run<'a>>,
 }
 

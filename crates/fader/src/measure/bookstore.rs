@@ -167,6 +167,22 @@ impl Outcome {
     }
 }
 
+/// Columns of the table: ours beside the paper's, times in seconds.
+const HEAD: [&str; 12] = [
+    "level",
+    "avg s",
+    "p50",
+    "max",
+    "paper avg",
+    "max",
+    "$/1000",
+    "transaction",
+    "checkpoint",
+    "paper $",
+    "transaction",
+    "checkpoint",
+];
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.clients == 0 || options.customers == 0 || (options.products as usize) < SEARCHED {
         bail!("at least one client and customer, and {SEARCHED} products");
@@ -180,21 +196,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.figure {
         return figure(options);
     }
-    let head = [
-        "level",
-        "avg s",
-        "p50",
-        "max",
-        "paper avg",
-        "max",
-        "$/1000",
-        "transaction",
-        "checkpoint",
-        "paper $",
-        "transaction",
-        "checkpoint",
-    ];
-    let mut table = output::table(head);
+    let mut table = output::table(HEAD);
     let mut outcomes = Vec::new();
     for level in Level::ALL {
         output::tell(&format!(

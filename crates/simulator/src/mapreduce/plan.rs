@@ -50,6 +50,16 @@ pub struct Plan {
     pub removed: Option<Guard>,
 }
 
+/// A few lines of a few words.
+fn words(random: &mut Random) -> String {
+    let count = random.between(1, 8);
+    let lines = (0..count).map(|_| {
+        let words = (0..random.between(0, 3)).map(|_| format!("w{}", random.below(6)));
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
 impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
@@ -58,14 +68,6 @@ impl Plan {
         cloud.profile.objects.e_tags = ETags::OfWrites;
         cloud.profile.objects.object_writes = None;
         let is_once = random.chance(250);
-        let words = |random: &mut Random| {
-            let count = random.between(1, 8);
-            let lines = (0..count).map(|_| {
-                let words = (0..random.between(0, 3)).map(|_| format!("w{}", random.below(6)));
-                words.collect::<Vec<_>>().join(" ")
-            });
-            lines.collect::<Vec<_>>().join("\n") + "\n"
-        };
         let inputs: Vec<String> = (0..random.between(1, 4))
             .map(|_| words(&mut random))
             .collect();

@@ -111,6 +111,10 @@ fn lists_of_rules_and_grants_are_shown_as_they_were_read() {
             </AccessControlList>
             </AccessControlPolicy>"#]],
     );
+}
+
+#[test]
+fn rules_of_lifecycles_are_shown_as_they_were_read() {
     shown(
         SettingName::Lifecycle,
         "<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status><Filter><And>\
