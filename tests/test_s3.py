@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import http.client
 import io
-import os
 import random
 import urllib.error
 import urllib.parse

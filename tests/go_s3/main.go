@@ -37,6 +37,9 @@ func main() {
 		Credentials:      keys,
 		RetryMaxAttempts: 1,
 		UsePathStyle:     true,
+		// The defaults of a client that is made by its configuration.
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 	})
 	it := &tour{s3: client, bucket: aws.String("go-sdk")}
 	checks := []struct {
