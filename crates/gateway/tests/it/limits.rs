@@ -167,7 +167,7 @@ async fn uris_headers_and_parameters_are_bounded() {
         (
             format!(
                 "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
-                "X: y\r\n".repeat(100)
+                "X: y\r\n".repeat(200)
             ),
             (431, ""),
         ),

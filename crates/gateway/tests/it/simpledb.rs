@@ -144,21 +144,11 @@ async fn http_that_makes_no_sense_is_refused_by_name() {
     let changed = |from: &str, to: &str, expected| (post(LIST).replacen(from, to, 1), expected);
     let form = "application/x-www-form-urlencoded; charset=utf-8";
     check_refusals(&[
-        changed("POST", "PUT", (400, "UnsupportedHttpVerb")),
-        changed("POST", "DELETE", (400, "UnsupportedHttpVerb")),
-        changed("POST", "FADE", (400, "UnsupportedHttpVerb")),
-        // The reply to HEAD has no body.
-        changed("POST", "HEAD", (400, "")),
+        // Other methods are S3's, which has none of these at the root.
+        changed("POST", "PUT", (405, "MethodNotAllowed")),
         changed("POST", "", (400, "")),
-        changed("POST /", "POST /bucket/key", (400, "InvalidURI")),
-        changed("POST /", "POST /%2e", (400, "InvalidURI")),
         changed("HTTP/1.1", "HTTP/9.9", (400, "")),
         changed(form, "application/json", (400, "InvalidHttpRequest")),
-        changed(
-            form,
-            "multipart/form-data; boundary=x",
-            (400, "InvalidHttpRequest"),
-        ),
         changed(form, "APPLICATION/X-WWW-FORM-URLENCODED", (200, "")),
     ])
     .await;
