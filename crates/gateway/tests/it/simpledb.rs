@@ -146,6 +146,17 @@ async fn http_that_makes_no_sense_is_refused_by_name() {
     check_refusals(&[
         // Other methods are S3's, which has none of these at the root.
         changed("POST", "PUT", (405, "MethodNotAllowed")),
+        changed("POST", "DELETE", (405, "MethodNotAllowed")),
+        changed("POST", "FADE", (405, "MethodNotAllowed")),
+        // The reply to HEAD has no body.
+        changed("POST", "HEAD", (405, "")),
+        changed("POST /", "POST /bucket/key", (400, "InvalidURI")),
+        changed("POST /", "POST /%2e", (400, "InvalidURI")),
+        changed(
+            form,
+            "multipart/form-data; boundary=x",
+            (400, "InvalidHttpRequest"),
+        ),
         changed("POST", "", (400, "")),
         changed("HTTP/1.1", "HTTP/9.9", (400, "")),
         changed(form, "application/json", (400, "InvalidHttpRequest")),
