@@ -198,8 +198,9 @@ impl MemberBlocks {
         }
     }
 
-    /// Frees the bytes whose rows' removals the member's standpoint has passed (MB-2).
-    pub(crate) fn free(&self, standpoint: &Standpoint) {
+    /// Frees the bytes whose rows' removals the member's standpoint has passed (MB-2), unless they
+    /// have a row again (MB-1).
+    pub(crate) fn free(&self, standpoint: &Standpoint, has_row: impl Fn(&BlockId) -> bool) {
         let mut removed = self.removed.lock();
         if removed.is_empty() {
             return;
@@ -207,8 +208,9 @@ impl MemberBlocks {
         let store = self.store();
         while let Some((at, _)) = removed.front()
             && standpoint.may_reclaim(*at)
-            && let Some((_, ids)) = removed.pop_front()
+            && let Some((_, mut ids)) = removed.pop_front()
         {
+            ids.retain(|id| !has_row(id));
             if let Some(store) = &store {
                 let count = store.remove(&ids);
                 self.tally.removed.fetch_add(count, Ordering::Relaxed);

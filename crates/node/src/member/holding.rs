@@ -30,18 +30,18 @@ impl ChainThread {
     /// Frees and drops the bytes of blocks that have no row any more, between two turns (MB-1).
     pub(super) fn let_blocks_go(&mut self) {
         let standpoint = self.standpoint();
-        self.shared.blocks.free(&standpoint);
+        let view = &**self.desk.snapshot();
+        let has_row = |id: &BlockId| blocks::row(view, id.0).map_or(true, |row| row.is_some());
+        self.shared.blocks.free(&standpoint, has_row);
         if self.rowless.is_empty() || self.shared.refusal().is_some() {
             return;
         }
-        let ids = std::mem::take(&mut self.rowless);
-        let Some(store) = self.shared.blocks.store() else {
-            return;
-        };
-        let view = &**self.desk.snapshot();
-        let has_row = |id: &BlockId| blocks::row(view, id.0).map_or(true, |row| row.is_some());
-        let rowless: Vec<BlockId> = ids.into_iter().filter(|id| !has_row(id)).collect();
-        store.remove(&rowless);
+        let rowless = self.rowless.iter().copied().filter(|id| !has_row(id));
+        let rowless: Vec<BlockId> = rowless.collect();
+        self.rowless.clear();
+        if let Some(store) = self.shared.blocks.store() {
+            store.remove(&rowless);
+        }
     }
 
     /// A member that is alone is all that have to have applied an entry.

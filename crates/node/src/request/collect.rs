@@ -46,8 +46,6 @@ const STEPS: usize = 64;
 const GIVEN_UP_MAX: usize = 1 << 16;
 /// How often the notes of fences move, as parts of a lease.
 const NOTES_PER_LEASE: u64 = 24;
-/// How often the thread looks whether it is to end.
-const END: Duration = Duration::from_millis(20);
 
 /// Blocks of attempts that will not be committed.
 #[derive(Debug, Default)]
@@ -110,7 +108,7 @@ impl Collector {
     }
 }
 
-/// Waits; says whether to go on.
+/// Waits, until it is woken to end; says whether to go on.
 fn rest(time: Duration, is_over: &AtomicBool) -> bool {
     let end = Instant::now() + time;
     while !is_over.load(Ordering::Relaxed) {
@@ -118,7 +116,7 @@ fn rest(time: Duration, is_over: &AtomicBool) -> bool {
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(END));
+        std::thread::park_timeout(left);
     }
     false
 }
@@ -129,6 +127,7 @@ impl Drop for Collector {
         let Some(thread) = self.thread.take() else {
             return;
         };
+        thread.thread().unpark();
         // The node's last handle may be the thread's own.
         if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
             tracing::error!("the thread of blocks ended by a broken invariant");
