@@ -25,6 +25,8 @@ const PAGE: usize = 1024;
 const PAGES: usize = 8;
 /// How often all blocks are compared with rows.
 const SWEEP: Duration = Duration::from_secs(3600);
+/// How long after all blocks were read they are read again.
+const SCRUB_REST: Duration = Duration::from_secs(600);
 
 /// What is remembered of each member's store.
 #[derive(Default)]
@@ -34,6 +36,8 @@ pub(super) struct Tending {
 
 struct One {
     scrub: Option<Scrub>,
+    /// When the next round of it begins.
+    scrub_due: Option<Instant>,
     sweep: Sweep,
     /// When the next sweep begins.
     due: Option<Instant>,
@@ -79,6 +83,7 @@ impl One {
         let pace = blocks.options().scrub_bytes_per_second;
         One {
             scrub: (pace != 0).then(|| Scrub::new(pace, blocks.now())),
+            scrub_due: None,
             sweep: Sweep::default(),
             due: None,
         }
@@ -88,11 +93,15 @@ impl One {
         let Some(scrub) = &mut self.scrub else {
             return;
         };
+        if self.scrub_due.is_some_and(|due| Instant::now() < due) {
+            return;
+        }
         let done = store.scrub(scrub, member.blocks().now());
         let tally = &member.blocks().tally;
         tally
             .scrubbed_bytes
             .fetch_add(done.bytes, Ordering::Relaxed);
+        self.scrub_due = done.is_round.then(|| Instant::now() + SCRUB_REST);
         for bad in done.bad {
             tracing::error!(damage = %bad.damage, "blocks are damaged");
         }
