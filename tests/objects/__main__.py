@@ -1,7 +1,7 @@
 """`python -m objects --rounds N --seed S`: kills a server (kill -9) under writers and readers of a
 bucket, starts it again, and judges what is there: every acknowledged object is whole, no half
 object is visible, and the bytes of what was deleted go. With `--members 3` the servers are members
-of a cluster, of which one after the other is killed."""
+of a cluster, of which one after the other is killed, or stopped and continued."""
 
 import argparse
 import pathlib
@@ -20,6 +20,8 @@ from processes import Member, Processes
 FLAGS = ["--garbage-wait-s", "1", "--upload-lease-s", "3", "--block-reserve-mb", "0"]
 # The floor of a cluster rises once a minute: then what was removed goes.
 FLOOR_SECONDS = 60
+# How many of the members that are hurt are stopped for a while, and go on.
+STOPS = 0.4
 
 
 class One:
@@ -54,7 +56,7 @@ class Several(Processes):
     def __init__(self, folder, members):
         names = [f"n{number + 1}" for number in range(members)]
         self.listens = {name: free_address() for name in names}
-        self.killed = None
+        self.killed, self.is_stopped = None, False
         super().__init__(folder, names=names)
 
     def new_member(self, name, wait=True):
@@ -69,11 +71,19 @@ class Several(Processes):
 
     def kill(self, chance):
         self.killed = chance.choice(list(self.names))
-        self.members[self.killed].kill()
-        self.members[self.killed].process.stdout.close()
+        self.is_stopped = chance.random() < STOPS
+        member = self.members[self.killed]
+        if self.is_stopped:
+            member.stop_for_now()
+            return
+        member.kill()
+        member.process.stdout.close()
 
     def restart(self):
-        self.members[self.killed] = self.new_member(self.killed)
+        if self.is_stopped:
+            self.members[self.killed].go_on()
+        else:
+            self.members[self.killed] = self.new_member(self.killed)
         is_whole = ["head", *["serving"] * (len(self.names) - 1)]
         self.await_roles(lambda roles: sorted(roles.values()) == is_whole)
 

@@ -19,7 +19,7 @@ import server as servers
 
 BUCKET = "siege"
 KEYS = 4
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 8
 PATIENCE_SECONDS = 120
 PART_BYTES = 5 << 20
 # A name of 32 digits, then bytes that follow from it.
