@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{Behind, ChainId};
@@ -32,6 +32,10 @@ use crate::storage::care::{self, Findings};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::Engine;
 
+/// How often a start that waits says why.
+const TELL: Duration = Duration::from_secs(10);
+/// How often it looks whether it waits still.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked for steps across chains that nobody finishes.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -227,13 +231,18 @@ impl Node {
             return Ok(system.ready().await?);
         }
         // Others may be started much later.
+        let mut told: Option<Instant> = None;
         while system.ready().await.is_err() {
-            for why in self.why(Some(ChainId::SYSTEM)).await {
-                tracing::warn!(
-                    why = why.in_a_line(),
-                    "waiting: this node's member of the system chain does not serve"
-                );
+            if told.is_none_or(|at| TELL <= at.elapsed()) {
+                told = Some(Instant::now());
+                for why in self.why(Some(ChainId::SYSTEM)).await {
+                    tracing::warn!(
+                        why = why.in_a_line(),
+                        "waiting: this node's member of the system chain does not serve"
+                    );
+                }
             }
+            tokio::time::sleep(AGAIN).await;
         }
         Ok(())
     }

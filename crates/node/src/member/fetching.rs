@@ -92,7 +92,11 @@ impl Holding {
 
     /// What may be taken now.
     pub(super) fn ready(&mut self, blocks: &MemberBlocks) -> Vec<Envelope> {
-        if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Relaxed)) {
+        let running = self.fetch.as_ref();
+        if let Some(fetch) = running.filter(|it| !it.is_of_past.load(Ordering::Relaxed)) {
+            self.gone.extend(fetch.gone.lock().drain(..));
+        }
+        if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Acquire)) {
             if !fetch.is_of_past.load(Ordering::Relaxed) {
                 self.gone.extend(fetch.gone.lock().drain(..));
             }
@@ -130,31 +134,38 @@ pub(super) struct Fetching {
 
 impl Fetching {
     fn run(self, fetch: &Fetch) {
+        let gone = self.gone();
+        fetch.came.fetch_add(gone.len() as u64, Ordering::Relaxed);
+        fetch.gone.lock().extend(gone.iter().copied());
         let mut failed = 0;
-        for id in &self.ids {
+        for id in self.ids.iter().filter(|id| !gone.contains(id)) {
             if fetch.is_vain.load(Ordering::Relaxed) {
                 break;
             }
             let size = match self.ask(self.source, *id) {
-                Some(BlockTold::Gone) => {
-                    fetch.gone.lock().push(*id);
-                    0
-                }
                 Some(BlockTold::Bytes(bytes)) => self.hold(*id, &bytes),
                 _ => self.ask_others(*id),
             };
-            let has_come = 0 < size || fetch.gone.lock().last() == Some(id);
-            fetch.came.fetch_add(u64::from(has_come), Ordering::Relaxed);
+            fetch.came.fetch_add(u64::from(0 < size), Ordering::Relaxed);
             let is_of_past = fetch.is_of_past.load(Ordering::Relaxed);
-            failed += usize::from(!has_come);
-            if FAILED_MAX <= failed || (is_of_past && !has_come) {
+            failed += usize::from(size == 0);
+            if FAILED_MAX <= failed || (is_of_past && size == 0) {
                 break;
             }
             if let Some(rate) = self.bytes_per_second {
                 std::thread::sleep(Duration::from_secs_f64(size as f64 / rate.max(1) as f64));
             }
         }
-        fetch.is_over.store(true, Ordering::Relaxed);
+        fetch.is_over.store(true, Ordering::Release);
+    }
+
+    /// Those that the sender of the records has reclaimed: of much that was missed, most.
+    fn gone(&self) -> BTreeSet<BlockId> {
+        let asked = BlockAsked::Gone(self.ids.clone());
+        match self.outbox.ask_blocks(self.me, self.source, &asked) {
+            Some(BlockTold::These(gone)) => gone.into_iter().collect(),
+            _ => BTreeSet::new(),
+        }
     }
 
     fn ask(&self, whom: NodeId, id: BlockId) -> Option<BlockTold> {

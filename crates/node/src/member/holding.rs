@@ -27,7 +27,7 @@ use crate::storage::blocks::{BlockId, Standpoint};
 /// Messages with entries that wait; more are lost, as on any way, and sent again.
 const APPENDS_MAX: usize = 64;
 /// Blocks that are fetched before it is looked again.
-const ROUND: usize = 256;
+const ROUND: usize = 1024;
 /// Rows that are compared at once.
 const PAGE: usize = 1024;
 

@@ -28,6 +28,14 @@ impl Shared {
                     Err(error) => BlockTold::Failed(error.to_string()),
                 }
             }
+            BlockAsked::Gone(ids) => {
+                let store = self.blocks.store();
+                let is_here = |id| store.as_ref().is_some_and(|it| it.size(id).is_some());
+                let absent: Vec<BlockId> = ids.iter().copied().filter(|it| !is_here(*it)).collect();
+                let view = self.engine.snapshot();
+                let is_gone = |id: &BlockId| matches!(blocks::row(&*view, id.0), Ok(None));
+                BlockTold::These(absent.into_iter().filter(is_gone).collect())
+            }
             BlockAsked::List(after) => {
                 let after = after.map(|id| id.0);
                 match blocks::rows_from(&*self.engine.snapshot(), after, PAGE) {

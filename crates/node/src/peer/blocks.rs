@@ -55,6 +55,8 @@ const BUFFER: usize = 128 << 10;
 pub enum BlockAsked {
     /// To make a block of these bytes durable, which come in parts.
     Hold(Block, Vec<Bytes>),
+    /// For those of these blocks that are gone.
+    Gone(Vec<BlockId>),
     /// For blocks that have rows, in the order of their ids, from behind this one on.
     List(Option<BlockId>),
     /// For bytes of a block; without a range for all of them.
@@ -68,6 +70,8 @@ pub enum BlockTold {
     Held,
     /// The bytes.
     Bytes(Bytes),
+    /// These blocks are gone.
+    These(Vec<BlockId>),
     /// A page of blocks that have rows, with their sizes; none behind the last.
     Rows(Vec<(BlockId, u32)>),
     /// The block has no row any more: its bytes were rightly reclaimed.
@@ -82,7 +86,7 @@ pub enum BlockTold {
 
 /// ```text
 /// asked := chain  1 id:u128be size sum bytes | 2 id:u128be | 3 id:u128be start end
-///          | 4 id:u128be | 5 0:u128be
+///          | 4 id:u128be | 5 0:u128be | 6 0:u128be list of id:u128be
 /// ```
 impl BlockAsked {
     pub(super) fn encode(&self, chain: ChainId, out: &mut Vec<u8>) {
@@ -94,6 +98,11 @@ impl BlockAsked {
                 put_varint(out, u64::from(block.size));
                 put_varint(out, u64::from(block.sum));
                 parts.iter().for_each(|part| out.extend_from_slice(part));
+            }
+            BlockAsked::Gone(ids) => {
+                out.push(6);
+                out.extend_from_slice(&0_u128.to_be_bytes());
+                put_ids(ids, out);
             }
             BlockAsked::List(after) => {
                 out.push(if after.is_some() { 4 } else { 5 });
@@ -135,6 +144,7 @@ impl BlockAsked {
             }
             4 => BlockAsked::List(Some(id)),
             5 if id == BlockId(0) => BlockAsked::List(None),
+            6 if id == BlockId(0) => BlockAsked::Gone(read_ids(&mut reader)?),
             _ => return Err(DecodeError::new("the kind of a question about blocks")),
         };
         reader.end()?;
@@ -142,8 +152,20 @@ impl BlockAsked {
     }
 }
 
+fn put_ids(ids: &[BlockId], out: &mut Vec<u8>) {
+    put_varint(out, ids.len() as u64);
+    ids.iter()
+        .for_each(|id| out.extend_from_slice(&id.0.to_be_bytes()));
+}
+
+fn read_ids(reader: &mut Reader) -> Result<Vec<BlockId>, DecodeError> {
+    let count = reader.count()?;
+    (0..count).map(|_| Ok(BlockId(reader.u128()?))).collect()
+}
+
 /// ```text
 /// told := 0 | 1 bytes | 2 | 3 | 4 | 5 words | 6 list of (id:u128be, size)
+///         | 7 list of id:u128be
 /// ```
 impl BlockTold {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -152,6 +174,10 @@ impl BlockTold {
             BlockTold::Bytes(bytes) => {
                 out.push(1);
                 out.extend_from_slice(bytes);
+            }
+            BlockTold::These(ids) => {
+                out.push(7);
+                put_ids(ids, out);
             }
             BlockTold::Rows(rows) => {
                 out.push(6);
@@ -191,6 +217,7 @@ impl BlockTold {
                 });
                 BlockTold::Rows(rows.collect::<Result<_, DecodeError>>()?)
             }
+            7 => BlockTold::These(read_ids(&mut reader)?),
             _ => return Err(DecodeError::new("the kind of an answer about blocks")),
         };
         reader.end()?;

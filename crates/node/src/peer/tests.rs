@@ -74,6 +74,7 @@ impl Inbox for Heard {
                 BlockTold::Held
             }
             BlockAsked::List(_) => BlockTold::Rows(Vec::new()),
+            BlockAsked::Gone(ids) => BlockTold::These(ids),
             BlockAsked::Fetch(id, range) => match (blocks.get(&id), range) {
                 (None, _) => BlockTold::Gone,
                 (Some(bytes), None) => BlockTold::Bytes(bytes.clone()),

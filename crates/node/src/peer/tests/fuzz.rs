@@ -122,6 +122,7 @@ fn fuzz_block_messages() {
     let block = Block::of(BlockId(7), b"bytes");
     let asked = [
         BlockAsked::Hold(block, vec![Bytes::from_static(b"bytes")]),
+        BlockAsked::Gone(vec![BlockId(7), BlockId(8)]),
         BlockAsked::List(None),
         BlockAsked::List(Some(BlockId(7))),
         BlockAsked::Fetch(BlockId(7), None),
@@ -131,6 +132,7 @@ fn fuzz_block_messages() {
         BlockTold::Held,
         BlockTold::Bytes(Bytes::from_static(b"bytes")),
         BlockTold::Gone,
+        BlockTold::These(vec![BlockId(7)]),
         BlockTold::Rows(vec![(BlockId(7), 300)]),
         BlockTold::Failed("full".to_owned()),
     ];
