@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import server as servers
+from ports import free_port
 from sdb_calls import get
 from server import ROOT, Server, fader
 
@@ -75,6 +76,20 @@ def test_the_tutorial_of_the_database(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert "The Sirens of Titan" in run.stdout
+
+
+def test_the_tutorial_of_measuring(tmp_path):
+    port = str(free_port())
+    code = "".join(blocks("docs/tutorials/measuring.md", "sh")).replace("4599", port)
+    environment = servers.environment(tmp_path)
+    environment["PATH"] = f"{servers.BINARY.parent}:{environment['PATH']}"
+    # A shorter load says the same.
+    run = subprocess.run(["bash", "-ec", code.replace("--for 3s", "--for 1s")], cwd=tmp_path,
+                         env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "sessions are broken" in run.stdout, run.stdout
+    for guarantee in ["read your writes", "monotonic reads"]:
+        assert f"{guarantee}: 0 violations" in run.stdout, run.stdout
 
 
 def test_the_examples_of_consistency(tmp_path, monkeypatch):

@@ -68,6 +68,9 @@ enum Name {
     Etcd,
     /// What strangers' connections, bodies and heads cost a signed client, and memory.
     Attacks,
+    /// What `fader measure` finds where the truth is known: Redis with a late replica, a cut off
+    /// follower of etcd, members of Fader 50 ms apart. Needs redis-server and Go.
+    Replicas,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
@@ -83,12 +86,13 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 5] = [
+const BY_PYTHON: [Name; 6] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
     Name::Etcd,
     Name::Attacks,
+    Name::Replicas,
 ];
 
 /// What measures, and what is measured.

@@ -76,6 +76,11 @@ impl Level {
     /// words.
     fn demand<'s>(&self, ask: Ask, session: &'s mut Session) -> Demand<'s> {
         let own = match (&self.own, ask) {
+            // How stale a write may be nobody asks.
+            (Some(own), Ask::FaderToWrite) => Demand {
+                bound: None,
+                ..Demand::from(own.clone())
+            },
             (Some(own), _) => Demand::from(own.clone()),
             (None, Ask::FaderToRead) => Demand {
                 level: match self.is_consistent {
