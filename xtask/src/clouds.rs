@@ -1,5 +1,5 @@
 //! Conformance of servers that take minutes to build: MinIO, and fake-gcs-server with its wrapper.
-//! And the whole comparison of the meter with a proxy.
+//! MapReduce's streaming beside Hadoop's. And the whole comparison of the meter with a proxy.
 
 use anyhow::Result;
 
@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<bool> {
             "--color=no",
             "-m",
             "clouds",
-            "tests/test_conformance.py",
+            "tests",
         ])
         .env("FADER_BIN", command::root().join("target/debug/fader"));
     Ok(command::succeeds(&mut pytest)? & fake_s3::meter(METERED_CALLS)?)

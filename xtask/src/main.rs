@@ -68,8 +68,8 @@ enum Task {
     /// Builds that version's binary from the history of this clone.
     Upgrade,
     /// Runs the suites of conformance on servers that take minutes to build (MinIO and
-    /// fake-gcs-server), and compares the meter of 10,000 calls with a proxy before gofakes3. Needs
-    /// Go.
+    /// fake-gcs-server), compares four streaming jobs with Hadoop's, and the meter of 10,000 calls
+    /// with a proxy before gofakes3. Needs Go, Java and Maven.
     Clouds,
     /// Asks ElasticMQ and Fader the same by scripts of calls, and says what differs and is not in
     /// docs/compatibility/sqs.md. Needs Java and Maven.
