@@ -76,7 +76,10 @@ enum Name {
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
-    /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
+    /// The load generator against wrk, and 50,000 operations a second on one thread. Needs wrk.
+    Generator,
+    /// The checks of logs: ten million operations on registers in 10 s and 1 GB; a hundred thousand
+    /// beside Porcupine. Needs Go.
     Checker,
     /// What 10,000 waiting requests cost a member, and how soon a change reaches one.
     Waiting,
@@ -142,6 +145,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             python::prepare()?;
             bench.arg("--moto").arg(python::path("moto_server"));
         }
+        Name::Generator => {
+            bench.arg("--wrk").arg("wrk");
+        }
+        Name::Checker => {
+            bench.arg("--porcupine").arg(porcupine()?);
+        }
         Name::OneNode => {
             if let Some(binary) = foundation::FOUNDATION.build()? {
                 bench.arg("--foundation").arg(binary);
@@ -150,6 +159,16 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         _ => {}
     }
     command::succeeds(&mut bench)
+}
+
+/// Builds the program that judges logs by Porcupine.
+fn porcupine() -> Result<PathBuf> {
+    let program = command::root().join("target/porcupine");
+    let mut go = Command::new("go");
+    go.current_dir(command::root().join("tests/porcupine"));
+    command::check(go.args(["build", "-o"]).arg(&program).arg("."))
+        .context("Go builds it: apt-get install golang")?;
+    Ok(program)
 }
 
 /// The node's own tests have the only service that waits: they show the figures.

@@ -14,14 +14,7 @@ pub(crate) fn run() -> Result<bool> {
     python::prepare()?;
     let mut pytest = python::program("pytest");
     pytest
-        .args([
-            "-q",
-            "-rs",
-            "--color=no",
-            "-m",
-            "clouds",
-            "tests",
-        ])
+        .args(["-q", "-rs", "--color=no", "-m", "clouds", "tests"])
         .env("FADER_BIN", command::root().join("target/debug/fader"));
     Ok(command::succeeds(&mut pytest)? & fake_s3::meter(METERED_CALLS)?)
 }

@@ -237,7 +237,7 @@ fn is_unmet(error: &Error) -> bool {
 }
 
 /// What a failure says: only of an ambiguous one may something have been changed.
-fn heard(error: &Error) -> Heard {
+pub(crate) fn heard(error: &Error) -> Heard {
     match &error.kind {
         ErrorKind::Refused { status, code, .. } => Heard::Status(*status, code.as_str().into()),
         ErrorKind::Unavailable | ErrorKind::Invalid => Heard::Unsent,
