@@ -1,11 +1,11 @@
-"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas`."""
+"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas|mapreduce`."""
 
 import argparse
 import pathlib
 import sys
 import tempfile
 
-from benchmarks import attacks, delay, etcd, failover, figures, replicas, scaling
+from benchmarks import attacks, delay, etcd, failover, figures, mapreduce, replicas, scaling
 
 BENCHMARKS = {
     "failover": failover,
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "etcd": etcd,
     "attacks": attacks,
     "replicas": replicas,
+    "mapreduce": mapreduce,
 }
 
 

@@ -71,6 +71,9 @@ enum Name {
     /// What `fader measure` finds where the truth is known: Redis with a late replica, a cut off
     /// follower of etcd, members of Fader 50 ms apart. Needs redis-server and Go.
     Replicas,
+    /// Word count and sort by MapReduce, beside a program of two threads, coreutils, Polars, DuckDB
+    /// and Hadoop. Needs Java and Maven, and an hour.
+    Mapreduce,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
@@ -89,12 +92,13 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 6] = [
+const BY_PYTHON: [Name; 7] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
     Name::Etcd,
     Name::Attacks,
+    Name::Mapreduce,
     Name::Replicas,
 ];
 

@@ -25,6 +25,7 @@ mod simpledb;
 mod sqs;
 mod steps;
 mod window;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +72,8 @@ enum Command {
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
     Drive(drive::Options),
+    /// The word count of a folder's files by two threads: a floor of other benchmarks.
+    Words(words::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
     Floor(FloorOptions),
 }
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
+        Command::Words(options) => words::run(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
     match result {
