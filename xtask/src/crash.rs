@@ -15,6 +15,8 @@ pub(crate) enum Service {
     Simpledb,
     /// Queues of SQS.
     Sqs,
+    /// Objects of S3.
+    S3,
 }
 
 /// Which kind of crash.
@@ -80,12 +82,14 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
             match service {
                 Service::Simpledb => process(Profile::Release, *rounds, *seed),
                 Service::Sqs => queues(Profile::Release, *rounds, *seed),
+                Service::S3 => objects(Profile::Release, *rounds, *seed),
             }
         }
         Kind::Power { seeds, service } => {
             let test = match service {
                 Service::Simpledb => "power",
                 Service::Sqs => "power_queues",
+                Service::S3 => "power_buckets",
             };
             of_node(test, "FADER_POWER_SEEDS", *seeds)
         }
@@ -103,10 +107,20 @@ pub(crate) fn process(profile: Profile, rounds: u32, seed: u64) -> Result<bool> 
 
 /// The same for queues.
 pub(crate) fn queues(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    program("queues", profile, rounds, seed)
+}
+
+/// The same for objects.
+pub(crate) fn objects(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    program("objects", profile, rounds, seed)
+}
+
+/// A program of tests that kills the server.
+fn program(module: &str, profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
     python::prepare()?;
     let mut crash = python::program("python");
     crash
-        .args(["-m", "queues", "--rounds", &rounds.to_string()])
+        .args(["-m", module, "--rounds", &rounds.to_string()])
         .args(["--seed", &seed.to_string()])
         .env("FADER_BIN", profile.program("fader"))
         .env("PYTHONPATH", command::root().join("tests"));

@@ -27,7 +27,7 @@ use crate::stamp::EntryId;
 pub const COLLECTION: u64 = u64::MAX;
 
 /// Above every key.
-pub(crate) const END: [u8; 9] = [0xff; 9];
+pub const END: [u8; 9] = [0xff; 9];
 
 /// The table of rows. An engine must hold it together with the registers: one change writes both.
 pub const ROWS: u8 = b'r';

@@ -39,8 +39,8 @@ pub use entry::{Client, Entry, RequestId};
 pub use guard::{ALL_GUARDS, Guard, Guards};
 pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};
 pub use keys::{
-    COLLECTION, ROWS, client_key, parse_client_key, parse_result_key, parse_row_key, result_key,
-    row_key,
+    COLLECTION, END as KEYS_END, ROWS, client_key, parse_client_key, parse_result_key,
+    parse_row_key, result_key, row_key,
 };
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
 pub use mode::{Mode, Standing, UnknownMode};

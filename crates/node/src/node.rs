@@ -128,14 +128,19 @@ impl Node {
         seal.check(&*folder.snapshot(), folder.data())?;
         let look = folder.settings().blocks.look;
         let (system, recovery) = Cluster::of_one(folder)?;
-        let node = Node::of(Chains::of_one(system), seal);
-        let collector = Collector::start(&node.router, look);
+        let node = Node::of(Chains::of_one(system), seal).collecting(look)?;
+        Ok((node, recovery))
+    }
+
+    /// Lets blocks go that no version names.
+    fn collecting(self, look: Duration) -> Result<Node, OpenError> {
+        let collector = Collector::start(&self.router, look);
         let collector = collector.map_err(|source| OpenError::Io {
             context: "starting the thread of blocks".to_owned(),
             source,
         })?;
-        *node.router.collector.lock() = Some(collector);
-        Ok((node, recovery))
+        *self.router.collector.lock() = Some(collector);
+        Ok(self)
     }
 
     /// Opens the folders of all members of a chain in this process, creating them if absent, and
@@ -147,8 +152,9 @@ impl Node {
         settings: ClusterSettings,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
+        let look = settings.member.blocks.look;
         let (seal, cluster) = Cluster::open(settings, tell)?;
-        Ok(Node::of(Chains::of_one(cluster), seal))
+        Node::of(Chains::of_one(cluster), seal).collecting(look)
     }
 
     /// Joins a cluster of processes, creating the data folder if absent, and waits for its
@@ -162,7 +168,7 @@ impl Node {
         runtime: Handle,
         tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
     ) -> Result<Node, OpenError> {
-        let sweeping = runtime.clone();
+        let (sweeping, look) = (runtime.clone(), settings.member.blocks.look);
         let joined = joining::join(settings, runtime, tell)?;
         let Joined { seal, home, .. } = joined;
         let chains = Chains {
@@ -170,7 +176,7 @@ impl Node {
             data: joined.data,
             home: Some((home.clone(), joined.hosting)),
         };
-        let node = Node::of(chains, seal);
+        let node = Node::of(chains, seal).collecting(look)?;
         let router = Arc::downgrade(&node.router);
         if node.router.several().is_some() {
             let router = router.clone();

@@ -124,6 +124,9 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Bytes of applied log kept for members that catch up.
     pub log_retain_bytes: u64,
+    /// How often the floor of a chain may rise, below which marks and bytes of blocks go (GC-2):
+    /// each time is an epoch.
+    pub floor: Duration,
     /// Bytes that this member compares and takes in a second while it is filled by another, so
     /// that clients have the rest (BP-4). Not 0.
     pub fill_bytes_per_second: u64,
@@ -160,6 +163,7 @@ impl Settings {
             cache_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             log_retain_bytes: 256 << 20,
+            floor: Duration::from_secs(60),
             fill_bytes_per_second: 32 << 20,
             session: Duration::from_secs(2),
             queue_depth_max: 4096,

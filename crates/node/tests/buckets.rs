@@ -9,7 +9,7 @@ mod asked;
 use std::time::Duration;
 
 use asked::*;
-use fader_node::{BlockFigures, BlockOptions, ClusterSettings, Node, Settings, Unread, Wiring};
+use fader_node::{BlockFigures, BlockOptions, Node, Settings, Unread};
 use fader_services::request::Limits;
 use fader_services::s3::command::{Command, OneUpload};
 use fader_services::s3::conditions::WriteConditions;
@@ -341,26 +341,6 @@ async fn uploads_share_one_budget_of_memory() {
     for at in 0..6_u64 {
         assert!(get(&node, &format!("k{at}")).await.unwrap() == bytes_of(at, 3 * BLOCK));
     }
-    node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_several_refuses_objects_plainly() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = ClusterSettings {
-        size: 2,
-        wiring: Wiring::Star,
-        session: Duration::from_secs(2),
-        delay: Duration::ZERO,
-        member: settings(&folder),
-    };
-    let node = Node::open_cluster(settings, drop).unwrap();
-    node.ready().await.unwrap();
-    let error = create(&node).await.unwrap_err();
-    assert_eq!(
-        (error.code, error.code.status()),
-        (Code::NotImplemented, 501)
-    );
     node.close().await;
 }
 

@@ -137,6 +137,25 @@ pub enum Table {
     BlockLeases = b'q',
 }
 
+impl Table {
+    /// Whether rows of the table with this byte are as many and as large as users make them, and
+    /// seldom read twice: items, objects and their blocks.
+    pub const fn is_of_users(table: u8) -> bool {
+        const ITEMS: u8 = Table::Items as u8;
+        const CURRENT: u8 = Table::Current as u8;
+        const VERSIONS: u8 = Table::Versions as u8;
+        const CONTENTS: u8 = Table::Contents as u8;
+        const COMPLETED: u8 = Table::CompletedUploads as u8;
+        const PARTS: u8 = Table::Parts as u8;
+        const BLOCKS: u8 = Table::Blocks as u8;
+        const LEASES: u8 = Table::BlockLeases as u8;
+        matches!(
+            table,
+            ITEMS | CURRENT | VERSIONS | CONTENTS | COMPLETED | PARTS | BLOCKS | LEASES
+        )
+    }
+}
+
 const PREFIX_SIZE: usize = 9;
 
 /// Builds keys piece by piece.

@@ -282,11 +282,6 @@ impl Request {
         }
     }
 
-    /// Whether only a node that is alone carries it out: blocks do not travel between members yet.
-    pub fn is_for_lone(&self) -> bool {
-        matches!(self, Request::S3(_) | Request::Block(_))
-    }
-
     /// The rows of blocks that it puts: it is decided only where the blocks' bytes are held.
     pub fn puts_blocks(&self) -> &[blocks::NewRow] {
         match self {

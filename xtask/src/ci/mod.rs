@@ -227,6 +227,7 @@ fn crashes(score: &mut Score, _: Instant) -> Result<bool> {
     let processes = [
         crash::process(Profile::Checked, 10, 1)?,
         crash::queues(Profile::Checked, 5, 1)?,
+        crash::objects(Profile::Checked, 3, 1)?,
         fake_s3::sample()?,
     ];
     for is_good in processes {

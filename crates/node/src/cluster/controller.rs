@@ -17,8 +17,6 @@ use crate::coordinator::CoordinatorError;
 
 /// How often it looks when it hears nothing: sessions end by time.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the floor may rise (GC-2): each time is an epoch.
-const FLOOR: Duration = Duration::from_secs(60);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +150,10 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
     let Ok(newest) = coordinator.configuration() else {
         return;
     };
-    let mut facts = facts(cluster, FLOOR <= acting.raised.elapsed());
+    let mut facts = facts(
+        cluster,
+        cluster.settings.member.floor <= acting.raised.elapsed(),
+    );
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
         let homeward = process.homeward(newest);
         facts.shift = acting.homing.due(newest, homeward, Instant::now());

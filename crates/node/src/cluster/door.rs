@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use crate::clock;
 use crate::member::links::Links;
-use crate::peer::{Inbox, Reply};
+use crate::peer::{BlockAsked, BlockTold, Inbox, Reply};
 
 /// Carries out what another process hands on.
 pub(crate) type Host =
@@ -82,6 +82,11 @@ impl Inbox for Door {
                 waiting.lock().remove(&of);
             }
         });
+    }
+
+    fn blocks(&self, chain: ChainId, asked: BlockAsked) -> BlockTold {
+        let links = self.links.read().get(&chain).cloned();
+        links.map_or(BlockTold::Missing, |links| links.answer_blocks(&asked))
     }
 
     fn withdraw(&self, node: NodeId, number: Option<u64>) {

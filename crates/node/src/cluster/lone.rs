@@ -51,6 +51,8 @@ impl Cluster {
             is_ending: Arc::new(AtomicBool::new(false)),
             session: None,
         };
+        let (jobs, shared) = (running.member.jobs(), running.member.shared().clone());
+        cluster.links.connect(me.node, jobs, shared);
         let [slot] = &cluster.slots[..] else {
             unreachable!("it has one folder");
         };

@@ -17,6 +17,7 @@
 //! (`process.rs`).
 
 mod beginning;
+mod blocks;
 pub(crate) mod chains;
 mod controller;
 mod damage;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fader_chain::controller::Facts;
 use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Version, Wiring};
@@ -58,6 +59,7 @@ use crate::status::OpenError;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::lock::FolderLock;
 
+pub(crate) use blocks::Lacking;
 pub use controller::Event;
 use failing::Failures;
 pub use joining::{Plan, ProcessSettings, new_cluster};
@@ -67,6 +69,8 @@ pub use why::Why;
 use process::Process;
 use status::role;
 
+/// How long a member that ended is waited for, while others look at it.
+const LOOKED_AT: Duration = Duration::from_secs(5);
 /// Scans answered at once; more wait.
 const SCANS_MAX: usize = 8;
 
@@ -519,7 +523,8 @@ impl Cluster {
                 ),
             }
         }
-        self.links.connect(me.node, member.jobs());
+        self.links
+            .connect(me.node, member.jobs(), member.shared().clone());
         let is_ending = Arc::new(AtomicBool::new(false));
         let session = Session {
             me,
@@ -559,6 +564,13 @@ impl Cluster {
         let ended = running.session?.join();
         if ended.is_err() {
             tracing::error!("a session ended by a broken invariant");
+        }
+        // Those who still look at it hold its folder.
+        let end = Instant::now() + LOOKED_AT;
+        let is_looked_at = || 1 < Arc::strong_count(&running.member);
+        let is_asked = || 1 < Arc::strong_count(running.member.shared());
+        while (is_looked_at() || is_asked()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
         }
         ended.ok()
     }

@@ -12,7 +12,8 @@
 //! - MB-2 bytes are free when their row's removal is at or below the floor, and no fixed snapshot
 //!   is older.
 //!
-//! Deliberately absent: who asks for what is to go (`request/collect`), and members' messages.
+//! Deliberately absent: who asks for what is to go (`request/collect`), and members' messages
+//! (`holding`, `sharing`).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,15 +21,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fader_chain::EntryId;
 use fader_services::blocks::{self, GarbageAt};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock;
 use crate::settings::BlockOptions;
 use crate::status::{BlockFigures, OpenError};
-use crate::storage::blocks::{BlockId, BlockRecovery, BlockSettings, Blocks, Standpoint};
+use crate::storage::blocks::{
+    Block, BlockId, BlockRecovery, BlockSettings, Blocks, PutError, Standpoint,
+};
 use crate::storage::disk::Disk;
 use crate::storage::engine::Pair;
 
@@ -71,6 +75,8 @@ pub(crate) struct MemberBlocks {
     /// Removals that the floor has not passed.
     removed: Mutex<VecDeque<(EntryId, Vec<BlockId>)>>,
     garbage: Mutex<Seen>,
+    /// Whether the member has ended: another life may open the folder.
+    is_closed: RwLock<bool>,
     pub(crate) tally: BlockTally,
 }
 
@@ -96,6 +102,7 @@ impl MemberBlocks {
                 rows: VecDeque::new(),
                 is_more: true,
             }),
+            is_closed: RwLock::new(false),
             tally: BlockTally::default(),
             opened: clock_now(),
             data,
@@ -154,6 +161,30 @@ impl MemberBlocks {
         Ok(made)
     }
 
+    /// Makes a block of these bytes durable, which come in parts, if they are its own.
+    ///
+    /// # Errors
+    /// [`PutError`].
+    pub(crate) fn hold(&self, block: Block, parts: &[Bytes]) -> Result<(), PutError> {
+        let is_closed = self.is_closed.read();
+        if *is_closed {
+            return Err(PutError::Failed("the member has ended".to_owned()));
+        }
+        let store = self.make_store();
+        let store = store.map_err(|error| PutError::Failed(error.to_string()))?;
+        let upload = store.gathered(block.id, parts)?;
+        if upload.block() != block {
+            return Err(PutError::Differs(block.id));
+        }
+        let answers = store.hold(vec![upload], self.now());
+        answers.into_iter().collect()
+    }
+
+    /// The member has ended: nothing more is written by those who still ask.
+    pub(crate) fn close(&self) {
+        *self.is_closed.write() = true;
+    }
+
     /// Memory for so many bytes of an upload: those who ask first have it first.
     pub(crate) async fn lend(&self, bytes: u64) -> Option<Lent> {
         let units = u32::try_from(bytes.div_ceil(LENT_UNIT)).ok()?;
@@ -198,8 +229,9 @@ impl MemberBlocks {
         }
     }
 
-    /// Frees the bytes whose rows' removals the member's standpoint has passed (MB-2).
-    pub(crate) fn free(&self, standpoint: &Standpoint) {
+    /// Frees the bytes whose rows' removals the member's standpoint has passed (MB-2), unless they
+    /// have a row again (MB-1).
+    pub(crate) fn free(&self, standpoint: &Standpoint, has_row: impl Fn(&BlockId) -> bool) {
         let mut removed = self.removed.lock();
         if removed.is_empty() {
             return;
@@ -207,8 +239,9 @@ impl MemberBlocks {
         let store = self.store();
         while let Some((at, _)) = removed.front()
             && standpoint.may_reclaim(*at)
-            && let Some((_, ids)) = removed.pop_front()
+            && let Some((_, mut ids)) = removed.pop_front()
         {
+            ids.retain(|id| !has_row(id));
             if let Some(store) = &store {
                 let count = store.remove(&ids);
                 self.tally.removed.fetch_add(count, Ordering::Relaxed);

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use fader_chain::{Envelope, NodeId};
 use parking_lot::RwLock;
 
+use super::state::Shared;
 use super::thread::Job;
-use crate::peer::Outbox;
+use crate::peer::{BlockAsked, BlockTold, Outbox};
 
 /// Messages that may be under way on slow links, all together.
 const UNDER_WAY_MAX: usize = 1 << 16;
@@ -32,7 +33,7 @@ struct UnderWay {
 
 #[derive(Default)]
 struct State {
-    members: BTreeMap<NodeId, SyncSender<Job>>,
+    members: BTreeMap<NodeId, (SyncSender<Job>, Arc<Shared>)>,
     /// The side of a partition on which a node is; those without a number are on side 0.
     sides: BTreeMap<NodeId, usize>,
 }
@@ -55,8 +56,8 @@ impl Links {
     }
 
     /// A member can be reached.
-    pub(crate) fn connect(&self, node: NodeId, jobs: SyncSender<Job>) {
-        self.state.write().members.insert(node, jobs);
+    pub(crate) fn connect(&self, node: NodeId, jobs: SyncSender<Job>, shared: Arc<Shared>) {
+        self.state.write().members.insert(node, (jobs, shared));
     }
 
     /// A member is gone.
@@ -66,10 +67,24 @@ impl Links {
 
     /// Takes what came over a connection to the only member that is here, if there is one.
     pub(crate) fn receive(&self, envelope: Envelope) {
-        if let Some(member) = self.state.read().members.values().next() {
+        if let Some((member, _)) = self.state.read().members.values().next() {
             // A full queue loses the message, as a network may; its sender will say it again.
             drop(member.try_send(Job::Message(envelope)));
         }
+    }
+
+    /// Answers what another process asks of the blocks of the only member that is here.
+    pub(crate) fn answer_blocks(&self, asked: &BlockAsked) -> BlockTold {
+        let here = self.state.read().members.values().next().cloned();
+        here.map_or(BlockTold::Missing, |(_, member)| {
+            member.answer_blocks(asked)
+        })
+    }
+
+    /// What a member that is here shares with its thread.
+    pub(crate) fn member(&self, node: NodeId) -> Option<Arc<Shared>> {
+        let state = self.state.read();
+        state.members.get(&node).map(|(_, shared)| shared.clone())
     }
 
     /// Cuts the ways between nodes of different sides; none heals all.
@@ -92,6 +107,17 @@ impl Outbox for Links {
         // What does not fit is lost, as on any way.
         drop(under_way.try_send(UnderWay { due, to, envelope }));
     }
+
+    fn ask_blocks(&self, from: NodeId, to: NodeId, asked: &BlockAsked) -> Option<BlockTold> {
+        if self.side(from) != self.side(to) {
+            return None;
+        }
+        let member = self.member(to)?;
+        if let Some((delay, _)) = self.slow {
+            std::thread::sleep(2 * delay);
+        }
+        Some(member.answer_blocks(asked))
+    }
 }
 
 impl Links {
@@ -100,7 +126,7 @@ impl Links {
         if state.side(envelope.from) != state.side(to) {
             return;
         }
-        if let Some(member) = state.members.get(&to) {
+        if let Some((member, _)) = state.members.get(&to) {
             // A full queue loses the message, as a network may; its sender will say it again.
             drop(member.try_send(Job::Message(envelope)));
         }

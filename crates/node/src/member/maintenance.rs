@@ -27,6 +27,7 @@ const RESUME_MS: u64 = 100;
 impl ChainThread {
     /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
     pub(super) fn live(&mut self, me: Identity) {
+        self.holding.forget();
         self.replica = Replica::new(me, self.settings.tuning());
         let (durable, applied) = (self.log.kept().clone(), self.desk.applied());
         let filling = self.is_filling;
@@ -78,6 +79,7 @@ impl ChainThread {
     pub(super) fn on_configuration(&mut self, configuration: Arc<Configuration>) {
         let is_out = self.replica.ends_with(&configuration);
         let was_joining = self.replica.is_joining();
+        self.holding.forget();
         self.step(Input::Configuration(configuration));
         if let Some(adopted) = self.replica.configuration() {
             let members = Members {

@@ -8,6 +8,7 @@ pub(crate) mod blocks;
 mod closing;
 pub(crate) mod context;
 mod desk;
+mod fetching;
 mod folder;
 mod following;
 mod gate;
@@ -19,6 +20,7 @@ pub(crate) mod pending;
 pub(crate) mod quorum;
 mod read;
 pub(crate) mod refusal;
+mod sharing;
 mod showing;
 mod state;
 mod sweep;
@@ -105,7 +107,7 @@ impl Member {
     pub(crate) fn floor(&self) -> EntryId {
         match self.is_alone {
             true => self.shared.newest(),
-            false => EntryId::ZERO,
+            false => self.shared.floor(),
         }
     }
 
@@ -333,6 +335,7 @@ impl Member {
         if thread.join().is_err() {
             tracing::error!("the chain thread ended by a broken invariant");
         }
+        self.shared.blocks.close();
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
     ahead: AtomicU64,
     pub(super) counters: Mutex<Counters>,
+    /// The last entry that it knows committed, and the floor of its configuration.
+    known: Mutex<(EntryId, EntryId)>,
     /// How far the others are behind, if it is the head.
     pub(super) behind: Mutex<Vec<Behind>>,
     /// What it waits for, and when it said so.
@@ -73,6 +75,7 @@ impl Shared {
             unsettled: AtomicUsize::new(0),
             ahead: AtomicU64::new(0),
             counters: Mutex::default(),
+            known: Mutex::default(),
             behind: Mutex::default(),
             waits: Mutex::default(),
             waitings: Waitings::default(),
@@ -148,10 +151,14 @@ impl Shared {
         self.unsettled.load(Ordering::Acquire) == 0
     }
 
-    /// The last entry that it knows committed, in the epoch that it adopted last.
+    /// The last entry that it knows committed.
     pub(crate) fn newest(&self) -> EntryId {
-        let counters = self.counters.lock();
-        EntryId::new(counters.epoch, counters.commit_index)
+        self.known.lock().0
+    }
+
+    /// Up to where all members have applied the log, as its configuration says.
+    pub(super) fn floor(&self) -> EntryId {
+        self.known.lock().1
     }
 
     /// The epoch it adopted last.
@@ -165,6 +172,9 @@ impl Shared {
         self.on_unsettled(eventual.held);
         let ahead = replica.ahead().unwrap_or_default();
         self.ahead.store(ahead, Ordering::Relaxed);
+        let adopted = replica.configuration();
+        let floor = adopted.map_or(EntryId::ZERO, |adopted| adopted.floor);
+        *self.known.lock() = (replica.commit(), floor);
         let mut counters = self.counters.lock();
         counters.epoch = replica.epoch();
         counters.commit_index = replica.commit().index;

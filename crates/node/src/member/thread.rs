@@ -28,6 +28,7 @@ use fader_services::{Reason, Table};
 
 use super::closing::Closings;
 use super::desk::Desk;
+use super::fetching::Holding;
 use super::pending::Work;
 use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
@@ -116,6 +117,8 @@ pub(crate) struct ChainThread {
     fills: VecDeque<Fill>,
     /// Blocks that may have no row.
     pub(super) rowless: Vec<BlockId>,
+    /// What waits for bytes of blocks.
+    pub(super) holding: Holding,
     /// Reads that wait until the engine has an entry.
     pub(super) showing: Vec<(EntryId, Token)>,
     effects: Vec<Effect>,
@@ -170,6 +173,7 @@ impl ChainThread {
             applies: Vec::new(),
             fills: VecDeque::new(),
             rowless: Vec::new(),
+            holding: Holding::default(),
             showing: Vec::new(),
             effects: Vec::new(),
             closings: Closings::new(),
@@ -286,7 +290,7 @@ impl ChainThread {
                 self.shared.on_dequeued();
                 self.read(work, level);
             }
-            Job::Message(envelope) => self.step(Input::Message(envelope)),
+            Job::Message(envelope) => self.hear(envelope),
             Job::Configuration(configuration) => self.on_configuration(configuration),
             Job::Lease(until) => self.step(Input::Lease { until }),
             Job::Live(me) => self.live_again(me),
@@ -520,6 +524,7 @@ impl ChainThread {
         }
         self.ticked_at = now;
         self.give_up();
+        self.look_for_bytes();
         self.step(Input::Tick);
         self.flush();
         if self.company.is_some() {

@@ -27,8 +27,34 @@ use super::noise::{Cipher, Handshake, KEY_SIZE, TAG_SIZE};
 use super::refusal::PeerError;
 use crate::secrets::cluster::ClusterKey;
 
-/// What a connection begins with: its last byte is the generation of the handshake.
-const PREAMBLE: [u8; 8] = *b"FADPEER\x01";
+/// What a connection is for. It begins with eight bytes that say so, of which the last is the
+/// generation of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What members say, and requests that are handed on.
+    Messages,
+    /// Bytes of blocks.
+    Blocks,
+}
+
+impl Purpose {
+    const fn preamble(self) -> [u8; 8] {
+        match self {
+            Purpose::Messages => *b"FADPEER\x01",
+            Purpose::Blocks => *b"FADBLOX\x01",
+        }
+    }
+
+    fn of(preamble: [u8; 8]) -> Result<Purpose, PeerError> {
+        let all = [Purpose::Messages, Purpose::Blocks];
+        let known = all.into_iter().find(|it| it.preamble() == preamble);
+        known.ok_or(PeerError::NotAPeer)
+    }
+}
+
+/// What seals and opens what follows: of the caller, and of the host.
+pub(super) type Ciphers = (Cipher, Cipher);
+
 /// A handshake's message: more than any of this generation has.
 const MESSAGE_MAX: usize = 512;
 /// How long a handshake may take altogether.
@@ -76,14 +102,16 @@ pub(super) fn call(
     key: &ClusterKey,
     me: Me,
     (node, disk): (NodeId, DiskId),
-) -> Result<(Met, Cipher), PeerError> {
+    purpose: Purpose,
+) -> Result<(Met, Ciphers), PeerError> {
     let mut stream = Timed::new(stream);
-    let mut handshake = Handshake::new(key.reveal(), &PREAMBLE);
+    let preamble = purpose.preamble();
+    let mut handshake = Handshake::new(key.reveal(), &preamble);
     let (private, public) = key_pair()?;
     handshake.mix_public(&public);
     let mut sealed = Vec::new();
     handshake.seal(&Hello::encode(me, node), &mut sealed);
-    stream.write_all(&[&PREAMBLE, &framed(&public, &sealed)[..]].concat())?;
+    stream.write_all(&[&preamble, &framed(&public, &sealed)[..]].concat())?;
 
     let (theirs, sealed) = read_message(&mut stream).map_err(|error| match error {
         PeerError::Truncated => PeerError::Closed,
@@ -96,7 +124,7 @@ pub(super) fn call(
     match (met.identity.node == node, met.identity.disk == disk) {
         (false, _) => Err(PeerError::NotMe),
         (true, false) => Err(PeerError::Disk),
-        (true, true) => Ok((met, handshake.split().0)),
+        (true, true) => Ok((met, handshake.split())),
     }
 }
 
@@ -107,14 +135,12 @@ pub(super) fn answer(
     key: &ClusterKey,
     me: Me,
     disk: impl FnOnce(NodeId) -> Option<DiskId>,
-) -> Result<(Met, Cipher), PeerError> {
+) -> Result<(Met, Purpose, Ciphers), PeerError> {
     let mut stream = Timed::new(stream);
-    let mut preamble = [0; PREAMBLE.len()];
+    let mut preamble = [0; 8];
     stream.read_exact(&mut preamble)?;
-    if preamble != PREAMBLE {
-        return Err(PeerError::NotAPeer);
-    }
-    let mut handshake = Handshake::new(key.reveal(), &PREAMBLE);
+    let purpose = Purpose::of(preamble)?;
+    let mut handshake = Handshake::new(key.reveal(), &preamble);
     let (theirs, sealed) = read_message(&mut stream)?;
     handshake.mix_public(&theirs);
     let hello = handshake.open(&sealed).map_err(|_| PeerError::Key)?;
@@ -127,7 +153,7 @@ pub(super) fn answer(
     let mut sealed = Vec::new();
     handshake.seal(&encode_answer(&judged, me), &mut sealed);
     stream.write_all(&framed(&public, &sealed))?;
-    Ok((judged?, handshake.split().0))
+    Ok((judged?, purpose, handshake.split()))
 }
 
 /// Whether whoever has the key may come in.

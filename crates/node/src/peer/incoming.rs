@@ -19,9 +19,10 @@ use fader_services::forward::{Asked, Told};
 use fader_services::service::WAIT_MAX;
 use parking_lot::Mutex;
 
-use super::handshake::{Timed, answer};
+use super::blocks;
+use super::handshake::{Purpose, Timed, answer};
 use super::outgoing::{KIND_ANSWER, KIND_ENVELOPE, KIND_REQUEST, KIND_WITHDRAWAL};
-use super::record::Opener;
+use super::record::{Opener, Sealer};
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
 use super::{Common, Reply};
@@ -107,13 +108,24 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
     let met = meet(stream, common);
     common.unknown.leave(serial);
     let (who, error) = match met {
-        Ok((node, opener)) => {
+        Ok((node, opener, None)) => {
             common.complaints.forget(Who::Address(address));
             let error = receive(stream, (node, serial), opener, common);
             // The answers that it owes would have come this way.
             common.asks.fail(node);
             common.inbox.withdraw(node, None);
             (Who::Node(node), error)
+        }
+        Ok((node, opener, Some(sealer))) => {
+            let error = blocks::serve(stream, (node, serial), (opener, sealer), common);
+            // An idle one ends without complaint.
+            return match error {
+                PeerError::Silent | PeerError::Ended => end(stream),
+                error => {
+                    common.complaints.log(Who::Node(node), &error);
+                    end(stream);
+                }
+            };
         }
         Err(error) => {
             common.refused.fetch_add(1, Ordering::Relaxed);
@@ -126,16 +138,23 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
     end(stream);
 }
 
-/// Who it is, when it has proved it.
-fn meet(stream: &TcpStream, common: &Common) -> Result<(NodeId, Opener), PeerError> {
+/// Who it is, when it has proved it; and what seals answers, where it asks about blocks.
+fn meet(
+    stream: &TcpStream,
+    common: &Common,
+) -> Result<(NodeId, Opener, Option<Sealer>), PeerError> {
     stream.set_nodelay(true)?;
     let disk = |node| common.directory.read().get(&node).map(|peer| peer.disk);
-    let (met, cipher) = answer(stream, &common.key, common.me(), disk)?;
-    let mut opener = Opener::new(cipher);
+    let (met, purpose, (caller, host)) = answer(stream, &common.key, common.me(), disk)?;
+    let mut opener = match purpose {
+        Purpose::Messages => Opener::new(caller),
+        Purpose::Blocks => blocks::questions(caller),
+    };
     // H2: only now it is known that this was not said before, by another.
     let nothing = &mut |_| Err(PeerError::Frame);
     opener.read(&mut Timed::new(stream), nothing)?;
-    Ok((met.identity.node, opener))
+    let answers = (purpose == Purpose::Blocks).then(|| Sealer::new(host));
+    Ok((met.identity.node, opener, answers))
 }
 
 /// Delivers what comes, until the connection ends. Says why it did.

@@ -13,6 +13,7 @@
 //! coordinator knows; what messages mean.
 
 mod asks;
+mod blocks;
 mod handshake;
 mod incoming;
 mod noise;
@@ -36,6 +37,7 @@ use fader_services::forward::{Asked, Told};
 use parking_lot::{Mutex, RwLock};
 
 use asks::Asks;
+use blocks::{BlockCalls, BlockHosts};
 use handshake::{Me, Versions};
 use incoming::Unknown;
 use outgoing::{Letter, Outgoing};
@@ -44,12 +46,17 @@ use sessions::Sessions;
 use traffic::Traffic;
 
 pub use crate::secrets::cluster::{ClusterKey, KeyError};
+pub use blocks::{BlockAsked, BlockTold};
 pub use traffic::PeerCounters;
 
 /// What takes a member's messages to others: queues within a process, connections between nodes.
 pub(crate) trait Outbox: Send + Sync {
     /// Sends what may be lost, at once: whoever sends waits for nobody.
     fn send(&self, to: NodeId, envelope: Envelope);
+
+    /// Asks about blocks at another member than `from`, and waits for the answer, on a thread that
+    /// may wait; nothing when none came.
+    fn ask_blocks(&self, from: NodeId, to: NodeId, asked: &BlockAsked) -> Option<BlockTold>;
 }
 
 /// Who takes what comes from other nodes. It is called on the thread of a connection, which reads
@@ -61,6 +68,8 @@ pub trait Inbox: Send + Sync {
     fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply);
     /// That node does not wait any more for what comes of its request with this number, or of any.
     fn withdraw(&self, node: NodeId, number: Option<u64>);
+    /// What is asked about blocks of a member of a chain.
+    fn blocks(&self, chain: ChainId, asked: BlockAsked) -> BlockTold;
 }
 
 /// What the coordinator knows of a node.
@@ -139,6 +148,8 @@ struct Common {
     unknown: Unknown,
     sessions: Sessions,
     asks: Asks,
+    block_calls: BlockCalls,
+    block_hosts: BlockHosts,
     complaints: Complaints,
     refused: AtomicU64,
     is_closed: AtomicBool,
@@ -212,6 +223,8 @@ impl Peers {
             unknown: Unknown::default(),
             sessions: Sessions::default(),
             asks: Asks::default(),
+            block_calls: BlockCalls::default(),
+            block_hosts: BlockHosts::default(),
             complaints: Complaints::default(),
             refused: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -241,6 +254,7 @@ impl Peers {
         for (node, peer) in directory.iter() {
             if nodes.get(node).map(|it| it.disk) != Some(peer.disk) {
                 self.common.sessions.end(*node);
+                self.common.block_hosts.end(*node);
             }
         }
         *directory = nodes.clone();
@@ -277,6 +291,19 @@ impl Peers {
         if let Some(outgoing) = self.common.outgoing.read().get(&home) {
             outgoing.send(Letter::Envelope(chain, envelope));
         }
+    }
+
+    /// Asks about blocks at another member of a chain, and waits for the answer; nothing when none
+    /// came. It blocks its thread.
+    pub fn ask_blocks(
+        &self,
+        member: NodeId,
+        chain: ChainId,
+        asked: &BlockAsked,
+    ) -> Option<BlockTold> {
+        let node = self.common.home(member);
+        let calls = &self.common.block_calls;
+        calls.ask(&self.common, node, (chain, asked))
     }
 
     /// The way to the other members of a chain.
@@ -367,6 +394,8 @@ impl Peers {
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         self.common.unknown.close();
         self.common.sessions.close();
+        self.common.block_hosts.close();
+        self.common.block_calls.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
@@ -414,6 +443,10 @@ struct Way {
 impl Outbox for Way {
     fn send(&self, to: NodeId, envelope: Envelope) {
         self.peers.send(to, self.chain, envelope);
+    }
+
+    fn ask_blocks(&self, _: NodeId, to: NodeId, asked: &BlockAsked) -> Option<BlockTold> {
+        self.peers.ask_blocks(to, self.chain, asked)
     }
 }
 

@@ -20,7 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use rand::RngExt;
 use rustix::net::RecvFlags;
 
-use super::handshake::call;
+use super::handshake::{Purpose, call};
 use super::record::{Lane, PIECE_MAX, Sealer, put_message};
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
@@ -37,9 +37,9 @@ const BULK_WRITE: usize = 4 * PIECE_MAX;
 /// Kept of a buffer that was needed once.
 const BUFFER_KEPT: usize = 1 << 20;
 /// How long a connection may take to come about, before its handshake.
-const CONNECT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
 /// How long one write may take.
-const WRITE: Duration = Duration::from_secs(5);
+pub(super) const WRITE: Duration = Duration::from_secs(5);
 /// How often an idle connection says that it is there.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 /// When a lost connection is tried again, at first and at most.
@@ -210,7 +210,9 @@ impl Outgoing {
         let Peer { address, disk } = self.peer;
         let stream = TcpStream::connect_timeout(&address, CONNECT)?;
         stream.set_nodelay(true)?;
-        let (met, cipher) = call(&stream, &common.key, common.me(), (self.node, disk))?;
+        let whom = (self.node, disk);
+        let called = call(&stream, &common.key, common.me(), whom, Purpose::Messages)?;
+        let (met, (cipher, _)) = called;
         let mut sealer = Sealer::new(cipher);
         let mut first = Vec::new();
         sealer.sign_of_life(&mut first);

@@ -88,13 +88,21 @@ impl Sealer {
 pub(super) struct Opener {
     cipher: Cipher,
     lanes: [Assembly; 2],
+    /// What a message may be long.
+    max: usize,
 }
 
 impl Opener {
     pub(super) fn new(cipher: Cipher) -> Self {
+        Opener::within(cipher, MESSAGE_MAX)
+    }
+
+    /// One of shorter messages.
+    pub(super) fn within(cipher: Cipher, max: usize) -> Self {
         Opener {
             cipher,
             lanes: Default::default(),
+            max,
         }
     }
 
@@ -124,7 +132,7 @@ impl Opener {
             Some(_) => return Err(PeerError::Frame),
         };
         let piece = piece.split_off(1);
-        self.lanes[lane as usize].feed(piece, take)?;
+        self.lanes[lane as usize].feed(piece, self.max, take)?;
         Ok(size)
     }
 }
@@ -139,8 +147,10 @@ impl Assembly {
     fn feed(
         &mut self,
         mut piece: Bytes,
+        max: usize,
         take: &mut impl FnMut(Bytes) -> Result<(), PeerError>,
     ) -> Result<(), PeerError> {
+        let size = |bytes: &[u8]| size(bytes, max);
         while !piece.is_empty() {
             if self.partial.is_empty()
                 && let Some(size) = size(&piece)?
@@ -168,12 +178,12 @@ impl Assembly {
 }
 
 /// The size of the message that begins here, as far as it can be told.
-fn size(bytes: &[u8]) -> Result<Option<usize>, PeerError> {
+fn size(bytes: &[u8], max: usize) -> Result<Option<usize>, PeerError> {
     let Some(size) = bytes.first_chunk() else {
         return Ok(None);
     };
     let size = u32::from_le_bytes(*size) as usize;
-    if MESSAGE_MAX < size {
+    if max < size {
         return Err(PeerError::TooLong);
     }
     Ok(Some(size))

@@ -1,6 +1,7 @@
 //! Nodes on loopback talk to each other, and to nobody else.
 
 mod attacks;
+mod blocks;
 mod fuzz;
 mod replicas;
 
@@ -8,11 +9,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fader_chain::{EntryId, Incarnation, Message};
 use fader_services::catalog::{AccountId, Command, NameBuf};
 use fader_services::{Call, Kind, Poll, counter};
 
 use super::*;
+use crate::storage::blocks::BlockId;
 
 /// Longer than anything here takes on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +39,7 @@ struct Heard {
     withdrawn: AtomicU64,
     /// Whether it answers those still.
     keeps_withdrawn: AtomicBool,
+    blocks: Mutex<BTreeMap<BlockId, Bytes>>,
 }
 
 impl Inbox for Heard {
@@ -59,6 +63,25 @@ impl Inbox for Heard {
         }
         self.withdrawn
             .fetch_add(u64::from(number.is_some()), Ordering::Relaxed);
+    }
+
+    fn blocks(&self, chain: ChainId, asked: BlockAsked) -> BlockTold {
+        assert_eq!(chain, CHAIN);
+        let mut blocks = self.blocks.lock();
+        match asked {
+            BlockAsked::Hold(block, parts) => {
+                blocks.insert(block.id, parts.concat().into());
+                BlockTold::Held
+            }
+            BlockAsked::Fetch(id, range) => match (blocks.get(&id), range) {
+                (None, _) => BlockTold::Gone,
+                (Some(bytes), None) => BlockTold::Bytes(bytes.clone()),
+                (Some(bytes), Some(range)) => {
+                    let range = range.start as usize..range.end as usize;
+                    BlockTold::Bytes(bytes.slice(range))
+                }
+            },
+        }
     }
 }
 
@@ -94,6 +117,7 @@ fn node(number: u32, key: &ClusterKey) -> Node {
         kept: Mutex::default(),
         withdrawn: AtomicU64::new(0),
         keeps_withdrawn: AtomicBool::new(false),
+        blocks: Mutex::default(),
     });
     let (me, key) = (identity(number), key.clone());
     let peers = Peers::start(listener, me, CLUSTER, key, inbox.clone());

@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::ChainId;
@@ -24,18 +24,21 @@ use fader_services::blocks::{self, Attempt, Block, Content, NewRow, Owner};
 use fader_services::catalog::Name;
 use fader_services::request::Outcome;
 use fader_services::service::{Meaning, Trouble};
-use fader_services::{Call, Reason, ViewError};
+use fader_services::{Call, CollectionId, Reason, ViewError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::Router;
 use super::deliver::Reach;
+use super::route::AGAIN;
+use crate::cluster::{Cluster, Lacking};
 use crate::member::Member;
 use crate::member::blocks::Lent;
+use crate::member::pending::REQUEST;
 use crate::member::refusal::Refusal;
 use crate::random;
-use crate::storage::blocks::{BLOCK_BYTES_MAX, BlockId, Blocks, PutError, ReadError};
+use crate::storage::blocks::{self as storage, BLOCK_BYTES_MAX, BlockId};
 
 /// Blocks of one body that are on their way at once, beside the one that is gathered.
 const FLYING_MAX: usize = 3;
@@ -68,6 +71,8 @@ pub struct BodyWriter {
     owner: Owner,
     /// The chain of the collection.
     chain: ChainId,
+    cluster: Arc<Cluster>,
+    /// The one here whose memory it takes.
     member: Arc<Member>,
     inline_max: usize,
     block_max: usize,
@@ -112,14 +117,17 @@ fn of_refusal(refusal: &Refusal) -> Trouble {
     }
 }
 
-impl From<PutError> for Trouble {
-    fn from(error: PutError) -> Self {
-        match error {
-            PutError::Full => later(Reason::BlocksFull),
-            PutError::Memory => later(Reason::BlockMemory),
-            other => of_store(other.to_string()),
-        }
-    }
+/// Whether a block may be stored a moment later: members come and go. Bytes and rows may be put
+/// again.
+fn is_for_now(trouble: &Trouble) -> bool {
+    let reasons = [
+        Reason::NoMember,
+        Reason::Moved,
+        Reason::Lost,
+        Reason::LifeOver,
+        Reason::BlocksMissing,
+    ];
+    matches!(trouble, Trouble::Unavailable { reason, .. } if reasons.contains(reason))
 }
 
 fn random_id() -> Result<u128, Trouble> {
@@ -135,33 +143,35 @@ impl Router {
         upload: Option<u128>,
         size: Option<u64>,
     ) -> Result<BodyWriter, Trouble> {
-        if self.in_company().is_some() {
-            return Err(later(Reason::NoBlocks));
-        }
         let chain = ChainId::SYSTEM;
-        let member = self
-            .keeper_of(chain)
-            .map_err(|it| of_refusal(&it.of_lone()))?;
+        let cluster = self.chains.system().clone();
+        let member = self.keeper_of(chain).map_err(|it| self.of_refusal(it))?;
         if let Some(reason) = member.shared().refusal() {
             return Err(of_store(reason));
         }
-        let entry = member.collection(name).map_err(Trouble::Unreadable)?;
-        let collection = entry.ok_or(Trouble::NoCollection)?.collection;
-        let begun = member.shared().newest();
-        let attempt = blocks::attempt(&*member.snapshot(), collection, (random_id()?, begun));
-        let attempt = attempt.map_err(Trouble::Unreadable)?;
+        let id = random_id()?;
+        let mut attempt = attempt(&member, name, id)?;
+        if attempt.is_none() && !cluster.is_lone() {
+            // It may have come a moment ago: the member that answers strongly has applied it.
+            cluster.ready().await.map_err(|it| self.of_refusal(it))?;
+            for (_, member) in cluster.readers() {
+                attempt = attempt.or(self::attempt(&member, name, id)?);
+            }
+        }
+        let (collection, attempt) = attempt.ok_or(Trouble::NoCollection)?;
         let limits = &member.settings().limits;
         let inline_max = limits.inline_bytes();
         let block_max = limits.block_bytes().min(BLOCK_BYTES_MAX as usize);
         Ok(BodyWriter {
             owner: Owner {
                 collection,
-                attempt: attempt.ok_or(Trouble::NoCollection)?,
+                attempt,
                 upload,
             },
             runtime: Handle::current(),
             router: self,
             chain,
+            cluster,
             member,
             inline_max,
             block_max,
@@ -182,16 +192,20 @@ impl Router {
         block: &Block,
         range: Range<u32>,
     ) -> Result<Bytes, Unread> {
-        let member = self.keeper_of(block.chain);
-        let member = member.map_err(|it| Unread::Trouble(of_refusal(&it.of_lone())))?;
-        let Some(store) = member.blocks().store() else {
-            return Err(unread(&member, &ReadError::Absent(BlockId(block.id))));
-        };
+        let later = |reason| Unread::Trouble(later(reason));
+        let cluster = self.chains.get(block.chain);
+        let cluster = cluster.ok_or_else(|| later(Reason::NoChain))?;
         let id = BlockId(block.id);
-        let read = tokio::task::spawn_blocking(move || store.read(id, range)).await;
+        let read = tokio::task::spawn_blocking(move || cluster.read_block(id, &range)).await;
         match read {
-            Ok(Ok(bytes)) => Ok(bytes.into()),
-            Ok(Err(error)) => Err(unread(&member, &error)),
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(Lacking::Gone)) => Err(Unread::Gone),
+            Ok(Err(Lacking::Damaged)) => {
+                let words = format!("the bytes of block {id} are damaged or missing");
+                tracing::error!(block = %id, "the bytes of a block are damaged or missing");
+                Err(Unread::Trouble(Trouble::Unreadable(ViewError(words))))
+            }
+            Ok(Err(Lacking::Silent)) => Err(later(Reason::NoMember)),
             Err(error) => Err(Unread::Trouble(of_store(error.to_string()))),
         }
     }
@@ -203,6 +217,26 @@ impl Router {
         };
         self.given_up
             .add(blocks.iter().map(|block| (block.chain, block.id)));
+    }
+
+    /// Has a block held, then its row put (BW-1).
+    async fn store_block(
+        &self,
+        cluster: &Arc<Cluster>,
+        (block, parts): (storage::Block, &[Bytes]),
+        (of, row): ((Owner, ChainId), (ChainId, NewRow)),
+    ) -> Result<(), Trouble> {
+        let held = cluster.spread(block, parts.to_vec()).await;
+        held.map_err(|refusal| self.of_refusal(refusal))?;
+        self.put_row(of, row).await
+    }
+
+    /// A lone node has no other to ask.
+    fn of_refusal(&self, refusal: Refusal) -> Trouble {
+        of_refusal(&match self.in_company() {
+            None => refusal.of_lone(),
+            Some(_) => refusal,
+        })
     }
 
     /// Puts the row of a block on its chain.
@@ -239,24 +273,19 @@ fn done(outcome: Outcome) -> Result<(), Trouble> {
     })
 }
 
-/// A block without a row is gone; one with a row and no bytes is damaged.
-fn unread(member: &Member, error: &ReadError) -> Unread {
-    let words = error.to_string();
-    let id = match error {
-        ReadError::Absent(id) => *id,
-        ReadError::Range { .. } | ReadError::Damaged(_) | ReadError::Failed(_) => {
-            tracing::error!(error = words, "a block was not read");
-            return Unread::Trouble(Trouble::Unreadable(ViewError(words)));
-        }
+/// A new attempt for a collection, as a member has applied it; nothing if it knows none.
+fn attempt(
+    member: &Member,
+    name: Name<'_>,
+    id: u128,
+) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
+    let Some(entry) = member.collection(name).map_err(Trouble::Unreadable)? else {
+        return Ok(None);
     };
-    match blocks::row(&*member.snapshot(), id.0) {
-        Ok(None) => Unread::Gone,
-        Ok(Some(_)) => {
-            tracing::error!(block = %id, "the bytes of a block are missing");
-            Unread::Trouble(Trouble::Unreadable(ViewError(words)))
-        }
-        Err(error) => Unread::Trouble(Trouble::Unreadable(error)),
-    }
+    let begun = member.shared().newest();
+    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, (id, begun));
+    let attempt = attempt.map_err(Trouble::Unreadable)?;
+    Ok(attempt.map(|attempt| (entry.collection, attempt)))
 }
 
 impl BodyWriter {
@@ -306,20 +335,32 @@ impl BodyWriter {
         while FLYING_MAX <= self.flying.len() {
             self.land().await?;
         }
-        let store = self.member.blocks().make_store();
-        let store = store.map_err(|error| of_store(error.to_string()))?;
-        let now = self.member.blocks().now();
         let id = random_id()?;
         self.begun.lock().push(id);
         let parts = std::mem::take(&mut self.gathering);
         self.gathered = 0;
         let memory = self.memory.take();
         let (router, owner, chain) = (self.router.clone(), self.owner, self.chain);
+        let cluster = self.cluster.clone();
         let at = ChainId::SYSTEM;
         let flying = self.runtime.spawn(async move {
-            let held = tokio::task::spawn_blocking(move || hold((&store, now), id, &parts, memory));
-            let row = held.await.map_err(|error| of_store(error.to_string()))??;
-            router.put_row((owner, chain), (at, row)).await?;
+            let block = storage::Block::of_parts(BlockId(id), &parts);
+            let (size, sum) = (block.size, block.sum);
+            let row = NewRow { id, size, sum };
+            let end = Instant::now() + REQUEST;
+            loop {
+                let stored = router
+                    .store_block(&cluster, (block, &parts), ((owner, chain), (at, row)))
+                    .await;
+                match stored {
+                    // The head went, and another one has not all bytes.
+                    Err(trouble) if is_for_now(&trouble) && Instant::now() < end => {
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                    stored => break stored?,
+                }
+            }
+            drop(memory);
             Ok(Block {
                 id,
                 chain: at,
@@ -397,24 +438,4 @@ fn joined(parts: &[Bytes]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(size);
     parts.iter().for_each(|part| whole.extend_from_slice(part));
     whole
-}
-
-/// Makes a block durable: what is known of it then.
-fn hold(
-    (store, at): (&Blocks, Duration),
-    id: u128,
-    parts: &[Bytes],
-    memory: Option<Lent>,
-) -> Result<NewRow, Trouble> {
-    let upload = store.gathered(BlockId(id), parts)?;
-    let block = upload.block();
-    for answer in store.hold(vec![upload], at) {
-        answer?;
-    }
-    drop(memory);
-    Ok(NewRow {
-        id,
-        size: block.size,
-        sum: block.sum,
-    })
 }

@@ -11,6 +11,7 @@
 //!   process saw the row, at or below the floor. A new head begins anew.
 //! - CO-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
 //! - CO-3 garbage's own row goes last.
+//! - CO-4 attempts are given up where their uploads came; all else is done where the head is.
 //!
 //! What a round does not finish the next one does. Nothing is remembered over a start.
 
@@ -46,8 +47,6 @@ const STEPS: usize = 64;
 const GIVEN_UP_MAX: usize = 1 << 16;
 /// How often the notes of fences move, as parts of a lease.
 const NOTES_PER_LEASE: u64 = 24;
-/// How often the thread looks whether it is to end.
-const END: Duration = Duration::from_millis(20);
 
 /// Blocks of attempts that will not be committed.
 #[derive(Debug, Default)]
@@ -110,7 +109,7 @@ impl Collector {
     }
 }
 
-/// Waits; says whether to go on.
+/// Waits, until it is woken to end; says whether to go on.
 fn rest(time: Duration, is_over: &AtomicBool) -> bool {
     let end = Instant::now() + time;
     while !is_over.load(Ordering::Relaxed) {
@@ -118,7 +117,7 @@ fn rest(time: Duration, is_over: &AtomicBool) -> bool {
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(END));
+        std::thread::park_timeout(left);
     }
     false
 }
@@ -129,6 +128,7 @@ impl Drop for Collector {
         let Some(thread) = self.thread.take() else {
             return;
         };
+        thread.thread().unpark();
         // The node's last handle may be the thread's own.
         if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
             tracing::error!("the thread of blocks ended by a broken invariant");
@@ -156,10 +156,30 @@ impl Rounds {
                     }
                 }
                 // CO-1: who becomes head again begins anew.
-                None => drop(self.chains.remove(&chain)),
+                None => {
+                    drop(self.chains.remove(&chain));
+                    if let Some(keeper) = cluster.keeper() {
+                        let (router, head) = (router, &keeper);
+                        let of = Of {
+                            router,
+                            chain,
+                            head,
+                        };
+                        if let Err(error) = of.give_up().await {
+                            tracing::warn!(%error, %chain, "uploads that ended were not read");
+                        }
+                    }
+                }
             }
         }
     }
+}
+
+/// Garbage of a state.
+struct Found {
+    /// An entry that is not before the state.
+    at: Option<EntryId>,
+    rows: Vec<GarbageAt>,
 }
 
 /// What is to go of one chain.
@@ -170,6 +190,8 @@ struct Collecting {
     known: BTreeSet<GarbageAt>,
     /// Whether there may be garbage that is not in memory.
     must_look: bool,
+    /// Garbage that was looked for, until the floor has passed it.
+    found: Option<Found>,
     /// The last lease that was looked at.
     lease: Option<LeaseAt>,
     /// What was committed at these times, the oldest first.
@@ -182,6 +204,7 @@ impl Default for Collecting {
             waiting: VecDeque::new(),
             known: BTreeSet::new(),
             must_look: true,
+            found: None,
             lease: None,
             samples: VecDeque::new(),
         }
@@ -224,15 +247,25 @@ impl Collecting {
     /// CO-1: the wait of what is seen now begins.
     fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let now = clock::monotonic_ms();
-        let (seen, is_more) = of.head.blocks().take_garbage(of.head.floor());
+        let floor = of.head.floor();
+        let (seen, is_more) = of.head.blocks().take_garbage(floor);
         self.must_look |= is_more;
         seen.into_iter().for_each(|garbage| self.wait(now, garbage));
-        if self.must_look && self.waiting.len() < WAITING_MAX / 2 {
-            let found = blocks::garbage(&*of.head.snapshot(), None, WAITING_MAX)?;
-            self.must_look = found.len() == WAITING_MAX;
-            found
-                .into_iter()
-                .for_each(|garbage| self.wait(now, garbage));
+        match self.found.take() {
+            // Of a state that was read before: all of it was committed by now.
+            Some(Found { at: None, rows }) => {
+                let at = Some(of.head.shared().newest());
+                self.found = Some(Found { at, rows });
+            }
+            Some(Found { at: Some(at), rows }) if at <= floor => {
+                rows.into_iter().for_each(|garbage| self.wait(now, garbage));
+            }
+            None if self.must_look && self.waiting.len() < WAITING_MAX / 2 => {
+                let rows = blocks::garbage(&*of.head.snapshot(), None, WAITING_MAX)?;
+                self.must_look = rows.len() == WAITING_MAX;
+                self.found = Some(Found { at: None, rows });
+            }
+            found => self.found = found,
         }
         let count = self.waiting.len() as u64;
         let tally = &of.head.blocks().tally;
@@ -320,7 +353,7 @@ impl Collecting {
     }
 }
 
-/// A chain that this node decides for.
+/// A chain, and the member here that it is read at.
 struct Of<'a> {
     router: &'a Arc<Router>,
     chain: ChainId,

@@ -108,10 +108,6 @@ impl Router {
             let refusal = Refusal::new(Kind::Never, Reason::ClusterOld);
             return Err(refusal.of_service(call.request.service()));
         }
-        if call.request.is_for_lone() && self.in_company().is_some() {
-            let refusal = Refusal::new(Kind::Never, Reason::NoBlocks);
-            return Err(refusal.of_service(call.request.service()));
-        }
         let (Some(chains), Some(name)) = (self.several(), towards_of(call)) else {
             return Ok(());
         };

@@ -2,9 +2,10 @@
 //! now and then, and what has no row is dropped.
 //!
 //! Invariants:
-//! - TE-1 bytes without a row are dropped when they are older than a lease; of a member that has no
-//!   company also when they are older than its process, whose uploads all ended with the last one.
-//!   The chain's thread looks again whether they have a row.
+//! - TE-1 bytes without a row are dropped when they are older than a lease. Those that a start
+//!   found go sooner: of a member that has no company at once, for its uploads ended with its last
+//!   process; of another one when it had time to hear of their rows. The chain's thread looks again
+//!   whether they have a row, and bytes that are dropped too soon are fetched again (B1).
 //! - TE-2 a row without bytes is damage when the member's newest state has it, too.
 
 use std::collections::BTreeMap;
@@ -23,8 +24,12 @@ use crate::storage::blocks::{BlockId, Blocks, HeldBlock, Scrub};
 const PAGE: usize = 1024;
 /// Pages of one round.
 const PAGES: usize = 8;
-/// How often all blocks are compared with rows.
-const SWEEP: Duration = Duration::from_secs(3600);
+/// How often all blocks are compared with rows in the time of a lease: each hour of a day.
+const SWEEPS: u32 = 24;
+/// Blocks that are mended in one round.
+const MENDED_MAX: usize = 256;
+/// How long after all blocks were read they are read again.
+const SCRUB_REST: Duration = Duration::from_secs(600);
 
 /// What is remembered of each member's store.
 #[derive(Default)]
@@ -33,7 +38,11 @@ pub(super) struct Tending {
 }
 
 struct One {
+    /// When its store was opened.
+    opened: Duration,
     scrub: Option<Scrub>,
+    /// When the next round of it begins.
+    scrub_due: Option<Instant>,
     sweep: Sweep,
     /// When the next sweep begins.
     due: Option<Instant>,
@@ -55,7 +64,7 @@ impl Tending {
         let is_alone = router.in_company().is_none();
         for (_, cluster) in router.chains.with_numbers() {
             for (node, member) in cluster.running() {
-                let Some(store) = member.blocks().store() else {
+                let Some(store) = store_of(&member) else {
                     continue;
                 };
                 if is_over.load(Ordering::Relaxed) {
@@ -65,11 +74,30 @@ impl Tending {
                     .members
                     .entry(node)
                     .or_insert_with(|| One::new(&member));
-                one.sweep(&member, &store, is_alone);
-                one.scrub(&member, &store);
+                if one.opened != member.blocks().opened() {
+                    // It was started again.
+                    *one = One::new(&member);
+                }
+                let lacking = one.sweep(&member, &store, is_alone);
+                let damaged = one.scrub(&member, &store);
+                let to_mend = lacking.into_iter().chain(damaged).take(MENDED_MAX);
+                to_mend.for_each(|id| cluster.mend_block(node, id));
                 reclaim(&member, &store);
             }
         }
+    }
+}
+
+/// The store of a member that has one, or that has rows of blocks and ought to.
+fn store_of(member: &Member) -> Option<Arc<Blocks>> {
+    let blocks = member.blocks();
+    let has_rows = || {
+        let first = blocks::rows_from(&*member.snapshot(), None, 1);
+        first.is_ok_and(|rows| !rows.is_empty())
+    };
+    match blocks.store() {
+        None if has_rows() => blocks.make_store().ok(),
+        store => store,
     }
 }
 
@@ -78,34 +106,44 @@ impl One {
         let blocks = member.blocks();
         let pace = blocks.options().scrub_bytes_per_second;
         One {
+            opened: blocks.opened(),
             scrub: (pace != 0).then(|| Scrub::new(pace, blocks.now())),
+            scrub_due: None,
             sweep: Sweep::default(),
             due: None,
         }
     }
 
-    fn scrub(&mut self, member: &Member, store: &Blocks) {
+    /// Reads some blocks again. Which are damaged.
+    fn scrub(&mut self, member: &Member, store: &Blocks) -> Vec<BlockId> {
         let Some(scrub) = &mut self.scrub else {
-            return;
+            return Vec::new();
         };
+        if self.scrub_due.is_some_and(|due| Instant::now() < due) {
+            return Vec::new();
+        }
         let done = store.scrub(scrub, member.blocks().now());
         let tally = &member.blocks().tally;
         tally
             .scrubbed_bytes
             .fetch_add(done.bytes, Ordering::Relaxed);
+        self.scrub_due = done.is_round.then(|| Instant::now() + SCRUB_REST);
         for bad in done.bad {
             tracing::error!(damage = %bad.damage, "blocks are damaged");
         }
+        store.bad().into_iter().map(|block| block.id).collect()
     }
 
     /// Compares some blocks with their rows.
-    fn sweep(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) {
+    /// Which have a row and no bytes.
+    fn sweep(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) -> Vec<BlockId> {
+        let mut lacking = Vec::new();
         if self.due.is_some_and(|due| Instant::now() < due) {
-            return;
+            return lacking;
         }
         for _ in 0..PAGES {
             self.sweep.blocks(member, store, is_alone);
-            self.sweep.rows(member, store);
+            lacking.extend(self.sweep.rows(member, store));
         }
         if self.sweep.blocks_done && self.sweep.rows_done {
             let missing = self.sweep.missing;
@@ -118,9 +156,14 @@ impl One {
                 );
             }
             self.sweep = Sweep::default();
-            self.due = Some(Instant::now() + SWEEP);
+            self.due = Some(Instant::now() + lease_of(member) / SWEEPS);
         }
+        lacking
     }
+}
+
+fn lease_of(member: &Member) -> Duration {
+    Duration::from_millis(member.settings().limits.blocks.lease_ms)
 }
 
 impl Sweep {
@@ -130,12 +173,18 @@ impl Sweep {
             return;
         }
         let (now, opened) = (member.blocks().now(), member.blocks().opened());
-        let lease = Duration::from_millis(member.settings().limits.blocks.lease_ms);
+        let lease = lease_of(member);
+        let heard = match is_alone {
+            true => Duration::ZERO,
+            false => lease / SWEEPS,
+        };
         let page = store.page(self.block, PAGE);
         self.block = page.last().map(|held| held.block.id);
         self.blocks_done = page.len() < PAGE;
-        let is_old =
-            |held: &HeldBlock| held.since + lease <= now || (is_alone && held.since <= opened);
+        let is_old = |held: &HeldBlock| {
+            let was_found = held.since <= opened;
+            held.since + lease <= now || (was_found && opened + heard <= now)
+        };
         let view = member.snapshot();
         let has_no_row = |id: &BlockId| matches!(blocks::row(&*view, id.0), Ok(None));
         let old = page.into_iter().filter(is_old).map(|held| held.block.id);
@@ -146,14 +195,14 @@ impl Sweep {
     }
 
     /// TE-2.
-    fn rows(&mut self, member: &Member, store: &Blocks) {
+    fn rows(&mut self, member: &Member, store: &Blocks) -> Vec<BlockId> {
         if self.rows_done {
-            return;
+            return Vec::new();
         }
         let Ok(rows) = blocks::rows_from(&*member.snapshot(), self.row, PAGE) else {
             // Who reads the row says so.
             self.rows_done = true;
-            return;
+            return Vec::new();
         };
         self.row = rows.last().map(|(id, _)| *id);
         self.rows_done = rows.len() < PAGE;
@@ -161,8 +210,11 @@ impl Sweep {
         let lacking = lacking.filter(|id| !store.is_held(BlockId(*id)));
         let lacking: Vec<u128> = lacking.collect();
         let newest = member.snapshot();
-        let has_row = |id: &&u128| matches!(blocks::row(&*newest, **id), Ok(Some(_)));
-        self.missing += lacking.iter().filter(has_row).count() as u64;
+        let has_row = |id: &u128| matches!(blocks::row(&*newest, *id), Ok(Some(_)));
+        let lacking = lacking.into_iter().filter(has_row).map(BlockId);
+        let lacking: Vec<BlockId> = lacking.collect();
+        self.missing += lacking.len() as u64;
+        lacking
     }
 }
 

@@ -1,5 +1,7 @@
 //! Rows of blocks: puts, leases and their ends, removals, and what collectors ask.
 
+mod explore;
+
 use fader_chain::{ChainId, Change, EntryId, Under};
 
 use super::*;

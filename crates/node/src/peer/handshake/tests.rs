@@ -38,10 +38,11 @@ fn meet(caller: Side<'_>, host: Side<'_>, whom: Identity) -> [Result<Met, PeerEr
     std::thread::scope(|scope| {
         let answered = scope.spawn(move || {
             let (key, me) = host;
-            answer(&hosting, key, me, disk).map(|(met, _)| met)
+            answer(&hosting, key, me, disk).map(|(met, ..)| met)
         });
         let (key, me) = caller;
-        let called = call(&calling, key, me, (whom.node, whom.disk)).map(|(met, _)| met);
+        let called =
+            call(&calling, key, me, (whom.node, whom.disk), Purpose::Messages).map(|(met, _)| met);
         [called, answered.join().unwrap()]
     })
 }
@@ -64,8 +65,10 @@ fn both_sides_have_the_same_ciphers() {
     let (calling, hosting) = streams();
     let (host_key, host) = (key.clone(), me(2));
     let answered = std::thread::spawn(move || answer(&hosting, &host_key, host, disk));
-    let (_, mut seals) = call(&calling, &key, me(1), (NodeId(2), DiskId(20))).unwrap();
-    let (_, mut opens) = answered.join().unwrap().unwrap();
+    let whom = (NodeId(2), DiskId(20));
+    let (_, (mut seals, _)) = call(&calling, &key, me(1), whom, Purpose::Messages).unwrap();
+    let (_, purpose, (mut opens, _)) = answered.join().unwrap().unwrap();
+    assert_eq!(purpose, Purpose::Messages);
     let mut text = b"text".to_vec();
     seals.seal(&[], &mut text, 0);
     assert_ne!(&text[..4], b"text");
@@ -161,7 +164,7 @@ fn host(bytes: &[u8]) -> (PeerError, Vec<u8>) {
 
 #[test]
 fn what_is_no_handshake_is_refused_without_an_answer() {
-    let with = |rest: &[u8]| [&PREAMBLE[..], rest].concat();
+    let with = |rest: &[u8]| [&Purpose::Messages.preamble()[..], rest].concat();
     for (bytes, reason) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "it does not speak"),
         (b"FADPEER\x02".to_vec(), "it does not speak"),

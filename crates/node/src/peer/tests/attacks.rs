@@ -5,7 +5,7 @@ use fader_chain::put_varint;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 
-use super::super::handshake::{Versions, call};
+use super::super::handshake::{Purpose, Versions, call};
 use super::super::record::{Lane, PIECE_MAX, Sealer, put_message};
 use super::super::refusal::Who;
 use super::*;
@@ -62,7 +62,7 @@ impl Victim {
     fn enter(&self) -> (TcpStream, Sealer) {
         let stream = self.connect();
         let whom = (NodeId(2), DiskId(20));
-        let (_, cipher) = call(&stream, &self.key, me(), whom).unwrap();
+        let (_, (cipher, _)) = call(&stream, &self.key, me(), whom, Purpose::Messages).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut sealer = Sealer::new(cipher);
         let mut first = Vec::new();
@@ -149,7 +149,9 @@ fn what_is_no_node_is_refused() {
 fn calls(victim: &Victim, key: &ClusterKey, me: Me) -> (TcpStream, String) {
     let stream = victim.connect();
     let whom = (NodeId(2), DiskId(20));
-    let error = call(&stream, key, me, whom).err().unwrap();
+    let error = call(&stream, key, me, whom, Purpose::Messages)
+        .err()
+        .unwrap();
     (stream, error.to_string())
 }
 
@@ -279,7 +281,7 @@ fn record(victim: &Victim) -> Vec<u8> {
     let key = victim.key.clone();
     let calling = std::thread::spawn(move || {
         let whom = (NodeId(2), DiskId(20));
-        let (_, cipher) = call(&caller, &key, me(), whom).unwrap();
+        let (_, (cipher, _)) = call(&caller, &key, me(), whom, Purpose::Messages).unwrap();
         let mut sealer = Sealer::new(cipher);
         let mut frames = Vec::new();
         sealer.sign_of_life(&mut frames);

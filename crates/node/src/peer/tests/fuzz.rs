@@ -9,6 +9,7 @@ use fader_fuzz::{Corpus, run};
 use super::super::noise::{Handshake, KEY_SIZE};
 use super::super::record::{Lane, Opener, Sealer, put_message};
 use super::*;
+use crate::storage::blocks::Block;
 
 const WORDS: &[&[u8]] = &[
     b"\xFF\xFF\xFF\xFF",
@@ -55,6 +56,10 @@ impl Inbox for Deaf {
     }
 
     fn withdraw(&self, _: NodeId, _: Option<u64>) {}
+
+    fn blocks(&self, _: ChainId, _: BlockAsked) -> BlockTold {
+        BlockTold::Missing
+    }
 }
 
 /// Sealed by a member: the frames open, whatever is in them.
@@ -107,6 +112,53 @@ fn fuzz_peer_bodies() {
             // What is understood can be said again.
             let said = asked.encode();
             assert!(Asked::decode(said).is_ok());
+        }
+    });
+}
+
+/// Questions and answers about blocks.
+#[test]
+fn fuzz_block_messages() {
+    let block = Block::of(BlockId(7), b"bytes");
+    let asked = [
+        BlockAsked::Hold(block, vec![Bytes::from_static(b"bytes")]),
+        BlockAsked::Fetch(BlockId(7), None),
+        BlockAsked::Fetch(BlockId(7), Some(1..3)),
+    ];
+    let told = [
+        BlockTold::Held,
+        BlockTold::Bytes(Bytes::from_static(b"bytes")),
+        BlockTold::Gone,
+        BlockTold::Failed("full".to_owned()),
+    ];
+    let said = |put: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        put(&mut out);
+        out
+    };
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
+    for asked in &asked {
+        let body = said(&|out| asked.encode(ChainId(3), out));
+        let read = BlockAsked::decode(body.clone().into()).unwrap();
+        assert_eq!(read, (ChainId(3), asked.clone()));
+        bodies.push(body);
+    }
+    for told in &told {
+        let body = said(&|out| told.encode(out));
+        assert_eq!(BlockTold::decode(body.clone().into()).unwrap(), *told);
+        bodies.push(body);
+    }
+    let seeds: Vec<&[u8]> = bodies.iter().map(|body| &**body).collect();
+    let corpus = Corpus {
+        seeds: &seeds,
+        words: WORDS,
+    };
+    run("block messages", &corpus, |input| {
+        let bytes = Bytes::copy_from_slice(input);
+        let _ = BlockTold::decode(bytes.clone());
+        if let Ok((chain, asked)) = BlockAsked::decode(bytes) {
+            let again = said(&|out| asked.encode(chain, out));
+            assert_eq!(BlockAsked::decode(again.into()).unwrap(), (chain, asked));
         }
     });
 }

@@ -35,6 +35,10 @@ impl Inbox for Jobs {
     fn serve(&self, _: ChainId, _: Asked, _: Duration, _: Reply) {}
 
     fn withdraw(&self, _: NodeId, _: Option<u64>) {}
+
+    fn blocks(&self, _: ChainId, _: BlockAsked) -> BlockTold {
+        BlockTold::Missing
+    }
 }
 
 struct Replica {

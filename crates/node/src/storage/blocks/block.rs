@@ -39,6 +39,18 @@ pub struct Block {
 }
 
 impl Block {
+    /// The block of bytes that come in parts, of which there are at most [`BLOCK_BYTES_MAX`].
+    #[must_use]
+    pub fn of_parts(id: BlockId, parts: &[impl AsRef<[u8]>]) -> Block {
+        let size: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+        let parts: Vec<&[u8]> = parts.iter().map(AsRef::as_ref).collect();
+        Block {
+            id,
+            size: size as u32,
+            sum: sum(&parts),
+        }
+    }
+
     /// The block of these bytes, of which there are at most [`BLOCK_BYTES_MAX`].
     #[must_use]
     pub fn of(id: BlockId, bytes: &[u8]) -> Block {

@@ -12,8 +12,9 @@
 //!   here, or when its sender has reclaimed them. Records are ready in their order.
 //! - B2 a record that waits is in no log: in a new epoch it is forgotten with all behind it, and
 //!   nobody counts it.
-//! - B3 the snapshot of a fill is complete only when the bytes of all its rows are durable here. A
-//!   sender keeps those while it has the snapshot, so none of them is gone.
+//!
+//! The parts of a fill wait behind a gate of their own: so the fill ends only when the bytes of all
+//! rows of its snapshot are durable here. A sender keeps those while it has the snapshot.
 //!
 //! Deliberately absent: the chain, time, and who fetches.
 
@@ -132,45 +133,16 @@ impl<R> Gate<R> {
         self.missing.iter().copied()
     }
 
+    /// How many records wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-}
-
-/// The blocks of a fill's rows (B3).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FillGate {
-    missing: BTreeSet<BlockId>,
-    is_told: bool,
-}
-
-impl FillGate {
-    /// Takes rows of the snapshot. Says which blocks are to be fetched.
-    pub fn take(
-        &mut self,
-        rows: impl IntoIterator<Item = BlockId>,
-        is_held: impl Fn(BlockId) -> bool,
-    ) -> Vec<BlockId> {
-        let lacking = rows.into_iter().filter(|id| !is_held(*id));
-        lacking.filter(|id| self.missing.insert(*id)).collect()
-    }
-
-    /// All rows of the snapshot were taken.
-    pub fn on_last(&mut self) {
-        self.is_told = true;
-    }
-
-    /// The bytes of the block are durable here.
-    pub fn on_held(&mut self, id: BlockId) {
-        self.missing.remove(&id);
-    }
-
-    /// Whether the fill may be closed.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.is_told && self.missing.is_empty()
     }
 }
 

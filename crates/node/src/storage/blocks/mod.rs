@@ -46,7 +46,7 @@ mod upload;
 pub use block::{
     BLOCK_BYTES_MAX, Bad, Block, BlockId, Damage, DiskError, PIECE_BYTES, PutError, ReadError,
 };
-pub use gate::{FillGate, Gate, Standpoint};
+pub use gate::{Gate, Standpoint};
 pub use reclaim::Reclaimed;
 pub use recovery::BlockRecovery;
 pub use scrub::{Scrub, Scrubbed};

@@ -360,6 +360,12 @@ impl Blocks {
         index.place(id).is_some() && !index.is_bad(id)
     }
 
+    /// Bytes of a block that is held, or damaged.
+    #[must_use]
+    pub fn size(&self, id: BlockId) -> Option<u32> {
+        self.index.lock().place(id).map(|place| place.block.size)
+    }
+
     /// Bytes of a block; all are compared with their checksums in whole pieces first (BS4).
     ///
     /// # Errors

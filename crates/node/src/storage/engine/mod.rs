@@ -38,7 +38,8 @@ pub fn pairs(mutations: &Mutations) -> Vec<Pair<'_>> {
 /// The trees of an engine, apart because they are read in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tree {
-    /// Registers, large values, read by key; and the chain's rows, which change with them.
+    /// Registers and all else that is as large as users make it; and the chain's rows, which change
+    /// with them.
     Registers,
     /// Counters, the catalog and all else that is small and read by key.
     Counters,
@@ -62,7 +63,7 @@ impl Tree {
     /// The tree that holds `key`.
     pub fn of(key: &[u8]) -> Tree {
         match key.get(TABLE_AT).copied() {
-            Some(table) if table == Table::Items as u8 || table == ROWS => Tree::Registers,
+            Some(table) if Table::is_of_users(table) || table == ROWS => Tree::Registers,
             Some(table) if table == Table::Index as u8 => Tree::Index,
             _ => Tree::Counters,
         }

@@ -4,17 +4,18 @@ use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
 use fader_chain::{
-    ALL_GUARDS, ChainId, Change, Direction, EntryId, Guards, Scan, Under, View, ViewError,
+    ALL_GUARDS, ChainId, Change, Direction, EntryId, Guards, Reader, Scan, Under, View, ViewError,
 };
 
 use crate::catalog::{self, AccountId, Name};
+use crate::forward::wire::Wire as _;
 use crate::s3::command::*;
 use crate::s3::conditions::{DeleteConditions, ReadConditions, WriteConditions};
 use crate::s3::reply::*;
 use crate::s3::rows::*;
 use crate::s3::settings::{Setting, Settings, Versioning};
-use crate::s3::{Code, Error, Limits, Reply, answer, decide, upkeep};
-use crate::service::Context;
+use crate::s3::{Code, Error, Limits, Reply, S3, answer, decide, upkeep};
+use crate::service::{Context, Service as _};
 use crate::{CollectionId, Kind, MapView};
 
 pub(super) const ACCOUNT: &str = "000000000001";
@@ -127,10 +128,13 @@ impl World {
             ..Context::new(&self.account, &self.limits)
         };
         if !request.command.is_write() {
-            return answer(&self.rows, &context, &request);
+            let outcome = answer(&self.rows, &context, &request);
+            check_bytes(&request, &outcome);
+            return outcome;
         }
         let decision = decide(&self.rows, &context, &request);
         self.apply(&decision.changes);
+        check_bytes(&request, &decision.outcome);
         decision.outcome
     }
 
@@ -398,5 +402,22 @@ pub(super) fn list_of(prefix: &str, delimiter: &str) -> List {
         prefix: prefix.to_owned(),
         delimiter: delimiter.to_owned(),
         ..List::default()
+    }
+}
+
+/// A request is the same behind its bytes, and so is what is kept of its outcome.
+fn check_bytes(request: &Request, outcome: &Result<Reply, Error>) {
+    let bytes = |request: &Request| {
+        let mut out = Vec::new();
+        request.put(&mut out);
+        Bytes::from(out)
+    };
+    let written = bytes(request);
+    let mut reader = Reader::new(written.clone());
+    let read = Request::read(&mut reader).unwrap();
+    reader.end().unwrap();
+    assert_eq!(bytes(&read), written);
+    if let Some(kept) = S3::keep(outcome.as_ref()) {
+        assert_eq!(S3::kept(kept).as_ref(), Ok(outcome));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fader_chain::EntryId;
 use proptest::prelude::*;
 
-use super::{FillGate, Gate, Standpoint};
+use super::{Gate, Standpoint};
 use crate::storage::blocks::BlockId;
 
 fn ids(numbers: &[u128]) -> Vec<BlockId> {
@@ -78,23 +78,6 @@ fn a_new_epoch_forgets_what_waits() {
     // The record comes again in the new epoch, and its block is asked for again.
     assert_eq!(gate.take("put", ids(&[1]), NONE), ids(&[1]));
     assert!(gate.ready().is_empty());
-}
-
-#[test]
-fn a_fill_is_complete_with_the_bytes_of_all_its_rows() {
-    let mut fill = FillGate::default();
-    assert_eq!(
-        fill.take(ids(&[1, 2, 3]), |id| id == BlockId(2)),
-        ids(&[1, 3])
-    );
-    fill.on_held(BlockId(1));
-    fill.on_held(BlockId(3));
-    assert!(!fill.is_complete(), "more rows may come");
-    assert_eq!(fill.take(ids(&[4]), NONE), ids(&[4]));
-    fill.on_last();
-    assert!(!fill.is_complete());
-    fill.on_held(BlockId(4));
-    assert!(fill.is_complete());
 }
 
 #[test]

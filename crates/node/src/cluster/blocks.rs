@@ -1,0 +1,144 @@
+//! Blocks among the members of a chain: a block is held by all before its row is put, and read at
+//! any that has it.
+//!
+//! Invariants:
+//! - CB-1 a block is *held* for its uploader when the head holds it; the others are asked, too, and
+//!   waited for a moment. B1 stands behind it: a member without the bytes fetches them before it
+//!   logs their row.
+//! - CB-2 a block is gone when every member of the newest configuration says so.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::{NodeId, Role};
+use fader_services::Reason;
+use tokio::task::JoinSet;
+
+use super::Cluster;
+use crate::member::refusal::{Kind, Refusal};
+use crate::peer::{BlockAsked, BlockTold};
+use crate::storage::blocks::{Block, BlockId};
+
+/// How long the others are waited for when the head holds a block.
+const OTHERS: Duration = Duration::from_secs(2);
+
+/// Why bytes of a block were not had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lacking {
+    /// No member has a row of it.
+    Gone,
+    /// A member has its row, and none that answers its bytes.
+    Damaged,
+    /// Members that may have it do not answer.
+    Silent,
+}
+
+impl Cluster {
+    /// Asks about blocks at a member, here or elsewhere; nothing when no answer came. It blocks its
+    /// thread.
+    fn ask_blocks(&self, member: NodeId, asked: &BlockAsked) -> Option<BlockTold> {
+        match self.links.member(member) {
+            Some(here) => Some(here.answer_blocks(asked)),
+            None => self
+                .outbox
+                .ask_blocks(self.own().unwrap_or(member), member, asked),
+        }
+    }
+
+    /// Has the members of the newest configuration hold a block (CB-1).
+    ///
+    /// # Errors
+    /// [`Refusal`]: the head does not hold it.
+    pub(crate) async fn spread(
+        self: &Arc<Self>,
+        block: Block,
+        parts: Vec<Bytes>,
+    ) -> Result<(), Refusal> {
+        let newest = self.configuration();
+        let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
+        let asked = Arc::new(BlockAsked::Hold(block, parts));
+        let mut asking = JoinSet::new();
+        for seat in &newest.seats {
+            let (cluster, asked, node) = (self.clone(), asked.clone(), seat.node);
+            asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
+        }
+        let mut of_head = None;
+        while of_head.is_none() {
+            match asking.join_next().await {
+                Some(Ok((node, told))) if node == newest.head() => of_head = Some(told),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => of_head = Some(None),
+            }
+        }
+        let others = async { while asking.join_next().await.is_some() {} };
+        let is_held = of_head == Some(Some(BlockTold::Held));
+        if is_held && tokio::time::timeout(OTHERS, others).await.is_err() {
+            asking.detach_all();
+        }
+        match of_head.flatten() {
+            Some(BlockTold::Held) => Ok(()),
+            Some(BlockTold::Full) => Err(Refusal::new(Kind::Again, Reason::BlocksFull)),
+            Some(BlockTold::Failed(words)) => Err(Refusal::of_store(Kind::Again, words)),
+            _ => Err(Refusal::new(Kind::Elsewhere, Reason::NoMember)),
+        }
+    }
+
+    /// Bytes of a block, of any member that has them; those that are here first. It blocks its
+    /// thread.
+    ///
+    /// # Errors
+    /// [`Lacking`].
+    pub(crate) fn read_block(&self, id: BlockId, range: &Range<u32>) -> Result<Bytes, Lacking> {
+        let newest = self.configuration().ok_or(Lacking::Silent)?;
+        let is_here = |node: NodeId| self.links.member(node).is_some();
+        let mut seats = newest.seats.clone();
+        seats.sort_by_key(|seat| (!is_here(seat.node), seat.role != Role::Serving));
+        let asked = BlockAsked::Fetch(id, Some(range.clone()));
+        let (mut is_damaged, mut is_silent) = (false, false);
+        let mut without = Vec::new();
+        for seat in seats {
+            match self.ask_blocks(seat.node, &asked) {
+                Some(BlockTold::Bytes(bytes)) => {
+                    without
+                        .into_iter()
+                        .for_each(|node| self.mend_block(node, id));
+                    return Ok(bytes);
+                }
+                Some(BlockTold::Gone) => {}
+                Some(BlockTold::Missing) => {
+                    is_damaged = true;
+                    without.push(seat.node);
+                }
+                _ => is_silent = true,
+            }
+        }
+        Err(match (is_damaged, is_silent) {
+            (_, true) => Lacking::Silent,
+            (true, false) => Lacking::Damaged,
+            (false, false) => Lacking::Gone,
+        })
+    }
+
+    /// Has a member that is here, and lacks a block's bytes, take them from another one.
+    pub(crate) fn mend_block(&self, node: NodeId, id: BlockId) {
+        let (Some(here), Some(newest)) = (self.links.member(node), self.configuration()) else {
+            return;
+        };
+        let asked = BlockAsked::Fetch(id, None);
+        for other in newest.others(node) {
+            let Some(BlockTold::Bytes(bytes)) = self.ask_blocks(other, &asked) else {
+                continue;
+            };
+            match here
+                .blocks
+                .hold(Block::of(id, &bytes), std::slice::from_ref(&bytes))
+            {
+                Ok(()) => tracing::info!(block = %id, "a block was mended from another member"),
+                Err(error) => tracing::error!(%error, block = %id, "a block was not mended"),
+            }
+            return;
+        }
+    }
+}

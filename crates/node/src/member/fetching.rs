@@ -1,0 +1,172 @@
+//! What of other members waits for bytes of blocks, and the thread that fetches them.
+//!
+//! Deliberately absent: who waits, and what is done with what may go on (`holding`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fader_chain::{Envelope, NodeId};
+use parking_lot::Mutex;
+
+use super::blocks::MemberBlocks;
+use crate::clock;
+use crate::peer::{BlockAsked, BlockTold, Outbox};
+use crate::storage::blocks::{Block, BlockId, Gate};
+
+/// When it is tried again after nothing came, in milliseconds.
+const AGAIN_MS: u64 = 200;
+/// What waits for bytes.
+#[derive(Default)]
+pub(super) struct Holding {
+    /// Entries.
+    pub(super) appends: Gate<Envelope>,
+    /// Parts of another member's state.
+    pub(super) fills: Gate<Envelope>,
+    /// Blocks that the sender of their records has reclaimed.
+    pub(super) gone: BTreeSet<BlockId>,
+    fetch: Option<Arc<Fetch>>,
+    again_at_ms: u64,
+}
+
+/// A fetch under way.
+#[derive(Default)]
+struct Fetch {
+    is_over: AtomicBool,
+    /// The member waits for none of it any more.
+    is_vain: AtomicBool,
+    came: AtomicU64,
+    gone: Mutex<Vec<BlockId>>,
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+impl Holding {
+    /// Whether bytes are missing, none are being fetched, and it is time for that.
+    pub(super) fn wants_fetch(&self) -> bool {
+        !self.is_empty() && self.fetch.is_none() && self.again_at_ms <= clock::monotonic_ms()
+    }
+
+    /// Fetches beside the member's thread.
+    pub(super) fn fetch(&mut self, fetching: Fetching) {
+        let fetch = Arc::new(Fetch::default());
+        let of_thread = fetch.clone();
+        let thread = std::thread::Builder::new().name("fetch".to_owned());
+        match thread.spawn(move || fetching.run(&of_thread)) {
+            Ok(_) => self.fetch = Some(fetch),
+            Err(error) => {
+                tracing::warn!(%error, "no thread to fetch blocks");
+                self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
+            }
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.appends.is_empty() && self.fills.is_empty()
+    }
+
+    /// A new epoch, or life.
+    pub(super) fn forget(&mut self) {
+        self.appends.forget();
+        self.fills.forget();
+        self.gone.clear();
+        if let Some(fetch) = self.fetch.take() {
+            fetch.is_vain.store(true, Ordering::Relaxed);
+        }
+        self.again_at_ms = 0;
+    }
+
+    /// What may be taken now.
+    pub(super) fn ready(&mut self, blocks: &MemberBlocks) -> Vec<Envelope> {
+        if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Relaxed)) {
+            self.gone.extend(fetch.gone.lock().drain(..));
+            if fetch.came.load(Ordering::Relaxed) == 0 {
+                self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
+            }
+        }
+        let mut ready = Vec::new();
+        for gate in [&mut self.fills, &mut self.appends] {
+            for id in gate.missing().collect::<Vec<_>>() {
+                if blocks.are_held([id.0]) {
+                    gate.on_held(id);
+                } else if self.gone.contains(&id) {
+                    gate.on_gone(id);
+                }
+            }
+            ready.extend(gate.ready());
+        }
+        ready
+    }
+}
+
+/// What a fetch has.
+pub(super) struct Fetching {
+    pub(super) ids: Vec<BlockId>,
+    pub(super) me: NodeId,
+    /// Who sent the records: what that has no more is gone.
+    pub(super) source: NodeId,
+    pub(super) others: Vec<NodeId>,
+    pub(super) outbox: Arc<dyn Outbox>,
+    pub(super) blocks: Arc<MemberBlocks>,
+    /// How much of a fill may come.
+    pub(super) bytes_per_second: Option<u64>,
+}
+
+impl Fetching {
+    fn run(self, fetch: &Fetch) {
+        for id in &self.ids {
+            if fetch.is_vain.load(Ordering::Relaxed) {
+                break;
+            }
+            let size = match self.ask(self.source, *id) {
+                Some(BlockTold::Gone) => {
+                    fetch.gone.lock().push(*id);
+                    0
+                }
+                Some(BlockTold::Bytes(bytes)) => self.hold(*id, &bytes),
+                _ => self.ask_others(*id),
+            };
+            let came = u64::from(0 < size || fetch.gone.lock().last() == Some(id));
+            fetch.came.fetch_add(came, Ordering::Relaxed);
+            if let Some(rate) = self.bytes_per_second {
+                std::thread::sleep(Duration::from_secs_f64(size as f64 / rate.max(1) as f64));
+            }
+        }
+        fetch.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn ask(&self, whom: NodeId, id: BlockId) -> Option<BlockTold> {
+        let asked = BlockAsked::Fetch(id, None);
+        self.outbox.ask_blocks(self.me, whom, &asked)
+    }
+
+    fn ask_others(&self, id: BlockId) -> usize {
+        for other in &self.others {
+            if let Some(BlockTold::Bytes(bytes)) = self.ask(*other, id) {
+                return self.hold(id, &bytes);
+            }
+        }
+        0
+    }
+
+    /// The bytes that are durable then; none when they are not.
+    fn hold(&self, id: BlockId, bytes: &Bytes) -> usize {
+        match self
+            .blocks
+            .hold(Block::of(id, bytes), std::slice::from_ref(bytes))
+        {
+            Ok(()) => bytes.len(),
+            Err(error) => {
+                tracing::warn!(%error, block = %id, "a block that was fetched was not stored");
+                0
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Blocks go between nodes on connections of their own, each question with its answer.
+
+use super::*;
+use crate::storage::blocks::{BLOCK_BYTES_MAX, Block};
+
+fn block(id: u128, bytes: &[u8]) -> Block {
+    Block::of(BlockId(id), bytes)
+}
+
+/// Waits for the answer that may come when nodes know each other.
+fn asked(peers: &Peers, whom: NodeId, asked: &BlockAsked) -> BlockTold {
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(told) = peers.ask_blocks(whom, CHAIN, asked) {
+            return told;
+        }
+        assert!(std::time::Instant::now() < end, "no answer");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_block_is_held_and_fetched_as_it_is() {
+    let key = ClusterKey::random().unwrap();
+    let (one, two) = (node(1, &key), node(2, &key));
+    know(&[&one, &two]);
+    for size in [1, 70_000, BLOCK_BYTES_MAX as usize] {
+        let bytes = Bytes::from(vec![7; size]);
+        let of = block(size as u128, &bytes);
+        let (first, rest) = (bytes.slice(..size / 2), bytes.slice(size / 2..));
+        let hold = BlockAsked::Hold(of, vec![first, rest]);
+        assert_eq!(asked(&one.peers, two.number(), &hold), BlockTold::Held);
+        let whole = BlockAsked::Fetch(of.id, None);
+        let told = asked(&one.peers, two.number(), &whole);
+        assert_eq!(told, BlockTold::Bytes(bytes.clone()));
+        let end = of.size;
+        let last = BlockAsked::Fetch(of.id, Some(end - 1..end));
+        let told = asked(&one.peers, two.number(), &last);
+        assert_eq!(told, BlockTold::Bytes(bytes.slice(size - 1..)));
+    }
+    let other = BlockAsked::Fetch(BlockId(99), None);
+    assert_eq!(asked(&one.peers, two.number(), &other), BlockTold::Gone);
+}
+
+#[test]
+fn many_who_ask_at_once_have_each_their_answer() {
+    let key = ClusterKey::random().unwrap();
+    let (one, two) = (node(1, &key), node(2, &key));
+    know(&[&one, &two]);
+    std::thread::scope(|scope| {
+        for number in 0..20_u8 {
+            let (one, whom) = (&one.peers, two.number());
+            scope.spawn(move || {
+                let bytes = Bytes::from(vec![number; 100_000]);
+                let of = block(u128::from(number), &bytes);
+                let hold = BlockAsked::Hold(of, vec![bytes.clone()]);
+                assert_eq!(asked(one, whom, &hold), BlockTold::Held);
+                let fetch = BlockAsked::Fetch(of.id, None);
+                assert_eq!(asked(one, whom, &fetch), BlockTold::Bytes(bytes));
+            });
+        }
+    });
+}
+
+#[test]
+fn who_is_no_member_is_told_nothing_about_blocks() {
+    let key = ClusterKey::random().unwrap();
+    let (one, two) = (node(1, &key), node(2, &key));
+    // Only one of them knows the other.
+    one.peers.know([(two.number(), two.peer())].into()).unwrap();
+    let fetch = BlockAsked::Fetch(BlockId(1), None);
+    assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
+    assert!(0 < two.peers.refused());
+    know(&[&one, &two]);
+    assert_eq!(asked(&one.peers, two.number(), &fetch), BlockTold::Gone);
+    // A member that is none any more has no connection left.
+    two.peers.know(BTreeMap::new()).unwrap();
+    assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
+}
+
+#[test]
+fn another_key_and_an_end_are_heard() {
+    let key = ClusterKey::random().unwrap();
+    let (one, two) = (node(1, &key), node(2, &ClusterKey::random().unwrap()));
+    know(&[&one, &two]);
+    let fetch = BlockAsked::Fetch(BlockId(1), None);
+    assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
+    one.peers.close();
+    assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
+}

@@ -1,0 +1,265 @@
+//! Objects on a chain of three members: every member that serves has every byte, whichever members
+//! were away when it came; what no version names goes at all of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "buckets/mod.rs"]
+mod asked;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use asked::*;
+use fader_node::{BlockOptions, ClusterSettings, Node, Settings, Wiring};
+use fader_services::request::Limits;
+use fader_services::service::Trouble;
+
+/// What a test waits for at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a member may take to serve alone.
+const ALONE: Duration = Duration::from_secs(20);
+const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+
+struct World {
+    folder: tempfile::TempDir,
+    node: Node,
+    /// Keys and the seeds of their bytes.
+    objects: Vec<(String, u64)>,
+}
+
+fn bytes(seed: u64) -> bytes::Bytes {
+    bytes_of(seed, BLOCK + 1 + (seed as usize * 7919) % BLOCK)
+}
+
+impl World {
+    async fn start(wiring: Wiring) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let mut limits = Limits::default();
+        limits.s3.block_bytes = BLOCK as u32;
+        limits.s3.part_bytes_min = 0;
+        limits.blocks.lease_ms = 12_000;
+        let member = Settings {
+            limits,
+            floor: Duration::from_millis(200),
+            blocks: BlockOptions {
+                reserve_bytes: 0,
+                segment_bytes: 4 * BLOCK as u32,
+                garbage_wait: Duration::ZERO,
+                look: Duration::from_millis(10),
+                ..BlockOptions::default()
+            },
+            ..Settings::new(folder.path().join("data"))
+        };
+        let settings = ClusterSettings {
+            size: 3,
+            wiring,
+            session: Duration::from_secs(2),
+            delay: Duration::ZERO,
+            member,
+        };
+        let node = Node::open_cluster(settings, drop).unwrap();
+        node.ready().await.unwrap();
+        create(&node).await.unwrap();
+        World {
+            folder,
+            node,
+            objects: Vec::new(),
+        }
+    }
+
+    fn blocks(&self, name: &str) -> PathBuf {
+        self.folder.path().join("data").join(name).join("blocks")
+    }
+
+    async fn put(&mut self, count: u64) {
+        for _ in 0..count {
+            let seed = self.objects.len() as u64 + 1;
+            let key = format!("k{seed}");
+            self.put_one(&key, seed).await;
+            self.objects.push((key, seed));
+        }
+    }
+
+    async fn put_one(&self, key: &str, seed: u64) {
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = put(&self.node, key, &bytes(seed)).await {
+            let is_later = match &error {
+                NotPut::Body(Trouble::Unavailable { .. }) => true,
+                NotPut::Command(error) => error.reason.is_some(),
+                NotPut::Body(_) => false,
+            };
+            assert!(is_later && Instant::now() < end, "{key}: {error:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn kill(&self, name: &str) {
+        self.node.cluster().unwrap().kill(name).unwrap();
+    }
+
+    fn restart(&self, name: &str) {
+        self.node.cluster().unwrap().restart(name).unwrap();
+    }
+
+    /// Waits until a member serves.
+    async fn serves(&self, name: &str) {
+        let is_so = || {
+            let (newest, members) = self.node.cluster().unwrap().status();
+            let epoch = newest.map(|newest| newest.epoch);
+            members.iter().any(|it| {
+                let serves = matches!(it.role, Some("serving" | "head"));
+                it.name == name && it.state == "running" && serves && Some(it.epoch) == epoch
+            })
+        };
+        let waiting = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        let status = || self.node.cluster().unwrap().status();
+        waited.unwrap_or_else(|_| panic!("{name} does not serve: {:?}", status()));
+    }
+
+    /// Reads every object, of members that serve.
+    async fn check(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        for (key, seed) in &self.objects {
+            loop {
+                let found = match find(&self.node, key, 0).await {
+                    Ok(found) => read(&self.node, key, found).await.ok(),
+                    // Members come and go.
+                    Err(error) if error.reason.is_some() => None,
+                    Err(error) => panic!("{key}: {error:?}"),
+                };
+                match found {
+                    Some(found) => {
+                        assert!(found == bytes(*seed), "{key}");
+                        break;
+                    }
+                    None if end < Instant::now() => return false,
+                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        }
+        true
+    }
+
+    /// Kills all but this member, does something, and starts them again.
+    async fn alone<T>(&self, name: &str, work: impl AsyncFn() -> Option<T>) -> T {
+        let others: Vec<&str> = NAMES.into_iter().filter(|it| *it != name).collect();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.serves(name).await;
+            others.iter().for_each(|other| self.kill(other));
+            let done = work().await;
+            others.iter().for_each(|other| self.restart(other));
+            match done {
+                Some(done) => return done,
+                // It did not serve any more when the others went.
+                None => assert!(Instant::now() < end, "{name} does not serve alone"),
+            }
+        }
+    }
+
+    async fn all_serve(&self) {
+        for name in NAMES {
+            self.serves(name).await;
+        }
+    }
+
+    /// Reads every object where only this member is left.
+    async fn check_alone(&self, name: &str) {
+        self.alone(name, async || self.check(ALONE).await.then_some(()))
+            .await;
+        self.all_serve().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_member_has_every_byte_whichever_was_away() {
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        let mut world = World::start(wiring).await;
+        world.all_serve().await;
+        world.put(3).await;
+        for name in NAMES {
+            world.kill(name);
+            world.put(3).await;
+            world.restart(name);
+            world.put(3).await;
+            world.serves(name).await;
+            world.check_alone(name).await;
+        }
+        world.node.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_with_an_empty_folder_is_filled_with_bytes() {
+    let mut world = World::start(Wiring::Star).await;
+    world.all_serve().await;
+    world.put(10).await;
+    world.kill("n2");
+    world.put(1).await;
+    std::fs::remove_dir_all(world.folder.path().join("data/n2")).unwrap();
+    world.restart("n2");
+    world.serves("n2").await;
+    world.check_alone("n2").await;
+    world.node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_a_member_lost_come_from_another() {
+    let mut world = World::start(Wiring::Star).await;
+    world.all_serve().await;
+    world.put(6).await;
+    world.kill("n3");
+    std::fs::remove_dir_all(world.blocks("n3")).unwrap();
+    world.restart("n3");
+    world.serves("n3").await;
+    // Read at any of them, also where they are missing.
+    assert!(world.check(PATIENCE).await);
+    let is_mended = async {
+        let size = || match std::fs::read_dir(world.blocks("n3")) {
+            Ok(files) => files.map(|it| it.unwrap().metadata().unwrap().len()).sum(),
+            Err(_) => 0,
+        };
+        while size() < 6 * BLOCK as u64 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_mended).await.unwrap();
+    world.check_alone("n3").await;
+    world.node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_replaced_deleted_or_given_up_goes_at_every_member() {
+    let mut world = World::start(Wiring::Star).await;
+    world.all_serve().await;
+    world.put(5).await;
+    world.put_one("k1", 77).await;
+    let of = upload(&world.node, "parts").await.unwrap();
+    part(&world.node, &of, 1, &bytes(78)).await;
+    let listed = part(&world.node, &of, 2, &bytes(79)).await;
+    complete(&world.node, &of, vec![listed]).await.unwrap();
+    let stored = store(&world.node, None, &bytes(80)).await.unwrap();
+    world.node.give_up(&stored);
+    for key in keys(&world.node).await {
+        delete(&world.node, &key).await.unwrap();
+    }
+    for name in NAMES {
+        let is_empty = async || {
+            let end = Instant::now() + ALONE;
+            while 0 < world.node.counters().blocks.blocks {
+                if end < Instant::now() {
+                    return None;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Some(())
+        };
+        world.alone(name, is_empty).await;
+    }
+    world.node.close().await;
+}

@@ -1,0 +1,1 @@
+"""Objects under kills: writers, readers and a judge."""
