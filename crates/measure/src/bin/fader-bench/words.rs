@@ -1,7 +1,7 @@
 //! The word count of some files by a program of two threads: the floor of `bench mapreduce`.
 //!
-//! Each thread counts the words of every second file in a hash table. Both are then written, word by
-//! word in order, to one file. Nothing survives a crash, and all words must fit into memory.
+//! Each thread counts the words of every second file in a hash table. Both are then written, word
+//! by word in order, to one file. Nothing survives a crash, and all words must fit into memory.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
