@@ -156,3 +156,9 @@ def test_the_configuration_documents_file_is_read(tmp_path):
             name, _, value = line.partition(" = ")
             assert rows[name] == [value.strip('"'), "file"]
     assert rows["limits.item-pairs"] == ["1024", "file"]
+
+
+def test_the_reference_of_commands_is_as_the_code_has_it():
+    check = ["cargo", "xtask", "docs", "--check", "--fader", servers.BINARY]
+    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

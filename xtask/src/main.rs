@@ -20,6 +20,7 @@ mod fake_s3;
 mod fuzz;
 mod nemesis;
 mod python;
+mod reference;
 mod simulate;
 mod tidy;
 mod upgrade;
@@ -84,6 +85,9 @@ enum Task {
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
+    /// Writes the generated pages of the reference: docs/reference/cli.md and xtask.md. With
+    /// `--check` it says whether they are as the code has them.
+    Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).
     ReleaseTime(ReleaseTime),
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),
+            Task::Docs(options) => reference::run::<Cli>(&options),
             Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
         });
     match result {
