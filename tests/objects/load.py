@@ -19,7 +19,7 @@ import server as servers
 
 BUCKET = "siege"
 KEYS = 4
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 8
 PATIENCE_SECONDS = 120
 PART_BYTES = 5 << 20
 # A name of 32 digits, then bytes that follow from it.
@@ -53,14 +53,19 @@ def client_of(url):
 
 
 class Writer:
-    """Writes to its keys, and knows what they may hold."""
+    """Writes to its keys, at one server as long as that answers, and knows what they may hold."""
 
     def __init__(self, load, number):
         self.load, self.number = load, number
         self.chance = random.Random(f"{load.seed}/{number}")
-        self.client = client_of(load.url)
+        self.clients = [client_of(url) for url in load.urls]
+        self.turn = number
         self.serial = 0
         self.may = {f"{number}/{key}": {NOTHING} for key in range(KEYS)}
+
+    @property
+    def client(self):
+        return self.clients[self.turn % len(self.clients)]
 
     def work(self):
         while not self.load.is_ending:
@@ -80,6 +85,7 @@ class Writer:
                 continue
             except (botocore.exceptions.BotoCoreError, OSError):
                 self.load.count(f"{deed.__name__} unknown")
+                self.turn += 1
                 time.sleep(0.05)
                 continue
             self.may[key] = {becomes}
@@ -126,12 +132,14 @@ class Writer:
         return NOTHING
 
     def check(self):
-        """What is wrong with its keys, while nobody writes."""
+        """What is wrong with its keys, at each server, while nobody writes."""
         for key, may in self.may.items():
-            found = read(self.client, key)
-            if found not in may:
-                yield f"{key} is {found}, and may be {sorted(map(str, may))}"
-            self.may[key] = {found}
+            for client in self.clients:
+                found = read_patiently(client, key)
+                if found not in may:
+                    yield f"{key} is {found}, and may be {sorted(map(str, may))}"
+                # What one server has shown the others show, too.
+                self.may[key] = may = {found}
 
 
 def read(client, key):
@@ -146,11 +154,25 @@ def read(client, key):
     return hashlib.md5(body).hexdigest()
 
 
+def read_patiently(client, key):
+    """The same, while members of a cluster find each other."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return read(client, key)
+        except (botocore.exceptions.BotoCoreError, OSError):
+            assert time.monotonic() < end, f"{key} is not read"
+        except botocore.exceptions.ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            assert status >= 500 and time.monotonic() < end, error
+        time.sleep(0.1)
+
+
 class Load:
     """Writers and readers at work."""
 
-    def __init__(self, url, seed, writers=3, readers=1):
-        self.url, self.seed = url, seed
+    def __init__(self, urls, seed, writers=3, readers=1):
+        self.urls, self.seed = urls, seed
         self.lock = threading.Lock()
         self.counts = collections.Counter()
         self.errors = []
@@ -169,7 +191,7 @@ class Load:
         while True:
             with contextlib.suppress(botocore.exceptions.BotoCoreError,
                                      botocore.exceptions.ClientError):
-                client_of(self.url).create_bucket(Bucket=BUCKET)
+                client_of(self.urls[0]).create_bucket(Bucket=BUCKET)
                 return
             assert time.monotonic() < end, "the bucket cannot be created"
             time.sleep(0.1)
@@ -182,12 +204,12 @@ class Load:
             raise
 
     def _read(self):
-        client = client_of(self.url)
+        clients = [client_of(url) for url in self.urls]
         chance = random.Random(f"{self.seed}/reader")
         keys = [key for writer in self.writers for key in writer.may]
         while not self.is_ending:
             try:
-                read(client, chance.choice(keys))
+                read(chance.choice(clients), chance.choice(keys))
                 self.count("read")
             except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError, OSError):
                 time.sleep(0.05)
@@ -226,7 +248,7 @@ class Load:
 
     def empty(self):
         """Deletes everything."""
-        client = client_of(self.url)
+        client = client_of(self.urls[0])
         for upload in client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
             client.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"],
                                           UploadId=upload["UploadId"])

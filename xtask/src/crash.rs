@@ -15,7 +15,7 @@ pub(crate) enum Service {
     Simpledb,
     /// Queues of SQS.
     Sqs,
-    /// Objects of S3.
+    /// Objects of S3: of a lone server, then, a tenth as often, of a cluster of three.
     S3,
 }
 
@@ -82,7 +82,10 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
             match service {
                 Service::Simpledb => process(Profile::Release, *rounds, *seed),
                 Service::Sqs => queues(Profile::Release, *rounds, *seed),
-                Service::S3 => objects(Profile::Release, *rounds, *seed),
+                Service::S3 => {
+                    let is_good = objects(Profile::Release, *rounds, *seed)?;
+                    Ok(objects_of_three(Profile::Release, rounds.div_ceil(10), *seed)? && is_good)
+                }
             }
         }
         Kind::Power { seeds, service } => {
@@ -107,20 +110,27 @@ pub(crate) fn process(profile: Profile, rounds: u32, seed: u64) -> Result<bool> 
 
 /// The same for queues.
 pub(crate) fn queues(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
-    program("queues", profile, rounds, seed)
+    program(&["queues"], profile, rounds, seed)
 }
 
 /// The same for objects.
 pub(crate) fn objects(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
-    program("objects", profile, rounds, seed)
+    program(&["objects"], profile, rounds, seed)
+}
+
+/// The same for objects in a cluster of three processes, of which one after the other is killed.
+fn objects_of_three(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    program(&["objects", "--members", "3"], profile, rounds, seed)
 }
 
 /// A program of tests that kills the server.
-fn program(module: &str, profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+fn program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
     python::prepare()?;
     let mut crash = python::program("python");
     crash
-        .args(["-m", module, "--rounds", &rounds.to_string()])
+        .arg("-m")
+        .args(module)
+        .args(["--rounds", &rounds.to_string()])
         .args(["--seed", &seed.to_string()])
         .env("FADER_BIN", profile.program("fader"))
         .env("PYTHONPATH", command::root().join("tests"));

@@ -38,6 +38,12 @@ impl Kind {
         }
     }
 
+    /// Whether its collections are put on chains of data, where there are any; else they are on the
+    /// system chain.
+    pub fn is_placed(self) -> bool {
+        !matches!(self, Kind::Bucket)
+    }
+
     /// Whether a name stands for one collection of the whole cluster; else each account has its
     /// own names.
     pub fn is_of_cluster(self) -> bool {

@@ -55,8 +55,6 @@ pub enum Reason {
     BlockMemory,
     /// Blocks of a request are not held where their rows would be put.
     BlocksMissing,
-    /// The cluster keeps no blocks of objects.
-    NoBlocks,
     /// A lone node takes no writes.
     NoWrites,
     /// The thread of the member panicked.
@@ -67,7 +65,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 28] = [
+    pub const ALL: [Reason; 27] = [
         Reason::Stopping,
         Reason::QueueFull,
         Reason::Overloaded,
@@ -92,7 +90,6 @@ impl Reason {
         Reason::BlocksFull,
         Reason::BlockMemory,
         Reason::BlocksMissing,
-        Reason::NoBlocks,
         Reason::NoWrites,
         Reason::Broken,
         Reason::Store,
@@ -125,7 +122,6 @@ impl Reason {
             Reason::BlocksFull => "blocks-full",
             Reason::BlockMemory => "block-memory",
             Reason::BlocksMissing => "blocks-missing",
-            Reason::NoBlocks => "no-blocks",
             Reason::NoWrites => "no-writes",
             Reason::Broken => "broken",
             Reason::Store => "store",
@@ -161,7 +157,6 @@ impl Reason {
             Reason::BlocksFull => "the disk has no room for objects",
             Reason::BlockMemory => "uploads have all the memory that they may have",
             Reason::BlocksMissing => "the bytes of the upload are not where they should be",
-            Reason::NoBlocks => "a cluster of several members stores no objects yet",
             Reason::NoWrites => "the node takes no writes now",
             Reason::Broken => "an invariant of the chain was broken",
             Reason::Store => "",

@@ -47,6 +47,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
+use crate::member::copying::Copying;
 use crate::member::lease::Session;
 use crate::member::links::Links;
 use crate::member::thread::Company;
@@ -543,6 +544,8 @@ impl Cluster {
             has_stopped: false,
             left_out: 0,
             again_at: None,
+            outbox: self.outbox.clone(),
+            copying: Copying::default(),
         };
         let builder = std::thread::Builder::new().name(format!("session-{}", me.node));
         let session = builder.spawn(move || session.run()).map_err(failed)?;

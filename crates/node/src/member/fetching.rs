@@ -16,6 +16,8 @@ use crate::clock;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
 use crate::storage::blocks::{Block, BlockId, Gate};
 
+/// Blocks that do not come until it is looked again: another member may have them by then.
+const FAILED_MAX: usize = 4;
 /// When it is tried again after nothing came, in milliseconds.
 const AGAIN_MS: u64 = 200;
 /// What waits for bytes.
@@ -35,15 +37,19 @@ pub(super) struct Holding {
 #[derive(Default)]
 struct Fetch {
     is_over: AtomicBool,
-    /// The member waits for none of it any more.
+    /// The member has ended.
     is_vain: AtomicBool,
+    /// Another epoch has begun: the bytes are as good, what is gone is asked again.
+    is_of_past: AtomicBool,
     came: AtomicU64,
     gone: Mutex<Vec<BlockId>>,
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.forget();
+        if let Some(fetch) = &self.fetch {
+            fetch.is_vain.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -72,13 +78,14 @@ impl Holding {
         self.appends.is_empty() && self.fills.is_empty()
     }
 
-    /// A new epoch, or life.
+    /// A new epoch, or life. A fetch goes on: a member that was left out, since it lacked much,
+    /// lacks less when it comes back.
     pub(super) fn forget(&mut self) {
         self.appends.forget();
         self.fills.forget();
         self.gone.clear();
-        if let Some(fetch) = self.fetch.take() {
-            fetch.is_vain.store(true, Ordering::Relaxed);
+        if let Some(fetch) = &self.fetch {
+            fetch.is_of_past.store(true, Ordering::Relaxed);
         }
         self.again_at_ms = 0;
     }
@@ -86,7 +93,9 @@ impl Holding {
     /// What may be taken now.
     pub(super) fn ready(&mut self, blocks: &MemberBlocks) -> Vec<Envelope> {
         if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Relaxed)) {
-            self.gone.extend(fetch.gone.lock().drain(..));
+            if !fetch.is_of_past.load(Ordering::Relaxed) {
+                self.gone.extend(fetch.gone.lock().drain(..));
+            }
             if fetch.came.load(Ordering::Relaxed) == 0 {
                 self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
             }
@@ -121,6 +130,7 @@ pub(super) struct Fetching {
 
 impl Fetching {
     fn run(self, fetch: &Fetch) {
+        let mut failed = 0;
         for id in &self.ids {
             if fetch.is_vain.load(Ordering::Relaxed) {
                 break;
@@ -133,8 +143,13 @@ impl Fetching {
                 Some(BlockTold::Bytes(bytes)) => self.hold(*id, &bytes),
                 _ => self.ask_others(*id),
             };
-            let came = u64::from(0 < size || fetch.gone.lock().last() == Some(id));
-            fetch.came.fetch_add(came, Ordering::Relaxed);
+            let has_come = 0 < size || fetch.gone.lock().last() == Some(id);
+            fetch.came.fetch_add(u64::from(has_come), Ordering::Relaxed);
+            let is_of_past = fetch.is_of_past.load(Ordering::Relaxed);
+            failed += usize::from(!has_come);
+            if FAILED_MAX <= failed || (is_of_past && !has_come) {
+                break;
+            }
             if let Some(rate) = self.bytes_per_second {
                 std::thread::sleep(Duration::from_secs_f64(size as f64 / rate.max(1) as f64));
             }

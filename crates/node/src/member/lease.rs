@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{EntryId, Identity, Progress, Report};
 
+use super::copying::Copying;
 use super::links::Links;
 use super::state::Shared;
 use super::thread::{Job, Notice};
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
+use crate::peer::Outbox;
 use crate::random;
 
 /// How often a member pings in the time of a session.
@@ -58,6 +60,10 @@ pub(crate) struct Session {
     /// How often it was left out since it served, and when it may join again.
     pub(crate) left_out: u32,
     pub(crate) again_at: Option<Instant>,
+    /// The way to the other members' blocks.
+    pub(crate) outbox: Arc<dyn Outbox>,
+    /// What is copied before another life begins.
+    pub(crate) copying: Copying,
 }
 
 impl Session {
@@ -82,6 +88,9 @@ impl Session {
                 continue;
             }
             if self.stands_still() {
+                continue;
+            }
+            if self.is_over && !self.copy() {
                 continue;
             }
             if ping_at <= Instant::now() {
@@ -144,6 +153,13 @@ impl Session {
         STILL * session <= still
     }
 
+    /// Copies blocks that it lacks. Whether it may ask for a seat.
+    fn copy(&mut self) -> bool {
+        let newest = self.coordinator.configuration().ok().flatten();
+        let ways = (&*self.shared.blocks, &*self.outbox);
+        self.copying.step(self.me.node, newest.as_deref(), ways)
+    }
+
     fn ping(&mut self) {
         match self.coordinator.ping(self.me) {
             Ok(Pinged(sent)) => {
@@ -152,7 +168,6 @@ impl Session {
             }
             Err(CoordinatorError::SessionOver) => {
                 self.is_over = true;
-                self.live_again();
             }
             Err(error) => tracing::debug!(%error, "no ping"),
         }
@@ -205,6 +220,7 @@ impl Session {
                 self.refused = None;
                 self.told = 0;
                 self.lease = None;
+                self.copying = Copying::default();
                 // If not, it gets another one.
                 self.is_over = !self.send(Job::Live(me));
             }

@@ -7,6 +7,7 @@
 pub(crate) mod blocks;
 mod closing;
 pub(crate) mod context;
+pub(crate) mod copying;
 mod desk;
 mod fetching;
 mod folder;

@@ -11,6 +11,9 @@ use super::state::Shared;
 use crate::peer::{BlockAsked, BlockTold};
 use crate::storage::blocks::{BlockId, PutError, ReadError};
 
+/// Blocks of one list.
+const PAGE: usize = 1024;
+
 impl Shared {
     /// Answers what is asked of its blocks. It waits for the disk.
     pub(crate) fn answer_blocks(&self, asked: &BlockAsked) -> BlockTold {
@@ -22,6 +25,16 @@ impl Shared {
                 match self.blocks.hold(*block, parts) {
                     Ok(()) => BlockTold::Held,
                     Err(PutError::Full) => BlockTold::Full,
+                    Err(error) => BlockTold::Failed(error.to_string()),
+                }
+            }
+            BlockAsked::List(after) => {
+                let after = after.map(|id| id.0);
+                match blocks::rows_from(&*self.engine.snapshot(), after, PAGE) {
+                    Ok(rows) => {
+                        let rows = rows.into_iter().map(|(id, row)| (BlockId(id), row.size));
+                        BlockTold::Rows(rows.collect())
+                    }
                     Err(error) => BlockTold::Failed(error.to_string()),
                 }
             }

@@ -55,6 +55,8 @@ const BUFFER: usize = 128 << 10;
 pub enum BlockAsked {
     /// To make a block of these bytes durable, which come in parts.
     Hold(Block, Vec<Bytes>),
+    /// For blocks that have rows, in the order of their ids, from behind this one on.
+    List(Option<BlockId>),
     /// For bytes of a block; without a range for all of them.
     Fetch(BlockId, Option<Range<u32>>),
 }
@@ -66,6 +68,8 @@ pub enum BlockTold {
     Held,
     /// The bytes.
     Bytes(Bytes),
+    /// A page of blocks that have rows, with their sizes; none behind the last.
+    Rows(Vec<(BlockId, u32)>),
     /// The block has no row any more: its bytes were rightly reclaimed.
     Gone,
     /// The bytes are not here, or damaged, though the block may have a row.
@@ -78,6 +82,7 @@ pub enum BlockTold {
 
 /// ```text
 /// asked := chain  1 id:u128be size sum bytes | 2 id:u128be | 3 id:u128be start end
+///          | 4 id:u128be | 5 0:u128be
 /// ```
 impl BlockAsked {
     pub(super) fn encode(&self, chain: ChainId, out: &mut Vec<u8>) {
@@ -89,6 +94,11 @@ impl BlockAsked {
                 put_varint(out, u64::from(block.size));
                 put_varint(out, u64::from(block.sum));
                 parts.iter().for_each(|part| out.extend_from_slice(part));
+            }
+            BlockAsked::List(after) => {
+                out.push(if after.is_some() { 4 } else { 5 });
+                let after = after.map_or(0, |id| id.0);
+                out.extend_from_slice(&after.to_be_bytes());
             }
             BlockAsked::Fetch(id, None) => {
                 out.push(2);
@@ -123,6 +133,8 @@ impl BlockAsked {
                 let (start, end) = (reader.varint_u32()?, reader.varint_u32()?);
                 BlockAsked::Fetch(id, Some(start..end))
             }
+            4 => BlockAsked::List(Some(id)),
+            5 if id == BlockId(0) => BlockAsked::List(None),
             _ => return Err(DecodeError::new("the kind of a question about blocks")),
         };
         reader.end()?;
@@ -131,7 +143,7 @@ impl BlockAsked {
 }
 
 /// ```text
-/// told := 0 | 1 bytes | 2 | 3 | 4 | 5 words
+/// told := 0 | 1 bytes | 2 | 3 | 4 | 5 words | 6 list of (id:u128be, size)
 /// ```
 impl BlockTold {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -140,6 +152,14 @@ impl BlockTold {
             BlockTold::Bytes(bytes) => {
                 out.push(1);
                 out.extend_from_slice(bytes);
+            }
+            BlockTold::Rows(rows) => {
+                out.push(6);
+                put_varint(out, rows.len() as u64);
+                for (id, size) in rows {
+                    out.extend_from_slice(&id.0.to_be_bytes());
+                    put_varint(out, u64::from(*size));
+                }
             }
             BlockTold::Gone => out.push(2),
             BlockTold::Missing => out.push(3),
@@ -162,6 +182,14 @@ impl BlockTold {
             5 => {
                 let words = String::from_utf8_lossy(&reader.rest()).into_owned();
                 return Ok(BlockTold::Failed(words));
+            }
+            6 => {
+                let count = reader.count()?;
+                let rows = (0..count).map(|_| {
+                    let id = BlockId(reader.u128()?);
+                    Ok((id, reader.varint_u32()?))
+                });
+                BlockTold::Rows(rows.collect::<Result<_, DecodeError>>()?)
             }
             _ => return Err(DecodeError::new("the kind of an answer about blocks")),
         };

@@ -73,6 +73,7 @@ impl Inbox for Heard {
                 blocks.insert(block.id, parts.concat().into());
                 BlockTold::Held
             }
+            BlockAsked::List(_) => BlockTold::Rows(Vec::new()),
             BlockAsked::Fetch(id, range) => match (blocks.get(&id), range) {
                 (None, _) => BlockTold::Gone,
                 (Some(bytes), None) => BlockTold::Bytes(bytes.clone()),

@@ -58,7 +58,7 @@ impl Router {
             if collection.is_some() {
                 Arc::make_mut(&mut call).demand.collection = collection;
             }
-            let of_names = self.several().filter(|_| changes_names(&call));
+            let of_names = self.several().filter(|_| places_names(&call));
             let done = match of_names {
                 Some(chains) => self.come_or_go(chains, &call).await,
                 None => self.carry_out(chain, &call).await,
@@ -154,7 +154,7 @@ impl Router {
         let Some(name) = name_of(call).filter(|_| !changes_names(call)) else {
             return Ok(Place::SYSTEM);
         };
-        let Some(chains) = self.several() else {
+        let Some(chains) = self.several().filter(|_| name.kind.is_placed()) else {
             let keeper = self.chains.system().keeper();
             let is_first = missed.is_none() && call.demand.request.is_none();
             let entry = match keeper.filter(|_| is_first) {
@@ -285,6 +285,11 @@ impl Router {
 fn changes_names(call: &Call) -> bool {
     let target = call.request.target();
     matches!(target, Target::Create { .. } | Target::Delete(..))
+}
+
+/// Whether it does so, and the collections are not on the system chain.
+fn places_names(call: &Call) -> bool {
+    changes_names(call) && name_of(call).is_some_and(|name| name.kind.is_placed())
 }
 
 /// Where a collection is, if it is there.

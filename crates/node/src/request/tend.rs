@@ -6,7 +6,8 @@
 //!   found go sooner: of a member that has no company at once, for its uploads ended with its last
 //!   process; of another one when it had time to hear of their rows. The chain's thread looks again
 //!   whether they have a row, and bytes that are dropped too soon are fetched again (B1).
-//! - TE-2 a row without bytes is damage when the member's newest state has it, too.
+//! - TE-2 a row without bytes is damage when the member's newest state has it, too, and the member
+//!   serves: the state of another one may be below the floor, and its bytes rightly gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +79,9 @@ impl Tending {
                     // It was started again.
                     *one = One::new(&member);
                 }
-                let lacking = one.sweep(&member, &store, is_alone);
+                let newest = cluster.configuration();
+                let is_current = newest.is_some_and(|it| it.serving().any(|it| it == node));
+                let lacking = one.sweep(&member, &store, (is_alone, is_current));
                 let damaged = one.scrub(&member, &store);
                 let to_mend = lacking.into_iter().chain(damaged).take(MENDED_MAX);
                 to_mend.for_each(|id| cluster.mend_block(node, id));
@@ -136,14 +139,21 @@ impl One {
 
     /// Compares some blocks with their rows.
     /// Which have a row and no bytes.
-    fn sweep(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) -> Vec<BlockId> {
+    fn sweep(
+        &mut self,
+        member: &Arc<Member>,
+        store: &Blocks,
+        (is_alone, is_current): (bool, bool),
+    ) -> Vec<BlockId> {
         let mut lacking = Vec::new();
         if self.due.is_some_and(|due| Instant::now() < due) {
             return lacking;
         }
         for _ in 0..PAGES {
             self.sweep.blocks(member, store, is_alone);
-            lacking.extend(self.sweep.rows(member, store));
+            if is_current {
+                lacking.extend(self.sweep.rows(member, store));
+            }
         }
         if self.sweep.blocks_done && self.sweep.rows_done {
             let missing = self.sweep.missing;

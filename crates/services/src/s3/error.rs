@@ -248,7 +248,7 @@ pub struct Error {
     pub code: Code,
     /// For people.
     pub message: String,
-    /// Of [`Code::ServiceUnavailable`] and [`Code::NotImplemented`]: why.
+    /// Of [`Code::ServiceUnavailable`]: why.
     pub reason: Option<Reason>,
     /// Of [`Code::PreconditionFailed`] and [`Code::NotModified`]: which condition.
     pub condition: Option<Condition>,
@@ -273,15 +273,11 @@ impl Error {
         }
     }
 
-    /// Not now; or not on this cluster, which has no blocks.
+    /// Not now.
     pub fn unavailable(reason: Reason, words: &str) -> Self {
-        let code = match reason {
-            Reason::NoBlocks => Code::NotImplemented,
-            _ => Code::ServiceUnavailable,
-        };
         Error {
             reason: Some(reason),
-            ..Error::new(code, words)
+            ..Error::new(Code::ServiceUnavailable, words)
         }
     }
 

@@ -249,9 +249,8 @@ impl Wire for Error {
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
         let (code, message): (Code, String) = Wire::read(reader)?;
-        let is_later = matches!(code, Code::ServiceUnavailable | Code::NotImplemented);
         Ok(Error {
-            reason: is_later.then(|| Reason::of(&message)),
+            reason: (code == Code::ServiceUnavailable).then(|| Reason::of(&message)),
             code,
             message,
             condition: Wire::read(reader)?,

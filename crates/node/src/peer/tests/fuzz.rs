@@ -122,6 +122,8 @@ fn fuzz_block_messages() {
     let block = Block::of(BlockId(7), b"bytes");
     let asked = [
         BlockAsked::Hold(block, vec![Bytes::from_static(b"bytes")]),
+        BlockAsked::List(None),
+        BlockAsked::List(Some(BlockId(7))),
         BlockAsked::Fetch(BlockId(7), None),
         BlockAsked::Fetch(BlockId(7), Some(1..3)),
     ];
@@ -129,6 +131,7 @@ fn fuzz_block_messages() {
         BlockTold::Held,
         BlockTold::Bytes(Bytes::from_static(b"bytes")),
         BlockTold::Gone,
+        BlockTold::Rows(vec![(BlockId(7), 300)]),
         BlockTold::Failed("full".to_owned()),
     ];
     let said = |put: &dyn Fn(&mut Vec<u8>)| {
