@@ -107,6 +107,10 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_HOST", value_name = "NAME,…")]
     host: Option<String>,
 
+    /// Domains of S3, with commas between them: BUCKET.DOMAIN names a bucket. [default: localhost]
+    #[arg(long, env = "FADER_S3_DOMAIN", value_name = "NAMES")]
+    s3_domain: Option<String>,
+
     /// Memory for cached data, in MiB. [default: 64]
     #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
     cache_mb: Option<u64>,
@@ -264,6 +268,7 @@ pub(crate) struct Config {
     pub(crate) tls_key: Setting<Option<PathBuf>>,
     pub(crate) anonymous: Setting<bool>,
     pub(crate) host: Setting<Option<String>>,
+    pub(crate) s3_domain: Setting<String>,
     pub(crate) cache_mb: Setting<u64>,
     pub(crate) connections_max: Setting<usize>,
     pub(crate) connections_per_address: Setting<Option<usize>>,
@@ -344,6 +349,12 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
         tls_key: optional("tls_key", given.tls_key, filed.tls_key),
         anonymous: choice.pick("anonymous", given.anonymous, filed.anonymous, false),
         host: choice.pick("host", given.host.map(Some), filed.host.map(Some), None),
+        s3_domain: choice.pick(
+            "s3_domain",
+            given.s3_domain,
+            filed.s3_domain,
+            "localhost".to_owned(),
+        ),
         cache_mb: choice.pick("cache_mb", given.cache_mb, filed.cache_mb, 64),
         connections_max: choice.pick(
             "connections_max",
@@ -484,6 +495,11 @@ impl Config {
             &self.anonymous.origin,
         );
         row("host", shown(self.host.value.as_ref()), &self.host.origin);
+        row(
+            "s3-domain",
+            self.s3_domain.value.clone(),
+            &self.s3_domain.origin,
+        );
         row(
             "cache-mb",
             self.cache_mb.value.to_string(),

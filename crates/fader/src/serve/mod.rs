@@ -345,6 +345,15 @@ async fn open_with(
     Ok(node)
 }
 
+/// The names of a list with commas between them.
+fn names(list: &str) -> Vec<String> {
+    let names = list.split(',').map(str::trim);
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
 fn report(recovery: &Recovery) {
     if recovery.is_first_start {
         info!("first start: the data folder is new");
@@ -394,14 +403,8 @@ fn gateway_settings(config: &Config, connections: usize) -> fader_gateway::Setti
             .anonymous
             .value
             .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
-        hosts: config
-            .host
-            .value
-            .iter()
-            .flat_map(|hosts| hosts.split(','))
-            .map(|host| host.trim().to_owned())
-            .filter(|host| !host.is_empty())
-            .collect(),
+        hosts: names(config.host.value.as_deref().unwrap_or_default()),
+        s3_domains: names(&config.s3_domain.value),
         limit: config.limit.value,
         body_bytes_max: default
             .body_bytes_max
