@@ -30,7 +30,7 @@ Examples:
   fader keys create --note \"nightly import\"
   fader keys create --account 000000000002    an account of its own, with its own domains
   fader keys create --consistency \"eventual; w=2\"    for a client that cannot add headers
-  fader keys create --granted-only            with what policies of queues give it, and nothing else
+  fader keys create --granted-only            with what policies give it, and nothing else
   fader keys rotate FADER0123456789ABCDEF     a new key; the old one is disabled";
 
 /// Which keys, of which server.
@@ -63,7 +63,8 @@ enum Verb {
         #[arg(long, value_name = "LEVEL")]
         consistency: Option<Preference>,
         /// Only with the rights that policies give it, as
-        /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues; SimpleDB refuses the key.
+        /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues and
+        /// buckets; SimpleDB refuses the key.
         #[arg(long)]
         granted_only: bool,
     },

@@ -345,15 +345,6 @@ async fn open_with(
     Ok(node)
 }
 
-/// The names of a list with commas between them.
-fn names(list: &str) -> Vec<String> {
-    let names = list.split(',').map(str::trim);
-    names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
 fn report(recovery: &Recovery) {
     if recovery.is_first_start {
         info!("first start: the data folder is new");
@@ -403,8 +394,9 @@ fn gateway_settings(config: &Config, connections: usize) -> fader_gateway::Setti
             .anonymous
             .value
             .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
-        hosts: names(config.host.value.as_deref().unwrap_or_default()),
-        s3_domains: names(&config.s3_domain.value),
+        hosts: config::names(config.host.value.as_deref().unwrap_or_default()),
+        s3_domains: config.buckets.domains(),
+        s3_limits: config.limits.s3.clone(),
         limit: config.limit.value,
         body_bytes_max: default
             .body_bytes_max

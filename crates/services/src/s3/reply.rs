@@ -30,7 +30,7 @@ pub enum Reply {
     /// A part was committed: its ETag.
     Part(String),
     /// Parts of an upload.
-    Parts(Parts),
+    Parts(Box<Parts>),
     /// A page of a list.
     Page(Page),
     /// What a fence came to.
@@ -134,6 +134,8 @@ pub struct Parts {
 pub struct Page {
     /// In order.
     pub entries: Vec<Entry>,
+    /// The bucket's owner.
+    pub owner: String,
     /// Where the next page begins: `after` and `after_id` of its request.
     pub next: Option<(String, Option<String>)>,
 }
