@@ -622,3 +622,8 @@ def test_over_https_with_trailers(tmp_path):
         one.put_object(Bucket="tls", Key="k", Body=io.BytesIO(body))
         assert framing == [b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"]
         assert body_of(one.get_object(Bucket="tls", Key="k")) == body
+        upload = one.create_multipart_upload(Bucket="tls", Key="parts")["UploadId"]
+        of = {"Bucket": "tls", "Key": "parts", "UploadId": upload}
+        part = {"PartNumber": 1, "ETag": one.upload_part(**of, PartNumber=1, Body=b"x")["ETag"]}
+        whole = one.complete_multipart_upload(**of, MultipartUpload={"Parts": [part]})
+        assert whole["Location"] == f"https://localhost:{running.port}/tls/parts"

@@ -174,3 +174,24 @@ def test_an_expected_owner_is_compared(owner):
         owner.copy_object(
             Bucket=bucket, Key="b", CopySource=f"{bucket}/a", ExpectedSourceBucketOwner=OTHER
         )
+
+
+def test_a_key_of_another_server_is_taken_over(running, owner, tmp_path):
+    bucket = made(owner, "of-import")
+    said = servers.fader(
+        "keys", "import", "min", "--data", running.data, home=tmp_path, text="12345678\n"
+    ).stdout
+    assert "12345678" not in said
+    taken = of_key(running, ("min", "12345678"))
+    assert taken.get_object(Bucket=bucket, Key="a")["Body"].read() == b"of the owner"
+    for identity, secret in [("mi", "12345678"), ("mini", "1234567"), ("a/b", "12345678")]:
+        refused = servers.fader(
+            "keys", "import", identity, "--data", running.data, home=tmp_path,
+            text=secret, check=False,
+        )
+        assert refused.returncode != 0 and secret not in refused.stderr, identity
+    again = servers.fader(
+        "keys", "import", "min", "--data", running.data, home=tmp_path,
+        text="87654321", check=False,
+    )
+    assert again.returncode != 0

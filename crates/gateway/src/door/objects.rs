@@ -71,6 +71,8 @@ struct Asked<'a> {
     parameters: &'a Parameters<'a>,
     operation: Operation,
     by: By,
+    /// Whether it came encrypted.
+    is_secure: bool,
     /// Whether it asks for anything of consistency: then it is told what came of that.
     is_told: bool,
     receipt: Mutex<Option<Receipt>>,
@@ -132,6 +134,7 @@ impl Door {
         {
             crate::body::pass_by(incoming, DRAIN_BYTES_MAX).await;
         }
+        cross::add_headers(self, parts, response.headers_mut()).await;
         let headers = response.headers_mut();
         if let Ok(value) = HeaderValue::from_str(&id) {
             headers.insert(ID_2, value.clone());
@@ -188,6 +191,7 @@ impl Door {
             parameters: &parameters,
             operation: named,
             by: sender.by,
+            is_secure: arrival.is_secure,
             is_told,
             receipt: Mutex::new(None),
         };
@@ -204,7 +208,6 @@ impl Door {
             }
         };
         let mut response = answer?;
-        cross::add_headers(&asked, response.headers_mut()).await;
         if let Some(receipt) = asked.receipt.into_inner() {
             consistency::tell(&receipt, response.headers_mut());
         }
@@ -338,7 +341,11 @@ impl Asked<'_> {
         let mut body = body.lock();
         let length = body.as_ref().and_then(length_of);
         let announced = Announced::read(&self.parts.headers, length)?;
-        let length = announced.told.length.ok_or_else(fault::missing_length)?;
+        let headers = &self.parts.headers;
+        let is_told = headers.contains_key(CONTENT_LENGTH)
+            || headers.contains_key(hyper::header::TRANSFER_ENCODING);
+        let length = announced.told.length.filter(|_| is_told);
+        let length = length.ok_or_else(fault::missing_length)?;
         let max = self.limits().put_bytes;
         if max < length {
             return Err(fault::too_large(length, max));
@@ -360,11 +367,18 @@ impl Asked<'_> {
         let (source, told) = {
             let mut body = body.lock();
             let length = body.as_ref().and_then(length_of);
-            let mut announced = Announced::read(&self.parts.headers, length)?;
-            if self.operation == Operation::CompleteMultipartUpload {
-                // It is that of the object.
-                announced.told.checksum = None;
-            }
+            let announced = match self.operation {
+                // The checksum is that of the object.
+                Operation::CompleteMultipartUpload => {
+                    let headers = &self.parts.headers;
+                    let pairs = headers.iter().map(|it| (it.0.clone(), it.1.clone()));
+                    let is_kept = |it: &(HeaderName, HeaderValue)| {
+                        !it.0.as_str().starts_with("x-amz-checksum-")
+                    };
+                    Announced::read(&pairs.filter(is_kept).collect(), length)?
+                }
+                _ => Announced::read(&self.parts.headers, length)?,
+            };
             if let Some(length) = announced
                 .told
                 .length
@@ -400,7 +414,8 @@ impl Asked<'_> {
 
     /// Where an object is, as clients reach it.
     fn location(&self) -> String {
-        format!("http://{}{}", host(self.parts), self.place.signed_path)
+        let scheme = scheme(self.is_secure);
+        format!("{scheme}://{}{}", host(self.parts), self.place.signed_path)
     }
 }
 
@@ -409,6 +424,11 @@ struct Body {
     source: Source,
     told: crate::s3::digest::Told,
     length: u64,
+}
+
+/// The scheme of a connection's URLs.
+fn scheme(is_secure: bool) -> &'static str {
+    if is_secure { "https" } else { "http" }
 }
 
 fn host(parts: &Parts) -> &str {

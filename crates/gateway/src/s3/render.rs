@@ -5,7 +5,7 @@
 use std::fmt::Display;
 
 use fader_services::s3::command::{List, ListParts};
-use fader_services::s3::reply::{Buckets, Deleted, Entry, Page, Parts, Put};
+use fader_services::s3::reply::{Buckets, Deleted, Entry, Page, Parts, Pieces, Put};
 use fader_services::s3::rows::{Checksum, Object, State, Version};
 use fader_services::s3::{Error, show_upload};
 use jiff::Timestamp;
@@ -465,7 +465,11 @@ pub(crate) fn deleted(
 }
 
 /// Attributes of an object: those that were asked for.
-pub(crate) fn attributes(object: &Object, has: impl Fn(&str) -> bool) -> Vec<u8> {
+pub(crate) fn attributes(
+    object: &Object,
+    (found, (after, most)): (&Pieces, (u32, u32)),
+    has: impl Fn(&str) -> bool,
+) -> Vec<u8> {
     let mut writer = Writer::new("GetObjectAttributesResponse");
     if has("ETag") {
         writer.text("ETag", &object.etag);
@@ -478,6 +482,22 @@ pub(crate) fn attributes(object: &Object, has: impl Fn(&str) -> bool) -> Vec<u8>
     if has("ObjectParts") && 0 < object.parts {
         writer.begin("ObjectParts");
         writer.show("PartsCount", object.parts);
+        writer.show("PartNumberMarker", after);
+        let last = found.parts.last().map_or(after, |(number, _)| *number);
+        writer.show("NextPartNumberMarker", last);
+        writer.show("MaxParts", most);
+        writer.show("IsTruncated", found.next_part.is_some());
+        for (number, part) in &found.parts {
+            writer.begin("Part");
+            writer.show("PartNumber", number);
+            writer.show("Size", part.size);
+            let of_all = object.checksum.as_ref().map(|it| it.algorithm);
+            let sum = part.checksum.as_ref();
+            if let Some(checksum) = sum.filter(|it| Some(it.algorithm) == of_all) {
+                writer.text(checksum::element(checksum.algorithm), &checksum.value);
+            }
+            writer.end();
+        }
         writer.end();
     }
     if has("StorageClass") {

@@ -101,7 +101,9 @@ pub(crate) fn tags(body: &[u8]) -> Result<Pairs, Fault> {
 pub(crate) fn show_tags(tags: &Pairs) -> Vec<u8> {
     let mut writer = Writer::new("Tagging");
     writer.begin("TagSet");
-    for (key, value) in tags {
+    let mut sorted: Vec<&(String, String)> = tags.iter().collect();
+    sorted.sort();
+    for (key, value) in sorted {
         writer.begin("Tag");
         writer.text("Key", key);
         writer.text("Value", value);
@@ -300,7 +302,10 @@ pub(crate) fn show_acl(acl: &Acl, owner: &str) -> Vec<u8> {
     writer.text("DisplayName", owner);
     writer.end();
     writer.begin("AccessControlList");
-    for (grantee, permission) in acl {
+    // Groups come first, as clients expect it.
+    let is_group = |it: &&(Grantee, Permission)| !matches!(it.0, Grantee::Account(_));
+    let accounts = acl.iter().filter(|it| !is_group(it));
+    for (grantee, permission) in acl.iter().filter(is_group).chain(accounts) {
         writer.begin("Grant");
         match grantee {
             Grantee::Account(id) => {

@@ -357,7 +357,8 @@ impl Settings {
         };
         let grants = given.grants(owner, &self.owner)?;
         let is_private = grants == acl::private(owner);
-        if self.is_enforced() && (!is_private || *given == GivenAcl::Canned(Canned::Private)) {
+        // The private one grants nothing: older clients send it with every object.
+        if self.is_enforced() && !is_private {
             return Err(Error::of(Code::AccessControlListNotSupported));
         }
         if self.blocks_public_acls() && acl::is_public(&grants) {

@@ -18,7 +18,7 @@ use crate::s3::error::{Code, Error};
 use crate::s3::names;
 use crate::s3::reply::{Buckets, Reply};
 use crate::s3::rows::BucketId;
-use crate::s3::settings::{Canned, GivenAcl, Setting, SettingName, Settings};
+use crate::s3::settings::{Setting, SettingName, Settings};
 use crate::s3::upkeep::Upkeep;
 use crate::{Kind, Mode, Table};
 
@@ -56,10 +56,8 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
         public_access: context.limits.public_access,
         ..Settings::default()
     };
-    let given = command.acl.as_ref();
-    let given = given.filter(|it| **it != GivenAcl::Canned(Canned::Private));
     made.acl = made
-        .acl_of(given, &made.owner)
+        .acl_of(command.acl.as_ref(), &made.owner)
         .map_err(|error| match error.code {
             Code::AccessControlListNotSupported => {
                 Error::of(Code::InvalidBucketAclWithObjectOwnership)

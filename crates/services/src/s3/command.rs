@@ -214,6 +214,8 @@ pub enum Extent {
     From(u64),
     /// Those of a part, from this byte of it on.
     Part(u32, u64),
+    /// None, but the parts of a multipart upload after this number, so many at most.
+    Parts(u32, u32),
 }
 
 /// Reads an object.

@@ -278,6 +278,8 @@ pub struct Error {
     pub condition: Option<Condition>,
     /// The delete marker that was found in place of an object.
     pub marker: Option<VersionId>,
+    /// Of [`Code::NotModified`]: the ETag of the object, and when it was committed.
+    pub found: Option<(String, u64)>,
 }
 
 impl Error {
@@ -294,6 +296,7 @@ impl Error {
             reason: None,
             condition: None,
             marker: None,
+            found: None,
         }
     }
 

@@ -170,7 +170,7 @@ fn completed(bucket: &Bucket<'_>, of: &OneUpload) -> Result<Option<Put>, Error> 
     let done: Option<CompletedUpload> = bucket.row(&bucket.keys.completed(of.upload))?;
     let done = done.filter(|done| done.key == of.key);
     Ok(done.map(|done| Put {
-        version: (bucket.settings.versioning != Versioning::Off).then_some(done.version),
+        version: (bucket.settings.versioning == Versioning::Enabled).then_some(done.version),
         etag: done.etag,
         checksum: done.checksum,
     }))

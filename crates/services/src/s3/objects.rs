@@ -60,11 +60,12 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
     Ok((Reply::Put(shown(&bucket, &version)), bucket.finish()))
 }
 
-/// What a put tells of a version.
+/// What a put tells of a version: its id only where each put makes one.
 pub(crate) fn shown(bucket: &Bucket<'_>, version: &Version) -> Put {
     let object = version.object();
+    let is_enabled = bucket.settings.versioning == Versioning::Enabled;
     Put {
-        version: shown_id(bucket, version.id),
+        version: is_enabled.then_some(version.id),
         etag: object.map_or_else(String::new, |object| object.etag.clone()),
         checksum: object.and_then(|object| object.checksum.clone()),
     }
@@ -381,7 +382,11 @@ pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error>
     let (mut version, _) = find_for(&bucket, asked, command.action, named)?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
-    command.conditions.check(&version, object)?;
+    let checked = command.conditions.check(&version, object);
+    checked.map_err(|error| Error {
+        found: Some((object.etag.clone(), version.modified_ms)),
+        ..error
+    })?;
     let extent = pieces::find(&bucket, object, command.extent)?;
     if let State::Object(object) = &mut version.state {
         bucket.settings.show(object);
@@ -433,6 +438,9 @@ fn change(
         true => bucket.put(bucket.keys.current(key), &version),
         false => bucket.put_version(key, &version),
     }
-    let reply = shown(&bucket, &version);
+    let reply = Put {
+        version: shown_id(&bucket, version.id),
+        ..shown(&bucket, &version)
+    };
     Ok((Reply::Put(reply), bucket.finish()))
 }

@@ -82,6 +82,12 @@ impl Found {
 pub struct Pieces {
     /// Of the part that was asked for, where it begins in the object, and its bytes.
     pub part: Option<(u64, u64)>,
+    /// Of that part, its checksum.
+    pub sum: Option<Checksum>,
+    /// Parts of a multipart upload, by number.
+    pub parts: Vec<(u32, Part)>,
+    /// The number after which the next page of them begins.
+    pub next_part: Option<u32>,
     /// Where the first piece begins in the object.
     pub at: u64,
     /// The pieces, in order.

@@ -130,6 +130,8 @@ pub struct LifecycleRule {
     pub id: String,
     /// Whether it counts.
     pub is_enabled: bool,
+    /// Whether its prefix was given without a filter, the form before filters, and is shown so.
+    pub is_plain: bool,
     /// What it is about.
     pub filter: Filter,
     /// When current versions expire.
@@ -142,6 +144,7 @@ pub struct LifecycleRule {
 wire_fields!(LifecycleRule {
     id,
     is_enabled,
+    is_plain,
     filter,
     expiration,
     noncurrent,
@@ -287,9 +290,6 @@ impl Settings {
             Setting::Policy(it) => {
                 self.check_policy(&it, limits)?;
                 self.policy = Some(it);
-            }
-            Setting::Acl(_) if self.is_enforced() => {
-                return Err(Error::of(Code::AccessControlListNotSupported));
             }
             Setting::Acl(it) => self.acl = self.acl_of(Some(&it), &self.owner)?,
             Setting::Ownership(it) => {

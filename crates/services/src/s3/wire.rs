@@ -181,6 +181,7 @@ impl Wire for Extent {
             Extent::Nothing => out.push(0),
             Extent::From(from) => put_choice(out, 1, &[from]),
             Extent::Part(number, from) => put_choice(out, 2, &[number, from]),
+            Extent::Parts(after, count) => put_choice(out, 3, &[after, count]),
         }
     }
 
@@ -189,6 +190,7 @@ impl Wire for Extent {
             0 => Extent::Nothing,
             1 => Extent::From(Wire::read(reader)?),
             2 => Extent::Part(Wire::read(reader)?, Wire::read(reader)?),
+            3 => Extent::Parts(Wire::read(reader)?, Wire::read(reader)?),
             _ => return Err(DecodeError::new("which bytes of an object")),
         })
     }
@@ -212,6 +214,9 @@ wire_fields!(Found {
 });
 wire_fields!(Pieces {
     part,
+    sum,
+    parts,
+    next_part,
     at,
     pieces,
     next
@@ -269,6 +274,7 @@ impl Wire for Error {
         self.message.put(out);
         self.condition.put(out);
         self.marker.put(out);
+        self.found.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
@@ -280,6 +286,7 @@ impl Wire for Error {
             message,
             condition: Wire::read(reader)?,
             marker: Wire::read(reader)?,
+            found: Wire::read(reader)?,
         })
     }
 }

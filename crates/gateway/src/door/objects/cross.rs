@@ -4,12 +4,12 @@ use fader_services::request::own;
 use fader_services::s3::command::OneSetting;
 use fader_services::s3::settings::{CorsRule, Setting, SettingName};
 use fader_services::s3::{Command, Reply, S3};
-use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 
 use super::caller::By;
-use super::{Answer, Asked, plain, set};
+use super::{Answer, host, plain, set};
 use crate::door::Door;
 use crate::s3::cors::{self, Asked as Wanted};
 use crate::s3::fault::{Fault, invalid_request};
@@ -64,18 +64,23 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
     Ok(response)
 }
 
-/// Adds what lets a page of another origin see a reply.
-pub(super) async fn add_headers(asked: &Asked<'_>, headers: &mut HeaderMap) {
-    let Ok(Some(origin)) = asked.header("origin") else {
+/// Adds what lets a page of another origin see a reply, also one that refuses.
+pub(super) async fn add_headers(door: &Door, parts: &Parts, headers: &mut HeaderMap) {
+    let text = |name: &str| head::text(&parts.headers, name).ok().flatten();
+    let Some(origin) = text("origin").filter(|_| parts.method != Method::OPTIONS) else {
         return;
     };
-    if asked.place.bucket.is_empty() {
+    let domains = &door.settings.s3_domains;
+    let Ok(place) = Place::read(parts.uri.path(), host(parts), domains) else {
+        return;
+    };
+    if place.bucket.is_empty() {
         return;
     }
-    let rules = rules(asked.door, &asked.place.bucket).await;
+    let rules = rules(door, &place.bucket).await;
     let wanted = Wanted {
         origin,
-        method: asked.parts.method.as_str(),
+        method: text("access-control-request-method").unwrap_or(parts.method.as_str()),
         headers: "",
     };
     for (name, value) in cors::headers(&rules, wanted, false).unwrap_or_default() {

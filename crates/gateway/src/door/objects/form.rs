@@ -15,7 +15,7 @@ use hyper::{Response, StatusCode};
 
 use super::caller::By;
 use super::sending::tell_put;
-use super::{Answer, host, odd, of_trouble, plain, set, xml};
+use super::{Answer, host, odd, of_trouble, plain, scheme, set, xml};
 use crate::door::{Arrival, Door, now_s};
 use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
@@ -62,7 +62,8 @@ pub(super) async fn post(
     let (by, sizes) = judge(door, (parts, arrived), (place, &fields), size_max)?;
     let object = Object::read(&fields, &place.bucket)?;
     let (kept, put) = keep(door, &by, (source, reader), (object, length, sizes)).await?;
-    reply(parts, &fields, (&kept.0, &kept.1), &put)
+    let site = format!("{}://{}", scheme(arrived.1.is_secure), host(parts));
+    reply(&site, &fields, (&kept.0, &kept.1), &put)
 }
 
 /// Whose request a form is, and how large its file may be.
@@ -206,7 +207,7 @@ async fn keep(
 
 /// What a form asks to be told.
 fn reply(
-    parts: &Parts,
+    site: &str,
     fields: &Fields,
     (bucket, key): (&str, &str),
     put: &fader_services::s3::reply::Put,
@@ -219,7 +220,7 @@ fn reply(
         crate::percent::encode(part, &mut path);
     }
     let path = String::from_utf8_lossy(&path).into_owned();
-    let location = format!("http://{}/{bucket}/{path}", host(parts));
+    let location = format!("{site}/{bucket}/{path}");
     let redirect = fields
         .get("success_action_redirect")
         .or(fields.get("redirect"));

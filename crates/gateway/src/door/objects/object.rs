@@ -21,6 +21,8 @@ use crate::s3::{render, settings};
 
 /// How often an object is looked up whose bytes are gone when they are read.
 const LOOKS: usize = 3;
+/// Parts that attributes show at most.
+const PARTS: u32 = 1000;
 
 impl Asked<'_> {
     /// Refuses what is known to be wrong of an object before its bytes come; else the ACL that it
@@ -181,11 +183,18 @@ impl Asked<'_> {
             return Err(invalid_argument(message, "x-amz-object-attributes", *odd));
         }
         let conditions = head::read_conditions(&self.parts.headers, "")?;
+        let (after, most) = self.parts_asked()?;
+        let extent = match names.contains(&"ObjectParts") {
+            true => Extent::Parts(after, most),
+            false => Extent::Nothing,
+        };
         let (_, found) = self
-            .find(Action::GetObjectAttributes, Extent::Nothing, conditions)
+            .find(Action::GetObjectAttributes, extent, conditions)
             .await?;
         let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
-        let mut response = xml(render::attributes(object, |name| names.contains(&name)));
+        let page = (&found.extent, (after, most));
+        let has = |name: &str| names.contains(&name);
+        let mut response = xml(render::attributes(object, page, has));
         let modified = render::http_time(found.version.modified_ms);
         set(&mut response, "last-modified", &modified);
         if found.is_versioned {
@@ -196,6 +205,18 @@ impl Asked<'_> {
             );
         }
         Ok(response)
+    }
+
+    /// Which parts a request for attributes wants: those after a number, so many.
+    fn parts_asked(&self) -> Result<(u32, u32), Fault> {
+        let number = |name: &'static str, default: u32| match self.header(name)? {
+            None => Ok(default),
+            Some(text) => text
+                .parse()
+                .map_err(|_| invalid_argument("The number is not one.", name, text)),
+        };
+        let most = number("x-amz-max-parts", PARTS)?.min(PARTS);
+        Ok((number("x-amz-part-number-marker", 0)?, most))
     }
 
     pub(super) async fn object_tags(&self) -> Answer {

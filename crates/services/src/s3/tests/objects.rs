@@ -240,7 +240,7 @@ fn suspended_writes_replace_the_null_version_only() {
     let kept = world.put("key", "kept").version;
     world.versioning(Versioning::Suspended);
     let null = world.put("key", "first");
-    assert_eq!(null.version, Some(VersionId::Null));
+    assert_eq!(null.version, None);
     world.put("key", "second");
     let deleted = world.delete("key", None).unwrap();
     let expected = Deleted {
