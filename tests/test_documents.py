@@ -49,7 +49,7 @@ def test_the_readmes_minute(beside, capsys):
     run_python("README.md")
     printed = capsys.readouterr().out
     assert "'Name': 'text', 'Value': 'hello'" in printed
-    assert printed.endswith("\none\n")
+    assert printed.endswith("\none\nb'1'\n")
 
 
 def test_the_tutorial_of_simpledb(beside, tmp_path):
@@ -65,6 +65,15 @@ def test_the_tutorial_of_queues(beside, tmp_path):
     assert run_python("docs/tutorials/queues.md")["message"]["Body"] == "one"
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
     run_lines("docs/tutorials/queues.md", tmp_path, signing)
+
+
+def test_the_tutorial_of_objects(beside, tmp_path, capsys):
+    _, signing = beside
+    run_python("docs/tutorials/s3.md")
+    assert capsys.readouterr().out == "PreconditionFailed\nb'one'\n"
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("dear reader\n")
+    run_lines("docs/tutorials/s3.md", tmp_path, signing)
 
 
 def test_the_tutorial_of_the_database(tmp_path):
