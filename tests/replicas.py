@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import pathlib
+import queue
 import socket
 import subprocess
 import threading
@@ -98,3 +99,96 @@ def unavailable():
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+class Proxy:
+    """What connects to `address` is connected with `target`. Each octet that comes back from there
+    is held for some seconds, and `held` has for how long each part was."""
+
+    def __init__(self, target, seconds=0.0):
+        self.target, self.seconds = target, seconds
+        self.held = []
+        self.is_cut = lambda _source: False
+        self.pairs = []
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, source = self.listener.accept()
+            except OSError:
+                return
+            if self.is_cut(source[1]):
+                near.close()
+                continue
+            host, port = self.target.rsplit(":", 1)
+            try:
+                far = socket.create_connection((host, int(port)), timeout=10)
+            except OSError:
+                near.close()
+                continue
+            far.settimeout(None)
+            self.pairs.append((source[1], near, far))
+            for work in [(self._pass_on, near, far), (self._hold, far, near)]:
+                threading.Thread(target=work[0], args=work[1:], daemon=True).start()
+
+    def _pass_on(self, source, target):
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                target.sendall(part)
+        self._close(source, target)
+
+    def _hold(self, source, target):
+        if not self.seconds:
+            self._pass_on(source, target)
+            return
+        parts = queue.Queue()
+        threading.Thread(target=self._send_late, args=(parts, target), daemon=True).start()
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                parts.put((time.monotonic(), part))
+        parts.put((time.monotonic(), b""))
+        self._close(source)
+
+    def _send_late(self, parts, target):
+        with contextlib.suppress(OSError):
+            while True:
+                came, part = parts.get()
+                time.sleep(max(came + self.seconds - time.monotonic(), 0))
+                if not part:
+                    break
+                target.sendall(part)
+                self.held.append(time.monotonic() - came)
+        self._close(target)
+
+    @staticmethod
+    def _close(*streams):
+        for stream in streams:
+            with contextlib.suppress(OSError):
+                stream.shutdown(socket.SHUT_RDWR)
+
+    def cut(self, is_cut):
+        """Ends connections whose source port `is_cut` says, now and from now on."""
+        self.is_cut = is_cut
+        for port, near, far in self.pairs:
+            if is_cut(port):
+                self._close(near, far)
+
+    def close(self):
+        self.listener.close()
+        self.cut(lambda _: True)
+
+
+def ports_of(process):
+    """The local ports of a process's connections, in either family of addresses."""
+    folder = pathlib.Path(f"/proc/{process}/fd")
+    links = {link.readlink().name for link in folder.iterdir() if link.is_symlink()}
+    ports = set()
+    for table in ["tcp", "tcp6"]:
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if f"socket:[{fields[9]}]" in links:
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports

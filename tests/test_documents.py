@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import server as servers
+from ports import free_port
 from sdb_calls import get
 from server import ROOT, Server, fader
 
@@ -48,7 +49,7 @@ def test_the_readmes_minute(beside, capsys):
     run_python("README.md")
     printed = capsys.readouterr().out
     assert "'Name': 'text', 'Value': 'hello'" in printed
-    assert printed.endswith("\none\n")
+    assert printed.endswith("\none\nb'1'\n")
 
 
 def test_the_tutorial_of_simpledb(beside, tmp_path):
@@ -66,6 +67,15 @@ def test_the_tutorial_of_queues(beside, tmp_path):
     run_lines("docs/tutorials/queues.md", tmp_path, signing)
 
 
+def test_the_tutorial_of_objects(beside, tmp_path, capsys):
+    _, signing = beside
+    run_python("docs/tutorials/s3.md")
+    assert capsys.readouterr().out == "PreconditionFailed\nb'one'\n"
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("dear reader\n")
+    run_lines("docs/tutorials/s3.md", tmp_path, signing)
+
+
 def test_the_tutorial_of_the_database(tmp_path):
     code = "".join(blocks("docs/tutorials/database.md", "sh"))
     environment = servers.environment(tmp_path)
@@ -75,6 +85,20 @@ def test_the_tutorial_of_the_database(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert "The Sirens of Titan" in run.stdout
+
+
+def test_the_tutorial_of_measuring(tmp_path):
+    port = str(free_port())
+    code = "".join(blocks("docs/tutorials/measuring.md", "sh")).replace("4599", port)
+    environment = servers.environment(tmp_path)
+    environment["PATH"] = f"{servers.BINARY.parent}:{environment['PATH']}"
+    # A shorter load says the same.
+    run = subprocess.run(["bash", "-ec", code.replace("--for 3s", "--for 1s")], cwd=tmp_path,
+                         env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "sessions are broken" in run.stdout, run.stdout
+    for guarantee in ["read your writes", "monotonic reads"]:
+        assert f"{guarantee}: 0 violations" in run.stdout, run.stdout
 
 
 def test_the_examples_of_consistency(tmp_path, monkeypatch):
@@ -141,3 +165,9 @@ def test_the_configuration_documents_file_is_read(tmp_path):
             name, _, value = line.partition(" = ")
             assert rows[name] == [value.strip('"'), "file"]
     assert rows["limits.item-pairs"] == ["1024", "file"]
+
+
+def test_the_reference_of_commands_is_as_the_code_has_it():
+    check = ["cargo", "xtask", "docs", "--check", "--fader", servers.BINARY]
+    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

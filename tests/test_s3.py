@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import io
 import random
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -103,6 +104,26 @@ def test_a_bucket_stands_in_the_host(server, s3, bucket):
     assert connection.getresponse().status == 200
     assert body_of(s3.get_object(Bucket=bucket, Key="x/y")) == b"hi"
 
+
+def test_domains_are_a_setting(tmp_path, monkeypatch):
+    found = socket.getaddrinfo
+
+    def here(host, *rest, **named):
+        return found("127.0.0.1" if str(host).endswith(".example") else host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", here)
+    with servers.Server(tmp_path, "--s3-domain", "s3.example, files.example") as running:
+        for domain in ["s3.example", "files.example"]:
+            one = client_of(f"http://{domain}:{running.port}", style="virtual")
+            name = domain.replace(".", "-")
+            one.create_bucket(Bucket=name)
+            one.put_object(Bucket=name, Key="a/b c", Body=b"in the host")
+            assert body_of(one.get_object(Bucket=name, Key="a/b c")) == b"in the host"
+            listed = one.list_objects_v2(Bucket=name)["Contents"]
+            assert [it["Key"] for it in listed] == ["a/b c"]
+        # A host below no domain names no bucket: the path does.
+        other = client_of(f"http://other.example:{running.port}")
+        assert body_of(other.get_object(Bucket=name, Key="a/b c")) == b"in the host"
 
 def test_ranges_and_what_is_beyond(s3, bucket):
     body = noise(4 * MIB + 100_000)
@@ -601,3 +622,8 @@ def test_over_https_with_trailers(tmp_path):
         one.put_object(Bucket="tls", Key="k", Body=io.BytesIO(body))
         assert framing == [b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"]
         assert body_of(one.get_object(Bucket="tls", Key="k")) == body
+        upload = one.create_multipart_upload(Bucket="tls", Key="parts")["UploadId"]
+        of = {"Bucket": "tls", "Key": "parts", "UploadId": upload}
+        part = {"PartNumber": 1, "ETag": one.upload_part(**of, PartNumber=1, Body=b"x")["ETag"]}
+        whole = one.complete_multipart_upload(**of, MultipartUpload={"Parts": [part]})
+        assert whole["Location"] == f"https://localhost:{running.port}/tls/parts"

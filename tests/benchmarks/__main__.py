@@ -1,11 +1,11 @@
-"""`python -m benchmarks failover|delay|scaling|etcd|attacks`."""
+"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas|mapreduce`."""
 
 import argparse
 import pathlib
 import sys
 import tempfile
 
-from benchmarks import attacks, delay, etcd, failover, figures, scaling
+from benchmarks import attacks, delay, etcd, failover, figures, mapreduce, replicas, scaling
 
 BENCHMARKS = {
     "failover": failover,
@@ -13,6 +13,8 @@ BENCHMARKS = {
     "scaling": scaling,
     "etcd": etcd,
     "attacks": attacks,
+    "replicas": replicas,
+    "mapreduce": mapreduce,
 }
 
 

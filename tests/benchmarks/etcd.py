@@ -30,19 +30,20 @@ def build():
 
 
 class Etcd:
-    """Three servers."""
+    """Three servers. What they tell each other goes by the addresses that `by` gives for theirs."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, by=lambda peer: peer):
         self.clients = [free_address() for _ in range(3)]
         peers = [free_address() for _ in range(3)]
-        cluster = ",".join(f"e{n}=http://{peer}" for n, peer in enumerate(peers))
+        told = [by(peer) for peer in peers]
+        cluster = ",".join(f"e{n}=http://{peer}" for n, peer in enumerate(told))
         self.processes = []
         for number, (client, peer) in enumerate(zip(self.clients, peers, strict=True)):
             words = [
                 PROGRAMS / "etcd", "--name", f"e{number}", "--data-dir", folder / f"e{number}",
                 "--listen-client-urls", f"http://{client}",
                 "--advertise-client-urls", f"http://{client}", "--listen-peer-urls",
-                f"http://{peer}", "--initial-advertise-peer-urls", f"http://{peer}",
+                f"http://{peer}", "--initial-advertise-peer-urls", f"http://{told[number]}",
                 "--initial-cluster", cluster, "--log-level", "error",
             ]
             with open(folder / f"e{number}.log", "wb") as log:

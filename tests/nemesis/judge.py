@@ -3,6 +3,7 @@
 | check | what it shows |
 |---|---|
 | Porcupine | G1: strong operations on an item have one order, in real time |
+| `registers` | the same of `v` alone, by `fader measure check` |
 | `lost` | I16: an acknowledged eventual write is there in the end: see `may_be_wiped` |
 | `barriers` | G8: a barrier read shows eventual writes acknowledged before: see `may_be_away` |
 | `invented` | what is shown was asked for, before, and not refused |
@@ -11,12 +12,12 @@
 
 import collections
 import itertools
-import json
 import shutil
 import subprocess
 import sys
 
 import server as servers
+from nemesis import history
 
 JUDGE = servers.ROOT / "target" / "porcupine"
 SOURCES = servers.ROOT / "tests" / "porcupine"
@@ -36,18 +37,24 @@ def build():
 
 def run(folder):
     """Judges the history in a folder; 0 if nothing is wrong with it."""
-    history = folder / "history.jsonl"
-    code = porcupine(history)
-    with open(history) as lines:
-        complaints = check([json.loads(line) for line in lines])
+    log = folder / history.LOG
+    code = porcupine(log) or registers(log)
+    complaints = check(history.read(folder))
     for complaint in complaints[:10]:
         print(f"violation: {complaint}")
     return code or (1 if complaints else 0)
 
 
-def porcupine(history):
+def registers(log):
+    """The exit code of our own check of what strong writers replaced, by zones. An addition is none
+    of a register."""
+    check = ["measure", "check", log, "--of", "registers", "--levels", "strong,barrier"]
+    return subprocess.run([servers.BINARY, *check]).returncode
+
+
+def porcupine(log):
     """The exit code of the judge, which says what it finds."""
-    return subprocess.run([JUDGE, history]).returncode
+    return subprocess.run([JUDGE, log]).returncode
 
 
 def check(lines):

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import http.client
 import itertools
-import json
 import random
 import re
 import threading
@@ -19,6 +18,7 @@ import urllib.parse
 import xml.etree.ElementTree as xml
 
 import server as servers
+from nemesis.history import History
 
 # Each on the next chain of those that hold data.
 DOMAINS = ["siege", "siege-2", "siege-3"]
@@ -120,10 +120,10 @@ def domain_of(item):
 class Load:
     """Clients at work, and what they wrote down."""
 
-    def __init__(self, addresses, path, seed, clients=6):
+    def __init__(self, addresses, folder, seed, clients=6):
         self.addresses = addresses
         self.seed = seed
-        self.file = open(path, "w")  # noqa: SIM115
+        self.history = History(folder)
         self.lock = threading.Lock()
         self.started = 0
         self.items = set()
@@ -140,8 +140,8 @@ class Load:
         self.threads.append(threading.Thread(target=self._found, daemon=True))
 
     def note(self, **line):
+        self.history.note(line)
         with self.lock:
-            self.file.write(json.dumps(line) + "\n")
             kind = line.get("op")
             if kind:
                 self.counts[f"{kind} {line['outcome']}"] += 1

@@ -1,5 +1,6 @@
 """The attack, inside of its namespaces: cluster, load, faults, and a last look at all items."""
 
+import contextlib
 import signal
 import sys
 import time
@@ -50,7 +51,7 @@ def attack(chosen, folder, cluster):
     cluster.await_full()
     addresses = {name: cluster.client_address(name) for name in cluster.names}
     create(addresses)
-    load = Load(addresses, folder / "history.jsonl", chosen.seed)
+    load = Load(addresses, folder, chosen.seed)
     siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every)
     with load:
         if not load.await_acknowledged(10, PATIENCE_SECONDS):
@@ -62,7 +63,7 @@ def attack(chosen, folder, cluster):
     print(f"asked what is waited for: {cluster.asked_why} times")
     print("operations: " + ", ".join(
         f"{count} {kind}" for kind, count in sorted(load.counts.items())))
-    with load.file:
+    with contextlib.closing(load.history):
         look_at_all(load, addresses)
         look_at_domains(load, addresses)
 

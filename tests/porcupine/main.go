@@ -4,8 +4,8 @@
 //	porcupine operations LOG.porcupine...
 //	porcupine keys LOG.porcupine...
 //
-// A line of the history is what one client asked and was told (tests/nemesis/load.py). Exit codes:
-// 0 linearizable, 1 not, 2 no verdict. What clients were not told acts at any time after it was
+// A history is a log of Fader (docs/measuring/history.md), in which an item is a register and a set
+// (tests/nemesis/history.py). Exit codes: 0 linearizable, 1 not, 2 no verdict. What clients were not told acts at any time after it was
 // asked, or never.
 package main
 
@@ -25,7 +25,22 @@ import (
 // How long one item may take.
 const patience = 60 * time.Second
 
-// A line of the history.
+// A line of the log.
+type line struct {
+	Process  int         `json:"process"`
+	Endpoint string      `json:"endpoint"`
+	Level    string      `json:"level"`
+	Called   int64       `json:"called"`
+	Returned int64       `json:"returned"`
+	Action   string      `json:"action"`
+	Key      string      `json:"key"`
+	Value    string      `json:"value"`
+	From     string      `json:"from"`
+	Outcome  string      `json:"outcome"`
+	Shown    interface{} `json:"shown"`
+}
+
+// What one client asked of an item, and was told.
 type call struct {
 	Client   int      `json:"client"`
 	Node     string   `json:"node"`
@@ -114,19 +129,72 @@ func read(path string) map[string][]call {
 	items := map[string][]call{}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<24)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "fader_log") {
+		fail(path + " does not begin as a log of Fader")
+	}
 	for lines.Scan() {
-		var one call
+		var one line
 		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			fail(err.Error())
 		}
-		if one.Op != "" {
-			items[one.Item] = append(items[one.Item], one)
+		item := strings.TrimSuffix(one.Key, "/e")
+		calls := items[item]
+		if at := partOf(one, calls); at >= 0 {
+			calls[at].E = texts(one.Shown)
+		} else {
+			items[item] = append(calls, callOf(one, item))
 		}
 	}
 	if err := lines.Err(); err != nil {
 		fail(err.Error())
 	}
 	return items
+}
+
+// Of the second line of a read the place of the first among the calls; -1 of any other.
+func partOf(one line, calls []call) int {
+	if one.Action != "read" || !strings.HasSuffix(one.Key, "/e") {
+		return -1
+	}
+	for at := len(calls) - 1; at >= 0; at-- {
+		if calls[at].Client == one.Process && calls[at].Start == one.Called {
+			return at
+		}
+	}
+	fail("a read of " + one.Key + " without one of its item")
+	return -1
+}
+
+func callOf(one line, item string) call {
+	op := one.Action
+	if op == "read" && strings.HasPrefix(one.Level, "eventual") {
+		op = "look"
+	}
+	outcomes := map[string]string{"done": "ok", "unmet": "no"}
+	outcome, isKnown := outcomes[one.Outcome]
+	if !isKnown {
+		outcome = one.Outcome
+	}
+	return call{
+		Client: one.Process, Node: one.Endpoint, Op: op, Level: one.Level, Item: item,
+		Value: one.Value, Expected: one.From, Start: one.Called, End: one.Returned,
+		Outcome: outcome, V: texts(one.Shown),
+	}
+}
+
+// What was shown: nothing, one value or several.
+func texts(shown interface{}) []string {
+	switch shown := shown.(type) {
+	case string:
+		return []string{shown}
+	case []interface{}:
+		all := []string{}
+		for _, one := range shown {
+			all = append(all, fmt.Sprint(one))
+		}
+		return all
+	}
+	return nil
 }
 
 // What a strong operation showed before anybody asked for it; empty if nothing.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -100,6 +101,7 @@ func judgeOperations(paths []string, byKey bool) {
 				parts[part[0].Input.(asked).Key] = part
 			}
 		}
+		begun := time.Now()
 		for name, part := range parts {
 			switch porcupine.CheckOperationsTimeout(register, part, patience) {
 			case porcupine.Ok:
@@ -110,5 +112,6 @@ func judgeOperations(paths []string, byKey bool) {
 				fmt.Println(name, "unknown")
 			}
 		}
+		fmt.Fprintf(os.Stderr, "%s: %f seconds\n", path, time.Since(begun).Seconds())
 	}
 }

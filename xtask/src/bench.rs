@@ -68,12 +68,21 @@ enum Name {
     Etcd,
     /// What strangers' connections, bodies and heads cost a signed client, and memory.
     Attacks,
+    /// What `fader measure` finds where the truth is known: Redis with a late replica, a cut off
+    /// follower of etcd, members of Fader 50 ms apart. Needs redis-server and Go.
+    Replicas,
+    /// Word count and sort by MapReduce, beside a program of two threads, coreutils, Polars, DuckDB
+    /// and Hadoop. Needs Java and Maven, and an hour.
+    Mapreduce,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client,
-    /// The checks of logs: ten million operations on registers in 10 s and 1 GB.
+    /// The load generator against wrk, and 50,000 operations a second on one thread. Needs wrk.
+    Generator,
+    /// The checks of logs: ten million operations on registers in 10 s and 1 GB; a hundred thousand
+    /// beside Porcupine. Needs Go.
     Checker,
     /// What 10,000 waiting requests cost a member, and how soon a change reaches one.
     Waiting,
@@ -83,12 +92,14 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 5] = [
+const BY_PYTHON: [Name; 7] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
     Name::Etcd,
     Name::Attacks,
+    Name::Mapreduce,
+    Name::Replicas,
 ];
 
 /// What measures, and what is measured.
@@ -138,6 +149,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             python::prepare()?;
             bench.arg("--moto").arg(python::path("moto_server"));
         }
+        Name::Generator => {
+            bench.arg("--wrk").arg("wrk");
+        }
+        Name::Checker => {
+            bench.arg("--porcupine").arg(porcupine()?);
+        }
         Name::OneNode => {
             if let Some(binary) = foundation::FOUNDATION.build()? {
                 bench.arg("--foundation").arg(binary);
@@ -146,6 +163,16 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         _ => {}
     }
     command::succeeds(&mut bench)
+}
+
+/// Builds the program that judges logs by Porcupine.
+fn porcupine() -> Result<PathBuf> {
+    let program = command::root().join("target/porcupine");
+    let mut go = Command::new("go");
+    go.current_dir(command::root().join("tests/porcupine"));
+    command::check(go.args(["build", "-o"]).arg(&program).arg("."))
+        .context("Go builds it: apt-get install golang")?;
+    Ok(program)
 }
 
 /// The node's own tests have the only service that waits: they show the figures.

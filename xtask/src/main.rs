@@ -20,6 +20,7 @@ mod fake_s3;
 mod fuzz;
 mod nemesis;
 mod python;
+mod reference;
 mod simulate;
 mod tidy;
 mod upgrade;
@@ -68,8 +69,8 @@ enum Task {
     /// Builds that version's binary from the history of this clone.
     Upgrade,
     /// Runs the suites of conformance on servers that take minutes to build (MinIO and
-    /// fake-gcs-server), and compares the meter of 10,000 calls with a proxy before gofakes3. Needs
-    /// Go.
+    /// fake-gcs-server), compares four streaming jobs with Hadoop's, and the meter of 10,000 calls
+    /// with a proxy before gofakes3. Needs Go, Java and Maven.
     Clouds,
     /// Asks ElasticMQ and Fader the same by scripts of calls, and says what differs and is not in
     /// docs/compatibility/sqs.md. Needs Java and Maven.
@@ -84,6 +85,9 @@ enum Task {
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
+    /// Writes the generated pages of the reference: docs/reference/cli.md and xtask.md. With
+    /// `--check` it says whether they are as the code has them.
+    Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).
     ReleaseTime(ReleaseTime),
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
             Task::Simulate(options) => simulate::run(&options),
             Task::Model(options) => simulate::model(&options),
             Task::Mutants(options) => simulate::mutants(&options),
+            Task::Docs(options) => reference::run::<Cli>(&options),
             Task::ReleaseTime(options) => bench::release_time(&options.target_dir),
         });
     match result {

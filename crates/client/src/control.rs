@@ -152,10 +152,12 @@ impl Control {
         Ok(keys.keys)
     }
 
-    /// Makes a key of an account, and the account if it is new.
+    /// Makes a key of an account, and the account if it is new. `pair` is an id with its secret, of
+    /// a key that another server had.
     pub async fn create_key(
         &self,
         account: &str,
+        pair: Option<(&str, &str)>,
         note: &str,
         nature: KeyNature,
     ) -> Result<NewKey, Error> {
@@ -163,9 +165,13 @@ impl Control {
         let mut body = serde_json::json!({
             "account": account, "note": note, "consistency": consistency,
         });
-        // An older server does not know the field, and refuses it.
+        // An older server does not know these fields, and refuses them.
         if nature.rights == Rights::Granted {
             body["rights"] = "granted".into();
+        }
+        if let Some((id, secret)) = pair {
+            body["id"] = id.into();
+            body["secret"] = secret.into();
         }
         parse(&self.call("POST", "/keys", Some(body.to_string())).await?)
     }

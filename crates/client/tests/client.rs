@@ -738,7 +738,7 @@ async fn keys_over_the_control_socket() {
     let keys = control.keys().await.unwrap();
     assert_eq!((keys[0].id.as_str(), keys[0].created_ms), ("K1", 7));
     let made = control
-        .create_key("b", "note", KeyNature::default())
+        .create_key("b", None, "note", KeyNature::default())
         .await
         .unwrap();
     assert_eq!(made.secret.as_str(), "hush");

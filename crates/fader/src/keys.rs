@@ -1,5 +1,6 @@
 //! `fader keys`: access keys, through the running server or straight from its folder.
 
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +22,10 @@ pub(crate) const FIRST_ACCOUNT: &str = "000000000001";
 /// The control socket's name in the data folder.
 pub(crate) const SOCKET: &str = "control.sock";
 
+/// Bytes of a secret that is taken over. Shorter ones are guessed.
+const SECRET_BYTES_MIN: u64 = 8;
+const SECRET_BYTES_MAX: u64 = 256;
+
 const EXAMPLES: &str = "\
 Works on the server whose data folder is given: through its control socket while it runs, on the
 folder itself when it does not.
@@ -30,7 +35,8 @@ Examples:
   fader keys create --note \"nightly import\"
   fader keys create --account 000000000002    an account of its own, with its own domains
   fader keys create --consistency \"eventual; w=2\"    for a client that cannot add headers
-  fader keys create --granted-only            with what policies of queues give it, and nothing else
+  fader keys create --granted-only            with what policies give it, and nothing else
+  fader keys import minioadmin < secret       a key of another server, its secret from a file
   fader keys rotate FADER0123456789ABCDEF     a new key; the old one is disabled";
 
 /// Which keys, of which server.
@@ -63,7 +69,22 @@ enum Verb {
         #[arg(long, value_name = "LEVEL")]
         consistency: Option<Preference>,
         /// Only with the rights that policies give it, as
-        /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues; SimpleDB refuses the key.
+        /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues and
+        /// buckets; SimpleDB refuses the key.
+        #[arg(long)]
+        granted_only: bool,
+    },
+    /// Takes over a key of another server; its secret is read from standard input.
+    Import {
+        /// The key's id: 3 to 128 characters of A-Z, a-z, 0-9, _, - and .
+        id: String,
+        /// Whose requests it signs: twelve digits.
+        #[arg(long, default_value = FIRST_ACCOUNT)]
+        account: String,
+        /// A remark for the list.
+        #[arg(long, default_value = "")]
+        note: String,
+        /// Only with the rights that policies give it.
         #[arg(long)]
         granted_only: bool,
     },
@@ -170,17 +191,28 @@ async fn act(door: &Door, verb: Verb) -> Result<String> {
         } => {
             let nature = KeyNature {
                 preference: consistency,
-                rights: if granted_only {
-                    Rights::Granted
-                } else {
-                    Rights::All
-                },
+                rights: rights(granted_only),
             };
-            let shown = door.create(&account, &note, nature).await?;
+            let shown = door.create(&account, None, &note, nature).await?;
             Ok(match granted_only {
                 false => shown.text(),
                 true => format!("{}policies name  {}\n", shown.text(), shown.arn()),
             })
+        }
+        Verb::Import {
+            id,
+            account,
+            note,
+            granted_only,
+        } => {
+            let secret = read_secret()?;
+            let nature = KeyNature {
+                preference: None,
+                rights: rights(granted_only),
+            };
+            let pair = Some((&*id, &secret));
+            door.create(&account, pair, &note, nature).await?;
+            Ok(format!("{id} is taken over, for account {account}\n"))
         }
         Verb::Set { id, consistency } => {
             door.prefer(&id, consistency.0).await?;
@@ -202,14 +234,51 @@ async fn act(door: &Door, verb: Verb) -> Result<String> {
     }
 }
 
+fn rights(is_granted_only: bool) -> Rights {
+    match is_granted_only {
+        true => Rights::Granted,
+        false => Rights::All,
+    }
+}
+
+/// The secret of a key that is taken over: the first line of standard input.
+fn read_secret() -> Result<Secret> {
+    if std::io::stdin().is_terminal() {
+        eprintln!("the secret of the key, and Enter:");
+    }
+    let mut line = String::new();
+    let read = std::io::stdin().lock().take(SECRET_BYTES_MAX + 2);
+    BufReader::new(read)
+        .read_line(&mut line)
+        .context("reading the secret from standard input")?;
+    line.truncate(line.trim_end_matches(['\r', '\n']).len());
+    let size = line.len() as u64;
+    if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&size) {
+        bail!("a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes: this one has {size}");
+    }
+    Ok(Secret::new(line))
+}
+
 impl Door {
-    async fn create(&self, account: &str, note: &str, nature: KeyNature) -> Result<Shown> {
+    async fn create(
+        &self,
+        account: &str,
+        pair: Option<(&str, &Secret)>,
+        note: &str,
+        nature: KeyNature,
+    ) -> Result<Shown> {
         match self {
-            Door::Server(control) => Ok(control.create_key(account, note, nature).await?.into()),
-            Door::Folder(node) => Ok(node
-                .create_key(&AccountId(account.to_owned()), None, note, nature)
-                .await?
-                .into()),
+            Door::Server(control) => {
+                let pair = pair.map(|(id, secret)| (id, secret.reveal()));
+                let created = control.create_key(account, pair, note, nature).await?;
+                Ok(created.into())
+            }
+            Door::Folder(node) => {
+                let pair = pair
+                    .map(|(id, secret)| (id.to_owned(), Secret::new(secret.reveal().to_owned())));
+                let account = AccountId(account.to_owned());
+                Ok(node.create_key(&account, pair, note, nature).await?.into())
+            }
         }
     }
 

@@ -49,7 +49,7 @@ Start here:
   fader cloud --help    queues and domains in a bare bucket: what it promises, and what is in it
   fader config show     every setting of the server, its value and where it comes from";
 
-/// A cloud of your own: durable Amazon SimpleDB and SQS that unmodified AWS SDKs can use.
+/// A cloud of your own: durable Amazon SimpleDB, SQS and S3 that unmodified AWS SDKs can use.
 #[derive(Parser)]
 #[command(
     name = "fader",
@@ -63,7 +63,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves SimpleDB and SQS until it is told to stop.
+    /// Serves SimpleDB, SQS and S3 until it is told to stop.
     Serve(Box<serve::Options>),
     /// Serves a whole cluster in one process, to see what it does when members fail.
     Dev(Box<dev::Options>),
@@ -94,6 +94,9 @@ enum Command {
     /// Shows the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Prints all commands and flags as Markdown: docs/reference/cli.md.
+    #[command(hide = true)]
+    Reference,
 }
 
 #[derive(Subcommand)]
@@ -179,6 +182,14 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
+        Command::Reference => {
+            let options = clap_markdown::MarkdownOptions::new()
+                .title("Commands".to_owned())
+                .show_footer(false);
+            let text = clap_markdown::help_markdown_custom::<Cli>(&options);
+            output::print(text.trim_end())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Config(ConfigCommand::Show(options)) => {
             let config = options.config(matches)?;
             output::print(&config.table())?;

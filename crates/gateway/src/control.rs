@@ -20,7 +20,7 @@ mod cluster;
 mod domains;
 
 use bytes::Bytes;
-use fader_node::OpenKey;
+use fader_node::{OpenKey, Secret};
 use fader_services::Kind;
 use fader_services::catalog::{
     AccessKey, AccountId, Command, KeyNature, KeyStatus, Refusal, Rights,
@@ -80,16 +80,21 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             Ok(json!({ "keys": keys.iter().map(shown).collect::<Vec<_>>() }))
         }
         (&Method::POST, ["keys"]) => {
-            let [account, note, consistency, rights] =
-                read_fields(body, ["account", "note", "consistency", "rights"])?;
+            let names = ["account", "note", "consistency", "rights", "id", "secret"];
+            let [account, note, consistency, rights, id, secret] = read_fields(body, names)?;
             let account = AccountId(account.unwrap_or_else(|| ACCOUNT.to_owned()));
             let nature = KeyNature {
                 preference: read_preference(consistency.as_deref())?,
                 rights: read_rights(rights.as_deref())?,
             };
+            let pair = match (id, secret) {
+                (None, None) => None,
+                (Some(id), Some(secret)) => Some((id, Secret::new(secret))),
+                _ => return Err(bad("id and secret go together".to_owned())),
+            };
             let key = door
                 .node
-                .create_key(&account, None, &note.unwrap_or_default(), nature)
+                .create_key(&account, pair, &note.unwrap_or_default(), nature)
                 .await
                 .map_err(|refusal| failure(&refusal))?;
             tracing::info!(

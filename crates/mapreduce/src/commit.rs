@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{parse, prefix};
 use crate::messages::Sent;
-use crate::rows::{Order, Task, also, one};
+use crate::rows::{Order, Rows, Task, also, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
 use crate::user::Context;
@@ -78,6 +78,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) id: String,
     /// Counts what it asks for.
     pub(crate) store: Store,
+    /// The same of its row.
+    rows: Rows,
     begun: Duration,
     state: Mutex<State>,
 }
@@ -119,8 +121,10 @@ impl<'a> Attempt<'a> {
             true => format!("{:032x}", runtime.random_id()),
             false => "0".repeat(32),
         };
+        let store = Store(job.store().0.scope("attempt"));
         Attempt {
-            store: Store(job.store().0.scope("attempt")),
+            rows: job.rows.counted(&store),
+            store,
             begun: runtime.clock.monotonic(),
             state: Mutex::new(State {
                 beat: format!("{id}:0"),
@@ -165,7 +169,7 @@ impl<'a> Attempt<'a> {
         };
         let is_free = order.backup || !self.job.has(Guard::BeatInMessage);
         let condition = Some(&condition).filter(|_| !is_free);
-        let rows = &self.job.rows;
+        let rows = &self.rows;
         let mut tries = 1;
         loop {
             let error = match rows.put(self.task, attributes.clone(), condition).await {
@@ -192,10 +196,7 @@ impl<'a> Attempt<'a> {
             state.beats += 1;
             format!("{}:{}", self.id, state.beats)
         };
-        let raised = self
-            .job
-            .rows
-            .note(self.task, vec![one("beat", beat.clone())]);
+        let raised = self.rows.note(self.task, vec![one("beat", beat.clone())]);
         raised.await?;
         self.state().beat = beat;
         Ok(())
@@ -258,7 +259,7 @@ impl<'a> Attempt<'a> {
         let attributes = vec![one("winner", self.id.clone()), one("ms", ms.to_string())];
         let absent = Expected::Absent("winner".to_owned());
         let condition = Some(&absent).filter(|_| self.job.has(Guard::ConditionalWinner));
-        let rows = &self.job.rows;
+        let rows = &self.rows;
         let mut tries = 1;
         loop {
             let error = match rows.put(self.task, attributes.clone(), condition).await {

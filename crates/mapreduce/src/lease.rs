@@ -28,7 +28,7 @@ pub(crate) async fn renew(attempt: &Attempt<'_>, receipt: &Receipt) -> Stop {
         job.store().0.runtime.clock.sleep(job.lease() / 3).await;
         let queue = job.rows.queue(attempt.task.phase);
         let time = job.rows.visibility();
-        let hidden = job.store().0.queues.hide(&queue, receipt, time).await;
+        let hidden = attempt.store.0.queues.hide(&queue, receipt, time).await;
         if hidden.is_err() && !job.has(Guard::HideIsNoLease) {
             return Stop::Hidden;
         }

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use fader_cloud::ErrorKind;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 
@@ -19,10 +20,13 @@ use crate::job::{Lap, PublishedFile, Success, prefix, success_key};
 use crate::reduce::{List, Winner};
 use crate::rows::{Phase, Row, Task};
 use crate::shuffle::{crc32c, crc32c_of_both};
+use crate::store::Upload;
 use crate::worker::Job;
 
 /// Parts that are created at once.
 const PARTS: usize = 4;
+/// Bytes of a piece of a large part: S3 takes none below 5 MiB.
+const UPLOAD_BYTES: usize = 8 << 20;
 
 /// The name of a part; those of further outputs are in folders of their own.
 fn part_name(output: u8, number: u32) -> String {
@@ -133,27 +137,33 @@ async fn create_parts(job: &Job, task: Task, id: &str, parts: &[Part]) -> Outcom
     Ok(())
 }
 
-async fn create_part(
-    job: &Job,
-    task: Task,
-    id: &str,
-    Part { file, objects }: &Part,
-) -> Outcome<()> {
+async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()> {
+    let Part { file, objects } = part;
     let at = Path::from(file.name.as_str());
     if job.has(Guard::CreateOnlyParts) && job.store().has(&at).await? {
         return check_part(job, &at, objects).await;
     }
+    let key = |name: &str| key(job, task, id, name);
+    let is_large = job.part_bytes_max() < file.bytes;
+    if is_large && job.has(Guard::CreateOnlyParts) {
+        let staged = key(&format!("whole-{}", file.name.replace('/', "-")));
+        let objects = objects.iter().map(|object| (key(&object.name), object));
+        match stage(job, &staged, objects).await? {
+            Staged::Copied => match job.store().copy(&staged, &at).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind == ErrorKind::Precondition => {
+                    return check_part(job, &at, &part.objects).await;
+                }
+                // The store copies on no condition.
+                Err(error) if error.kind == ErrorKind::Invalid => {}
+                Err(error) => return Err(error.into()),
+            },
+            Staged::Refused => {}
+        }
+    }
     let mut body = Vec::with_capacity(file.bytes as usize);
     for object in objects {
-        let key = key(job, task, id, &object.name);
-        let found = job.store().get(&key).await?;
-        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-        if crc32c(&bytes) != object.crc32c {
-            return Err(Failure::task(format!(
-                "{key} is damaged: its CRC-32C is wrong"
-            )));
-        }
-        body.extend_from_slice(&bytes);
+        body.extend_from_slice(&own(job, &key(&object.name), object).await?);
     }
     let body = Bytes::from(body);
     if !job.has(Guard::CreateOnlyParts) {
@@ -165,6 +175,63 @@ async fn create_part(
     }
 }
 
+/// The bytes of an object of a winner.
+async fn own(job: &Job, key: &Path, object: &DataObject) -> Outcome<Bytes> {
+    let found = job.store().get(key).await?;
+    let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+    match crc32c(&bytes) == object.crc32c {
+        true => Ok(bytes),
+        false => Err(Failure::task(format!(
+            "{key} is damaged: its CRC-32C is wrong"
+        ))),
+    }
+}
+
+/// Whether a part was put together under a name of its own.
+enum Staged {
+    Copied,
+    Refused,
+}
+
+/// Puts a part together below the winner's name, a few objects in memory at once. Each publisher
+/// writes the same bytes.
+async fn stage(
+    job: &Job,
+    at: &Path,
+    objects: impl Iterator<Item = (Path, &DataObject)>,
+) -> Outcome<Staged> {
+    let Some(mut upload) = job.store().upload(at).await? else {
+        return Ok(Staged::Refused);
+    };
+    match put_all(job, &mut upload, objects).await {
+        Ok(()) => upload.complete().await?,
+        Err(failure) => {
+            upload.abort().await;
+            return Err(failure);
+        }
+    }
+    Ok(Staged::Copied)
+}
+
+/// Sends the bytes of objects as parts of an upload.
+async fn put_all(
+    job: &Job,
+    upload: &mut Upload,
+    objects: impl Iterator<Item = (Path, &DataObject)>,
+) -> Outcome<()> {
+    let mut pending = BytesMut::new();
+    for (key, object) in objects {
+        pending.extend_from_slice(&own(job, &key, object).await?);
+        while UPLOAD_BYTES <= pending.len() {
+            upload.put(pending.split_to(UPLOAD_BYTES).freeze()).await?;
+        }
+    }
+    if !pending.is_empty() {
+        upload.put(pending.freeze()).await?;
+    }
+    Ok(())
+}
+
 /// A part that was there before is the winner's, or the output is not this job's.
 async fn check_part(job: &Job, at: &Path, objects: &[DataObject]) -> Outcome<()> {
     let other = || {
@@ -172,21 +239,19 @@ async fn check_part(job: &Job, at: &Path, objects: &[DataObject]) -> Outcome<()>
             "{at} is there with other bytes: choose another output"
         ))
     };
-    let (bytes, _) = job.store().get(at).await?.ok_or_else(other)?;
-    let mut rest = &bytes[..];
+    let size: u64 = objects.iter().map(|object| object.bytes).sum();
+    if job.store().size(at).await? != Some(size) {
+        return Err(other());
+    }
+    let mut from = 0;
     for object in objects {
-        let own = rest.split_at_checked(object.bytes as usize);
-        let (own, others) = own.ok_or_else(other)?;
-        if crc32c(own) != object.crc32c {
+        let bytes = job.store().range(at, from, object.bytes).await?;
+        if bytes.len() as u64 != object.bytes || crc32c(&bytes) != object.crc32c {
             return Err(other());
         }
-        rest = others;
+        from += object.bytes;
     }
-    if rest.is_empty() {
-        Ok(())
-    } else {
-        Err(other())
-    }
+    Ok(())
 }
 
 /// All files of an output: those of the first output in order, then those of the others.

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use fader_cloud::{Cloud, Error, ErrorKind, Result, object_error_kind};
 use futures_util::stream::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectMeta, PutMode, PutOptions, UpdateVersion};
+use object_store::{
+    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStoreExt, PutMode, PutOptions,
+    UpdateVersion,
+};
 
 /// How often a call is tried.
 const TRIES: u32 = 8;
@@ -72,14 +75,19 @@ impl Store {
 
     /// Whether an object is there.
     pub(crate) async fn has(&self, key: &Path) -> Result<bool> {
+        Ok(self.size(key).await?.is_some())
+    }
+
+    /// The size of an object, if it is there.
+    pub(crate) async fn size(&self, key: &Path) -> Result<Option<u64>> {
         let options = || GetOptions {
             head: true,
             ..GetOptions::default()
         };
         let once = || async {
             match self.0.objects.get_opts(key, options()).await {
-                Ok(_) => Ok(true),
-                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                Ok(found) => Ok(Some(found.meta.size)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
                 Err(error) => Err(failed("HEAD", key, false, error)),
             }
         };
@@ -132,6 +140,36 @@ impl Store {
                 _ => Err(error),
             },
         }
+    }
+
+    /// Begins an object in parts; `None` where the store has none.
+    pub(crate) async fn upload(&self, key: &Path) -> Result<Option<Upload>> {
+        let once = || async {
+            match self.0.objects.put_multipart(key).await {
+                Ok(upload) => Ok(Some(upload)),
+                Err(error) => match failed("PUT", key, true, error) {
+                    error if error.kind == ErrorKind::Invalid => Ok(None),
+                    error => Err(error),
+                },
+            }
+        };
+        let upload = self.repeated(once).await?;
+        Ok(upload.map(|upload| Upload {
+            key: key.clone(),
+            upload,
+        }))
+    }
+
+    /// Copies an object to a name that has none.
+    ///
+    /// # Errors
+    /// `Precondition`: it has one, perhaps by an earlier try. `Invalid`: the store cannot.
+    pub(crate) async fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let once = || async {
+            let copied = self.0.objects.copy_if_not_exists(from, to).await;
+            copied.map_err(|error| failed("COPY", to, true, error))
+        };
+        self.repeated(once).await
     }
 
     /// The objects below a prefix.
@@ -225,6 +263,31 @@ impl Store {
         let share = self.0.runtime.random() % 512;
         let time = time.min(PAUSE_MAX) * (512 + share as u32) / 1024;
         self.0.runtime.clock.sleep(time).await;
+    }
+}
+
+/// An object that is put in parts, in their order. Unless it is completed there is none.
+pub(crate) struct Upload {
+    key: Path,
+    upload: Box<dyn MultipartUpload>,
+}
+
+impl Upload {
+    /// The next part.
+    pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
+        let put = self.upload.put_part(bytes.into()).await;
+        put.map_err(|error| failed("PUT of a part", &self.key, true, error))
+    }
+
+    /// Ends it without an object, if the store hears of it.
+    pub(crate) async fn abort(mut self) {
+        drop(self.upload.abort().await);
+    }
+
+    pub(crate) async fn complete(mut self) -> Result<()> {
+        let completed = self.upload.complete().await;
+        let failed = |error| failed("completion", &self.key, true, error);
+        completed.map(|_| ()).map_err(failed)
     }
 }
 

@@ -53,10 +53,7 @@ impl Sums {
 
     /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
-        match self.slots.len() == SLOTS {
-            true => self.slots.fill(0),
-            false => self.slots = vec![0; SLOTS],
-        }
+        self.slots.fill(0);
         self.entries.clear();
         self.keys.clear();
     }
@@ -146,13 +143,14 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(
         code: std::sync::Arc<dyn Code>,
+        combiner: Option<Box<dyn Combine>>,
         (partitions, ranges): (u32, Vec<Vec<u8>>),
         codec: Codec,
         bytes_max: usize,
     ) -> Self {
         let combining = code.combining();
         Table {
-            combiner: code.combiner(),
+            combiner,
             combining,
             partitions,
             ranges,
@@ -203,11 +201,21 @@ impl Table {
     /// # Errors
     /// `Task`: the combiner refuses it.
     pub(crate) fn spill(&mut self) -> Outcome<Option<Segment>> {
-        let gathered = std::mem::replace(&mut self.gathered, Table::empty(self.combining));
-        match gathered {
-            Gathered::Sums(sums) => Ok(self.spill_sums(&sums)),
-            Gathered::Pairs(pairs) => self.spill_pairs(pairs),
+        let mut gathered = std::mem::replace(&mut self.gathered, Table::empty(self.combining));
+        let segment = match &mut gathered {
+            Gathered::Sums(sums) => self.spill_sums(sums),
+            Gathered::Pairs(pairs) => self.spill_pairs(pairs)?,
+        };
+        // Its memory serves again: growing anew would leave as much behind.
+        match &mut gathered {
+            Gathered::Sums(sums) => sums.clear(),
+            Gathered::Pairs(pairs) => {
+                pairs.lines.clear();
+                pairs.bytes.clear();
+            }
         }
+        self.gathered = gathered;
+        Ok(segment)
     }
 
     fn partition(&self, key: &[u8], hash: u64) -> u32 {
@@ -249,16 +257,15 @@ impl Table {
         Some(writer.finish())
     }
 
-    fn spill_pairs(&mut self, mut pairs: Pairs) -> Outcome<Option<Segment>> {
-        if pairs.lines.is_empty() {
+    fn spill_pairs(&mut self, pairs: &mut Pairs) -> Outcome<Option<Segment>> {
+        let Pairs { lines, bytes } = pairs;
+        if lines.is_empty() {
             return Ok(None);
         }
-        let bytes = std::mem::take(&mut pairs.bytes);
-        let mut lines = pairs.lines;
-        sort::sort(&mut lines, &bytes);
+        sort::sort(lines, bytes);
         if self.combining == Combining::Unique {
             lines.dedup_by(|one, other| {
-                one.partition == other.partition && one.pair(&bytes) == other.pair(&bytes)
+                one.partition == other.partition && one.pair(bytes) == other.pair(bytes)
             });
         }
         let mut writer = SegmentWriter::new(self.codec);
@@ -269,10 +276,17 @@ impl Table {
             rest = others;
             writer.begin();
             match &mut self.combiner {
-                Some(combiner) => combine(combiner.as_mut(), own, &bytes, &mut writer)?,
+                Some(combiner) => {
+                    let mut combined = Combined::default();
+                    combined.combine(combiner.as_mut(), own, bytes)?;
+                    combined.write(&mut writer)?;
+                    for (name, number) in combined.counters {
+                        *self.counters.entry(name).or_default() += number;
+                    }
+                }
                 None => {
                     for line in own {
-                        writer.push(line.key(&bytes), line.value(&bytes));
+                        writer.push(line.key(bytes), line.value(bytes));
                     }
                 }
             }
@@ -282,23 +296,60 @@ impl Table {
     }
 }
 
-/// Writes the combined values of each key.
-fn combine(
-    combiner: &mut dyn Combine,
-    lines: &[Line],
-    bytes: &[u8],
-    writer: &mut SegmentWriter,
-) -> Outcome<()> {
-    let mut combined = Vec::new();
-    for group in lines.chunk_by(|one, other| one.key(bytes) == other.key(bytes)) {
-        let values: Vec<&[u8]> = group.iter().map(|line| line.value(bytes)).collect();
-        combined.clear();
-        let key = group[0].key(bytes);
-        combiner.combine(key, &values, &mut combined)?;
-        combined.sort();
-        combined.iter().for_each(|value| writer.push(key, value));
+/// What a combiner made of the pairs of one partition.
+#[derive(Default)]
+struct Combined {
+    pairs: Pairs,
+    counters: BTreeMap<String, u64>,
+    refused: bool,
+}
+
+impl Combined {
+    fn combine(&mut self, combiner: &mut dyn Combine, lines: &[Line], bytes: &[u8]) -> Outcome<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        for line in lines {
+            let (key, value) = line.pair(bytes);
+            combiner.pair(key, value, self)?;
+        }
+        combiner.end(self)
     }
-    Ok(())
+
+    /// Writes the pairs in their order: a combiner may give others than it took.
+    fn write(&mut self, writer: &mut SegmentWriter) -> Outcome<()> {
+        if self.refused || u32::MAX as usize <= self.pairs.bytes.len() {
+            return Err(Failure::task("a combiner's pairs are too large"));
+        }
+        let Pairs { lines, bytes } = &mut self.pairs;
+        sort::sort(lines, bytes);
+        for line in lines {
+            writer.push(line.key(bytes), line.value(bytes));
+        }
+        Ok(())
+    }
+}
+
+impl Emit for Combined {
+    fn emit(&mut self, key: &[u8], value: &[u8]) {
+        if KEY_BYTES_MAX < key.len() || VALUE_BYTES_MAX < value.len() {
+            self.refused = true;
+            return;
+        }
+        let Pairs { lines, bytes } = &mut self.pairs;
+        // Beyond 4 GiB the places wrap; `write` refuses that.
+        lines.push(Line::new(0, key, bytes.len() as u32, value.len() as u32));
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+    }
+
+    fn add(&mut self, key: &[u8], number: u64) {
+        self.emit(key, &number.to_be_bytes());
+    }
+
+    fn count(&mut self, counter: &str, number: u64) {
+        *self.counters.entry(counter.to_owned()).or_default() += number;
+    }
 }
 
 impl Emit for Table {

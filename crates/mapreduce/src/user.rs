@@ -128,14 +128,20 @@ pub trait Map: Send {
     }
 }
 
-/// Folds the values of a key before they are sent: any number of times, also never.
+/// Folds pairs before they leave a map attempt: any number of times, also never. One value lives as
+/// long as an attempt. What it gives stays in the partition of what it took.
 pub trait Combine: Send {
-    /// The values of a key, in order, become `combined`.
+    /// The next pair: they come in the order of key and value.
     ///
     /// # Errors
-    /// `Task`: a value is refused.
-    fn combine(&mut self, key: &[u8], values: &[&[u8]], combined: &mut Vec<Vec<u8>>)
-    -> Outcome<()>;
+    /// `Task`: the pair is refused.
+    fn pair(&mut self, key: &[u8], value: &[u8], out: &mut dyn Emit) -> Outcome<()>;
+
+    /// These pairs are over; others may follow, in an order of their own.
+    ///
+    /// # Errors
+    /// As [`Combine::pair`].
+    fn end(&mut self, out: &mut dyn Emit) -> Outcome<()>;
 }
 
 /// Turns the pairs of one partition into the bytes of a part. Keys come in order, and so do the
@@ -279,9 +285,12 @@ pub trait Code: Debug + Send + Sync + 'static {
     /// How its values are folded.
     fn combining(&self) -> Combining;
 
-    /// The combiner, if values are folded by [`Combining::Program`].
-    fn combiner(&self) -> Option<Box<dyn Combine>> {
-        None
+    /// The combiner of an attempt, if values are folded by [`Combining::Program`].
+    ///
+    /// # Errors
+    /// `Task`: it does not start.
+    fn combiner(&self, _of: &Context<'_>) -> Outcome<Option<Box<dyn Combine>>> {
+        Ok(None)
     }
 
     /// The reducer of an attempt.

@@ -109,6 +109,11 @@ impl Job {
         Duration::from_millis(self.definition().lease_ms)
     }
 
+    /// Bytes of a part that is created from memory: of several that are at once, all fit.
+    pub(crate) fn part_bytes_max(&self) -> u64 {
+        (self.memory as u64 / 8).max(64 << 10)
+    }
+
     pub(crate) fn has(&self, guard: Guard) -> bool {
         self.guards.has(guard)
     }

@@ -5,7 +5,7 @@
 
 mod etcd;
 mod redis;
-mod simpledb;
+pub(crate) mod simpledb;
 
 use std::sync::Arc;
 

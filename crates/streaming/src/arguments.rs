@@ -35,6 +35,7 @@ struct Said {
     inputs: Vec<String>,
     output: Option<String>,
     mapper: Option<String>,
+    combiner: Option<String>,
     reducer: Option<String>,
     /// Paths, and the names that the files get.
     files: Vec<(String, String)>,
@@ -110,8 +111,7 @@ impl Said {
             }
             "-numReduceTasks" => self.set(REDUCES, &value),
             "-partitioner" => self.set(PARTITIONER, &value),
-            // A combiner may run any number of times, also never.
-            "-combiner" => self.ignored.push(format!("-combiner {value}")),
+            "-combiner" => self.combiner = Some(value),
             "-inputformat" => {
                 let known = ["TextInputFormat", "KeyValueTextInputFormat", "whole"];
                 if !known.iter().any(|name| is_class(&value, name)) {
@@ -150,6 +150,9 @@ impl Said {
         if self.program.mapper.is_none() || self.program.reducer.is_none() {
             return wrong("-io frames needs -mapper and -reducer");
         }
+        if self.program.combiner.is_some() {
+            return wrong("-io frames takes no -combiner: the mapper combines its own pairs");
+        }
         let of_lines = |name: &&String| {
             name.starts_with("stream.") && *name != "stream.non.zero.exit.is.failure"
                 || name.contains("partition")
@@ -174,6 +177,7 @@ impl Said {
             return wrong("where does the output go? say -output URL");
         };
         self.program.mapper = command("-mapper", self.mapper.take(), "IdentityMapper")?;
+        self.program.combiner = command("-combiner", self.combiner.take(), "IdentityReducer")?;
         self.program.reducer = command("-reducer", self.reducer.take(), "IdentityReducer")?;
         self.program.files = files(&self.files, read)?;
         if let Err(text) = Settings::of(&self.program.configuration) {

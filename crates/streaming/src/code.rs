@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use fader_mapreduce::{
-    Batch, BuiltIn, Code, Combining, Context, Emit, Failure, Library as Programs, Map, Outcome,
-    Part, Phase, Program, Reduce,
+    Batch, BuiltIn, Code, Combine, Combining, Context, Emit, Failure, Library as Programs, Map,
+    Outcome, Part, Phase, Program, Reduce,
 };
 
 use crate::arguments::words;
@@ -81,7 +81,19 @@ impl Code for Executables {
     }
 
     fn combining(&self) -> Combining {
-        Combining::None
+        match self.0.streaming.combiner {
+            Some(_) => Combining::Program,
+            None => Combining::None,
+        }
+    }
+
+    fn combiner(&self, of: &Context<'_>) -> Outcome<Option<Box<dyn Combine>>> {
+        let Some(command) = self.0.streaming.combiner.as_deref() else {
+            return Ok(None);
+        };
+        let mut of = Of::new(self, of, Some(command))?;
+        of.name = "combiner";
+        Ok(Some(Box::new(Combiner { of, running: None })))
     }
 
     fn reducer(&self, of: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
@@ -250,6 +262,59 @@ impl Map for Mapper {
                     return Ok(());
                 }
                 Some(process) => process.end(&mut take)?,
+            }
+        };
+        for (name, number) in counters {
+            out.count(&name, number);
+        }
+        Ok(())
+    }
+}
+
+/// Feeds pairs to a process for each partition of each segment: to Hadoop a combiner is a reducer.
+struct Combiner {
+    of: Of,
+    running: Option<Process>,
+}
+
+/// Gives a pair for each line of a combiner.
+fn combined<'a>(
+    settings: &'a Settings,
+    key: &'a mut Vec<u8>,
+    out: &'a mut dyn Emit,
+) -> impl FnMut(&[u8]) -> Outcome<()> + 'a {
+    let (separator, fields) = &settings.reduce_output;
+    move |line| {
+        let (of, value) = split(line, separator, *fields);
+        settings.keys.shuffled(of, key);
+        out.emit(key, value);
+        Ok(())
+    }
+}
+
+impl Combine for Combiner {
+    fn pair(&mut self, key: &[u8], value: &[u8], out: &mut dyn Emit) -> Outcome<()> {
+        if self.running.is_none() {
+            self.running = self.of.start(None)?;
+        }
+        let Some(process) = &mut self.running else {
+            return Ok(());
+        };
+        let settings = &self.of.shared.settings;
+        let mut made = Vec::new();
+        let mut take = combined(settings, &mut made, out);
+        for part in [settings.keys.key(key), &settings.reduce_input, value, b"\n"] {
+            process.feed(part, &mut take)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut dyn Emit) -> Outcome<()> {
+        let mut made = Vec::new();
+        let counters = match self.running.take() {
+            None => return Ok(()),
+            Some(process) => {
+                process.end(&mut combined(&self.of.shared.settings, &mut made, out))?
             }
         };
         for (name, number) in counters {

@@ -36,6 +36,9 @@ impl Io {
 pub struct Streaming {
     /// The command of the mapper; none passes lines on.
     pub mapper: Option<String>,
+    /// The command of the combiner; none passes pairs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combiner: Option<String>,
     /// The command of the reducer; none passes pairs on.
     pub reducer: Option<String>,
     /// How both are spoken to.

@@ -239,7 +239,16 @@ fn crashes(score: &mut Score, _: Instant) -> Result<bool> {
 
 fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
     let native = [
-        "simpledb", "select", "memory", "steps", "one-node", "window", "client", "cloud",
+        "simpledb",
+        "select",
+        "memory",
+        "steps",
+        "one-node",
+        "window",
+        "client",
+        "generator",
+        "checker",
+        "cloud",
     ];
     let native = native.map(|name| {
         let mut quick = bench::fader_bench(Profile::Checked, name);

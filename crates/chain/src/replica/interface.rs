@@ -197,8 +197,8 @@ pub enum Input {
         scope: Scope,
         /// How it is to be answered.
         level: Level,
-        /// What the session has seen.
-        session: Session,
+        /// What the session has seen, if it is of one.
+        session: Option<Session>,
     },
     /// Asks how eventual writes ended, once all of them have (PR-7).
     Outcome {

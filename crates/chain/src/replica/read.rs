@@ -74,26 +74,25 @@ impl Replica {
         token: Token,
         scope: Scope,
         level: Level,
-        session: Session,
+        session: Option<Session>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let waiting = Waiting {
-            token,
-            scope,
-            level,
-            session,
-            asked_at: None,
-        };
         match level {
             Level::Eventual { r, sloppy } => {
-                let what = (waiting.scope, waiting.session);
-                self.begin_eventual_read(token, what, (r, sloppy), step)
+                self.begin_eventual_read(token, (scope, session), (r, sloppy), step)
             }
             Level::Barrier => {
-                let what = (waiting.scope, waiting.session);
-                self.begin_barrier_read(token, what, step)
+                let session = session.unwrap_or_default();
+                self.begin_barrier_read(token, (scope, session), step)
             }
             Level::Strong | Level::BoundVersions(_) | Level::BoundMillis(_) => {
+                let waiting = Waiting {
+                    token,
+                    scope,
+                    level,
+                    session: session.unwrap_or_default(),
+                    asked_at: None,
+                };
                 let number = self.reads.next;
                 self.reads.next += 1;
                 self.reads.waiting.insert(number, waiting);

@@ -57,6 +57,7 @@ scripts! {
     a_settlement_that_is_not_committed_dies_with_its_head
     a_session_stamps_above_what_it_wrote_elsewhere
     a_session_reads_its_writes_at_any_member
+    a_session_waits_for_what_its_token_cannot_name
     a_retry_at_another_member_is_settled_once
     a_name_belongs_to_its_account
     a_name_is_of_one_request

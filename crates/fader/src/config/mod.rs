@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use blocks::Blocks;
+use buckets::Buckets;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use fader_gateway::Limit;
@@ -24,10 +25,20 @@ use root::{RootValues, root};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) mod blocks;
+mod buckets;
 mod guarded;
 mod limits;
 pub(crate) mod membership;
 mod root;
+/// The names of a list with commas between them.
+pub(crate) fn names(list: &str) -> Vec<String> {
+    let names = list.split(',').map(str::trim);
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -106,6 +117,36 @@ pub(crate) struct Values {
     /// commas between them. Pages of other sites are refused. [default: none]
     #[arg(long, env = "FADER_HOST", value_name = "NAME,…")]
     host: Option<String>,
+
+    /// Domains of S3, with commas between them: BUCKET.DOMAIN names a bucket. [default: localhost]
+    #[arg(long, env = "FADER_S3_DOMAIN", value_name = "NAMES")]
+    s3_domain: Option<String>,
+
+    /// Who owns the objects of new buckets that do not say: BucketOwnerEnforced (no ACL counts),
+    /// BucketOwnerPreferred or ObjectWriter. [default: BucketOwnerEnforced]
+    #[arg(long, env = "FADER_S3_OWNERSHIP", value_name = "OWNERSHIP")]
+    s3_ownership: Option<String>,
+
+    /// Let new buckets be made public: without it they block public ACLs and policies until their
+    /// public access block is changed.
+    #[arg(
+        long,
+        env = "FADER_S3_PUBLIC_ACCESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    s3_public_access: Option<bool>,
+
+    /// Seconds of a day of lifecycle rules, for tests. [default: 86400]
+    #[arg(
+        long,
+        env = "FADER_S3_DAY_S",
+        value_name = "SECONDS",
+        hide_short_help = true
+    )]
+    s3_day_s: Option<u64>,
 
     /// Memory for cached data, in MiB. [default: 64]
     #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
@@ -272,6 +313,7 @@ pub(crate) struct Config {
     pub(crate) log_level: Setting<String>,
     pub(crate) membership: Membership,
     pub(crate) blocks: Blocks,
+    pub(crate) buckets: Buckets,
     /// The key that exists from the start: id and secret.
     pub(crate) root: Setting<Option<(String, Secret)>>,
     pub(crate) limits: Limits,
@@ -328,6 +370,7 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
     let config = Config {
         membership: Membership::choose(&choice, &given, &filed),
         blocks: Blocks::choose(&choice, &given, &filed),
+        buckets: Buckets::choose(&choice, &given, &filed),
         listen: choice.pick("listen", given.listen, filed.listen, LISTEN),
         data: choice.pick("data", given.data, filed.data, PathBuf::from(DATA)),
         durability: choice.pick(
@@ -429,7 +472,9 @@ fn check(mut config: Config) -> Result<Config> {
     }
     config.membership.member()?;
     config.blocks.check()?;
+    config.buckets.check()?;
     config.blocks.limit(&mut config.limits);
+    config.buckets.limit(&mut config.limits);
     if !is_loopback && !has_tls {
         config.warnings.push(format!(
             "{} is reachable from other machines without TLS: data travels in the clear. Set \
@@ -506,7 +551,8 @@ impl Config {
         for (name, value, origin) in self.membership.rows() {
             row(name, value, origin);
         }
-        for (name, value, origin) in self.blocks.rows() {
+        let of_buckets = self.buckets.rows();
+        for (name, value, origin) in self.blocks.rows().into_iter().chain(of_buckets) {
             row(name, value, origin);
         }
         let (id, secret) = match &self.root.value {

@@ -19,6 +19,7 @@ use fader_cloud::ErrorKind;
 use fader_database::{Database, KEY_BYTES_MAX, Level, Load, RECORD_BYTES_MAX, Transaction};
 use serde_json::{Map, Value};
 
+use super::price::Price;
 use super::sort::{Record, Sorter};
 use crate::cloud::Where;
 use crate::sdb::progress::Progress;
@@ -49,6 +50,8 @@ pub(super) struct Options {
     /// How the file is written; by default as its name ends: .csv, else JSON lines.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    #[command(flatten)]
+    price: Price,
     /// Commits lines in transactions also where the collection is empty.
     #[arg(long)]
     transactions: bool,
@@ -111,6 +114,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     eprintln!("{committed} lines are committed, {bad} bad ones left out");
     match outcome {
         Ok(true) => {
+            options.price.show_all(&database)?;
             let closed = database.close().await;
             closed.context("all is committed, but not yet in pages: run `fader db checkpoint`")?;
             Ok(if bad == 0 {

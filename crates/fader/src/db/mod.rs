@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
-use fader_cloud::{ErrorKind, PriceBook, Usage};
+use fader_cloud::ErrorKind;
 use fader_database::{CollectionSettings, Database, Level, Transaction};
 
+use self::price::Price;
 use crate::cloud::Where;
 use crate::output::{self, visible};
 
@@ -18,6 +19,7 @@ mod export;
 mod import;
 mod index;
 mod keys;
+mod price;
 mod sort;
 
 const EXAMPLES: &str = "\
@@ -166,6 +168,8 @@ struct Scan {
     limit: usize,
     #[command(flatten)]
     lookup: index::Lookup,
+    #[command(flatten)]
+    price: Price,
 }
 
 #[derive(Args)]
@@ -198,6 +202,8 @@ struct Checkpoint {
     /// Goes on every 15 s, until it is interrupted.
     #[arg(long)]
     watch: bool,
+    #[command(flatten)]
+    price: Price,
 }
 
 #[derive(Args)]
@@ -217,17 +223,6 @@ struct How {
     level: Level,
     #[command(flatten)]
     price: Price,
-}
-
-/// Whether the price is shown.
-#[derive(Args)]
-struct Price {
-    /// Shows the requests, bytes and dollars of the transaction, by stage.
-    #[arg(long)]
-    cost: bool,
-    /// The price book: `fader cloud prices` lists them.
-    #[arg(long, value_name = "BOOK", default_value = "aws-2026")]
-    prices: String,
 }
 
 /// Carries out one `fader db` command; an interrupt ends it between two requests. What was
@@ -394,6 +389,7 @@ async fn scan(options: &Scan) -> Result<ExitCode> {
         from = [last, &b"\0"[..]].concat();
         left -= count;
     }
+    options.price.show_all(&database)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -453,6 +449,7 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
             Err(error) => return Err(error.into()),
         }
         if !options.watch {
+            options.price.show_all(&database)?;
             return Ok(ExitCode::SUCCESS);
         }
         tokio::time::sleep(WATCH).await;
@@ -533,41 +530,4 @@ async fn verify(at: &Where) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-impl Price {
-    /// Prints a usage by stage, on standard error: standard output is the record's.
-    fn show(&self, usage: &std::collections::BTreeMap<String, Usage>) -> Result<()> {
-        if !self.cost {
-            return Ok(());
-        }
-        let Some(book) = PriceBook::built_in(&self.prices) else {
-            let known: Vec<_> = PriceBook::names().collect();
-            bail!(
-                "price book {:?}: choose one of {}",
-                self.prices,
-                known.join(", ")
-            );
-        };
-        let mut table = output::table(["stage", "requests", "sent", "received", "dollars"]);
-        for (stage, usage) in usage {
-            let bytes = |of: fn(&fader_cloud::Count) -> u64| -> u64 {
-                usage.counts().map(|(_, _, count)| of(count)).sum()
-            };
-            table.add_row([
-                stage.clone(),
-                usage.requests().to_string(),
-                bytes(|count| count.sent_bytes).to_string(),
-                bytes(|count| count.received_bytes).to_string(),
-                book.cost(usage).to_string(),
-            ]);
-        }
-        eprintln!(
-            "{}\nprices of {}, {}",
-            table.trim_fmt(),
-            book.name,
-            book.date
-        );
-        Ok(())
-    }
 }

@@ -1,13 +1,15 @@
 //! What this machine gives to a job: cores, memory, and ways to input.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
 use fader_client::Access;
-use fader_cloud::Cloud;
+use fader_cloud::{Cloud, Meter};
 use fader_mapreduce::{Compute, Inputs, Register, Settings, Tools, Worker};
 use fader_streaming::Library;
 use object_store::ObjectStore;
@@ -20,7 +22,7 @@ const MEMORY: u64 = 1 << 30;
 /// What a worker may use.
 #[derive(Args)]
 pub(super) struct Machine {
-    /// Memory for all tasks together.
+    /// Memory of this process: programs of your own come on top.
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     memory: u64,
     /// Tasks at once; by default one for each core.
@@ -47,15 +49,16 @@ impl Machine {
         runs_executables: bool,
     ) -> Result<Worker> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let slots = self.slots.unwrap_or(cores).max(1);
         let settings = Settings {
-            slots: self.slots.unwrap_or(cores),
-            memory_bytes: usize::try_from(self.memory)?,
+            slots,
+            memory_bytes: for_tasks(usize::try_from(self.memory)?),
             ..Settings::default()
         };
         let tools = Tools {
-            inputs: Arc::new(Folders::default()),
+            inputs: Arc::new(Folders::new(&cloud.meter)),
             library: Arc::new(Library { runs_executables }),
-            compute: Arc::new(Threads),
+            compute: Arc::new(Threads::start(slots)?),
         };
         Ok(Worker::new(
             cloud.clone(),
@@ -66,29 +69,82 @@ impl Machine {
     }
 }
 
-/// Computes on tokio's threads for what blocks: as many at once as a worker has slots.
-#[derive(Clone, Copy, Debug)]
-struct Threads;
+/// What a process of this memory has for tasks: what it has taken already is none of it.
+fn for_tasks(memory: usize) -> usize {
+    let taken = std::fs::read_to_string("/proc/self/status").ok();
+    let taken = taken.and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
+    });
+    let taken = taken.unwrap_or_default() << 10;
+    memory.saturating_sub(taken).max(memory / 4)
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Computes on threads of its own, as many as a worker has slots. They are few, since an allocator
+/// keeps memory for each thread. They end with the worker.
+#[derive(Debug)]
+struct Threads(Sender<Work>);
+
+impl Threads {
+    fn start(count: usize) -> Result<Self> {
+        let (sender, receiver) = channel::<Work>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for number in 0..count {
+            let receiver = receiver.clone();
+            let next = move || receiver.lock().ok()?.recv().ok();
+            let live = move || {
+                while let Some(work) = next() {
+                    // The attempt hears of it: its output never comes.
+                    drop(catch_unwind(AssertUnwindSafe(work)));
+                }
+            };
+            let builder = std::thread::Builder::new().name(format!("compute-{number}"));
+            builder.spawn(live).context("a thread does not start")?;
+        }
+        Ok(Threads(sender))
+    }
+}
 
 impl Compute for Threads {
-    fn start(&self, work: Box<dyn FnOnce() + Send>) {
-        drop(tokio::task::spawn_blocking(work));
+    fn start(&self, work: Work) {
+        // Without a thread the work is dropped, which its attempt takes for a panic.
+        drop(self.0.send(work));
     }
 }
 
 /// Opens clouds for reading, each once.
-#[derive(Debug, Default)]
-pub(super) struct Folders(Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>);
+#[derive(Debug)]
+pub(super) struct Folders {
+    known: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
+    meter: Meter,
+}
+
+impl Folders {
+    /// Their requests count for `meter`.
+    pub(super) fn new(meter: &Meter) -> Self {
+        Folders {
+            known: Mutex::default(),
+            meter: meter.clone(),
+        }
+    }
+}
 
 #[async_trait]
 impl Inputs for Folders {
     async fn open(&self, base: &str) -> fader_cloud::Result<Arc<dyn ObjectStore>> {
-        let known = || self.0.lock().expect("nothing panics while it is locked");
+        let known = || {
+            self.known
+                .lock()
+                .expect("nothing panics while it is locked")
+        };
         if let Some(objects) = known().get(base) {
             return Ok(objects.clone());
         }
         let options = fader_client::Options {
             access: Access::Read,
+            meter: self.meter.clone(),
             ..fader_client::Options::default()
         };
         let cloud = fader_client::open(base, &options).await?;

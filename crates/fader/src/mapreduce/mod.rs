@@ -342,6 +342,7 @@ async fn drive(cloud: &Cloud, worker: Worker, register: &Register) -> Result<Exi
             if let Some(success) = output.success().await? {
                 eprintln!("{}", show::summary(&success));
             }
+            eprintln!("{}", show::requests(&cloud.meter.usage()));
             Ok(ExitCode::SUCCESS)
         }
         State::Cancelled => bail!("the job was cancelled"),
@@ -425,7 +426,7 @@ async fn explain(options: &Explain) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let definition = options.definition.of(&options.what, &[])?;
-    let inputs = machine::Folders::default();
+    let inputs = machine::Folders::new(&fader_cloud::Meter::default());
     let forecast = fader_mapreduce::forecast(&definition, &inputs).await?;
     output::print(&show::before(&definition, &forecast, &book))?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! Jobs in words and tables.
 
 use anyhow::{Result, bail};
-use fader_cloud::{PriceBook, RequestKind};
+use fader_cloud::{PriceBook, RequestKind, Usage};
 use fader_mapreduce::{Definition, Forecast, State, Status, Success};
 
 use crate::output::{self, visible};
@@ -93,6 +93,18 @@ pub(super) fn summary(success: &Success) -> String {
         bytes,
         success.files.len()
     )
+}
+
+/// The book by which a run says its price.
+const BOOK: &str = "aws-2026";
+
+/// The requests of this process, with their price.
+pub(super) fn requests(usage: &Usage) -> String {
+    let price = match PriceBook::built_in(BOOK) {
+        Some(book) => format!(": ${:.6} by {BOOK}", book.cost(usage).pico as f64 / 1e12),
+        None => String::new(),
+    };
+    format!("{} requests of this process{price}", usage.requests())
 }
 
 /// A price book by its name.

@@ -26,7 +26,7 @@ Hadoop's arguments:
   -D NAME=VALUE                separators, key fields, comparator, partitioner, timeout
   -cmdenv NAME=VALUE           a variable of the processes
   -partitioner CLASS           HashPartitioner, KeyFieldBasedPartitioner
-  -combiner COMMAND            taken, and not run: a combiner may run never
+  -combiner COMMAND            a reducer that runs on the pairs of a map task before they are sent
   -io text|frames              how programs are spoken to: lines, or docs/format/frames.md
 
 Executables run in a folder of their own, without the credentials of this process. A worker runs

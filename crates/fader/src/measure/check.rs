@@ -3,7 +3,7 @@
 //! Exit codes: 0 good, 1 a violation, 2 not measured: a log that cannot be read, a check that
 //! cannot take it, or one that came to no verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal};
 use std::path::PathBuf;
@@ -11,8 +11,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use fader_history::check::{Fault, Staleness, kept, registers, search, sessions, staleness};
-use fader_history::object::{Log, Text};
+use fader_history::check::{
+    Fault, Sessions, Staleness, kept, registers, search, sessions, staleness,
+};
+use fader_history::object::{Log, Operation, Text, Verb};
 use fader_history::{Rules, Unfit, Violation, timeline};
 use fader_measure::formats::{self, Format, Found};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,7 +73,8 @@ pub(crate) struct Convert {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Check {
-    /// Linearizability of registers whose writes have distinct values; any length.
+    /// Linearizability of registers whose writes have distinct values; any length. Sets, counters
+    /// and queues are left out.
     Registers,
     /// Linearizability of registers with compare-and-set, sets, counters and queues, by search.
     Search,
@@ -172,6 +175,11 @@ fn by_key(found: Found) -> BTreeMap<Text, Found> {
 
 /// The exit code of one check, and what it says.
 fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
+    let registers_alone = match check {
+        Check::Registers => without_others(found),
+        _ => None,
+    };
+    let found = registers_alone.as_ref().unwrap_or(found);
     let (log, rules) = (&found.log, &Rules::default());
     let levels = |level: &Text| {
         options.levels.is_empty() || options.levels.iter().any(|known| **known == **level)
@@ -215,15 +223,11 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
         },
         Check::Sessions => {
             let sessions = sessions(log, rules).map_err(unfit)?;
-            let mut text = format!("sessions: {} sessions", sessions.sessions);
-            for (name, guarantee) in sessions.all() {
-                let (violated, checked) = (guarantee.violated, guarantee.checked);
-                text += &format!("\n  {name}: {violated} violations in {checked} operations");
-                if let Some(first) = &guarantee.first {
-                    text += &format!("\n{}", drawn(first, found, options)?);
-                }
-            }
-            Ok((u8::from(sessions.violation().is_some()), text))
+            let is_violated = sessions.violation().is_some();
+            Ok((
+                u8::from(is_violated),
+                guaranteed(&sessions, found, options)?,
+            ))
         }
         Check::Staleness => Ok((0, stale(&staleness(log, rules).map_err(unfit)?))),
         Check::Kept => match kept(log, rules) {
@@ -239,6 +243,50 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
             Err(fault) => broken(fault),
         },
     }
+}
+
+/// The guarantees of sessions, each with its first violation.
+fn guaranteed(sessions: &Sessions, found: &Found, options: &Options) -> Result<String> {
+    let mut text = format!("sessions: {} sessions", sessions.sessions);
+    for (name, guarantee) in sessions.all() {
+        let (violated, checked) = (guarantee.violated, guarantee.checked);
+        text += &format!("\n  {name}: {violated} violations in {checked} operations");
+        if let Some(first) = &guarantee.first {
+            text += &format!("\n{}", drawn(first, found, options)?);
+        }
+    }
+    Ok(text)
+}
+
+/// The log without sets, counters and queues, which `registers` cannot judge; none if there are
+/// none.
+fn without_others(found: &Found) -> Option<Found> {
+    let operations = &found.log.operations;
+    let is_other = |one: &&Operation| {
+        !matches!(
+            one.action.verb,
+            Verb::Read | Verb::Write(_) | Verb::Swap { .. }
+        )
+    };
+    let others = operations
+        .iter()
+        .filter(is_other)
+        .map(|one| &one.action.key);
+    let others: BTreeSet<&Text> = others.collect();
+    if others.is_empty() {
+        return None;
+    }
+    let all = operations.iter().zip(&found.lines);
+    let registers = all.filter(|(one, _)| !others.contains(&one.action.key));
+    let (operations, lines) = registers.map(|(one, line)| (one.clone(), *line)).unzip();
+    Some(Found {
+        log: Log {
+            header: found.log.header.clone(),
+            operations,
+        },
+        lines,
+        warnings: Vec::new(),
+    })
 }
 
 /// A violation with its timeline, and where its operations stand.

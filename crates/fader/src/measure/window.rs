@@ -7,9 +7,11 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_client::SystemClock;
 use fader_cloud::Clock;
+use fader_history::object::Log;
 use fader_measure::{Phases, Recording, Sender, THREADS, Way, chart, run_phases};
 use fader_window::Rule;
 
+use super::staleness::write_log;
 use crate::{endpoint, output};
 
 const EXAMPLES: &str = "\
@@ -47,6 +49,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
+    /// Writes every operation, for `fader measure check` (JSON lines, or what the name ends in).
+    #[arg(long, value_name = "FILE", conflicts_with = "show")]
+    operations: Option<PathBuf>,
+
     /// Draws requests a second and connections over time (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -72,7 +78,13 @@ enum Who {
 pub(super) async fn run(options: Options) -> Result<ExitCode> {
     let recording = match &options.show {
         Some(path) => read(path)?,
-        None => measure(&options).await?,
+        None => {
+            let (recording, log) = measure(&options).await?;
+            if let Some(path) = &options.operations {
+                write_log(&log, path)?;
+            }
+            recording
+        }
     };
     output::print(&recording.table())?;
     let write = |path: &Option<PathBuf>, text: String| match path {
@@ -90,7 +102,7 @@ pub(super) async fn run(options: Options) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-async fn measure(options: &Options) -> Result<Recording> {
+async fn measure(options: &Options) -> Result<(Recording, Log)> {
     let way = match options.client {
         Who::Window => Way::Window(Rule::Adaptive),
         Who::Seed => Way::Window(Rule::Seed),

@@ -394,14 +394,9 @@ fn gateway_settings(config: &Config, connections: usize) -> fader_gateway::Setti
             .anonymous
             .value
             .then(|| AccountId(FIRST_ACCOUNT.to_owned())),
-        hosts: config
-            .host
-            .value
-            .iter()
-            .flat_map(|hosts| hosts.split(','))
-            .map(|host| host.trim().to_owned())
-            .filter(|host| !host.is_empty())
-            .collect(),
+        hosts: config::names(config.host.value.as_deref().unwrap_or_default()),
+        s3_domains: config.buckets.domains(),
+        s3_limits: config.limits.s3.clone(),
         limit: config.limit.value,
         body_bytes_max: default
             .body_bytes_max

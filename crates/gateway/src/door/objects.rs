@@ -6,10 +6,11 @@
 //!
 //! Invariants:
 //! - DO1 no byte of a body is read before the head is judged: its signature, its length, and, where
-//!   the body is large, whether there is such a bucket.
+//!   an object is large or its client waits to be asked, whether its caller may put it.
 //! - DO2 nothing is committed before the whole body was compared with all that is told of it.
 
 mod bucket;
+mod caller;
 mod copy;
 mod cross;
 mod form;
@@ -22,11 +23,11 @@ mod store;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fader_node::{Call, ChainId};
-use fader_services::catalog::{AccountId, Rights};
-use fader_services::level::{Demand, Receipt};
+use fader_node::ChainId;
+use fader_services::level::Receipt;
+use fader_services::policy::Principal;
 use fader_services::request::own;
-use fader_services::s3::{Code, Command, Error, Reply, Request, S3};
+use fader_services::s3::{Code, Command, Error, Reply, S3};
 use fader_services::service::{Service as _, Trouble};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -37,11 +38,12 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use parking_lot::Mutex;
 
+use caller::By;
+
 use super::{Arrival, Door, REASON, closing, request_id};
 use crate::connection::{Phase, Progress};
 use crate::consistency;
 use crate::limit::Load;
-use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::s3::body::{Announced, Source, UNSIGNED, length_of};
@@ -68,16 +70,17 @@ struct Asked<'a> {
     place: &'a Place,
     parameters: &'a Parameters<'a>,
     operation: Operation,
-    account: AccountId,
-    demand: Demand,
+    by: By,
+    /// Whether it came encrypted.
+    is_secure: bool,
     /// Whether it asks for anything of consistency: then it is told what came of that.
     is_told: bool,
     receipt: Mutex<Option<Receipt>>,
 }
 
-/// Who signed, and with what chunks of the body are signed.
+/// Who asks, and with what chunks of the body are signed.
 struct Sender {
-    account: AccountId,
+    by: By,
     preference: Option<fader_services::level::Preference>,
     chunks: Option<ChunkKey>,
 }
@@ -131,6 +134,7 @@ impl Door {
         {
             crate::body::pass_by(incoming, DRAIN_BYTES_MAX).await;
         }
+        cross::add_headers(self, parts, response.headers_mut()).await;
         let headers = response.headers_mut();
         if let Ok(value) = HeaderValue::from_str(&id) {
             headers.insert(ID_2, value.clone());
@@ -165,9 +169,10 @@ impl Door {
         }
         if named == Operation::PostObject {
             let incoming = body.lock().take().ok_or_else(access_denied)?;
-            return form::post(self, parts, &place, incoming).await;
+            let arrived = (&parameters, arrival);
+            return form::post(self, parts, (&place, arrived), incoming).await;
         }
-        let sender = self.s3_sender(parts, (&place, &parameters), arrival.port)?;
+        let mut sender = self.s3_sender(parts, (&place, &parameters), arrival)?;
         let asked = consistency::asked(&parts.headers, &parameters);
         let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
         let is_told = asked.is_some();
@@ -178,14 +183,15 @@ impl Door {
         if matches!(parts.method, Method::GET | Method::HEAD) {
             demand.preference = sender.preference;
         }
+        sender.by.demand = demand;
         let asked = Asked {
             door: self,
             parts,
             place: &place,
             parameters: &parameters,
             operation: named,
-            account: sender.account,
-            demand,
+            by: sender.by,
+            is_secure: arrival.is_secure,
             is_told,
             receipt: Mutex::new(None),
         };
@@ -202,7 +208,6 @@ impl Door {
             }
         };
         let mut response = answer?;
-        cross::add_headers(&asked, response.headers_mut()).await;
         if let Some(receipt) = asked.receipt.into_inner() {
             consistency::tell(&receipt, response.headers_mut());
         }
@@ -229,7 +234,7 @@ impl Door {
         &self,
         parts: &Parts,
         (place, parameters): (&Place, &Parameters<'_>),
-        port: u16,
+        arrival: Arrival,
     ) -> Result<Sender, Fault> {
         let headers = &parts.headers;
         let authorization = headers.get(hyper::header::AUTHORIZATION);
@@ -248,7 +253,7 @@ impl Door {
             path: &place.signed_path,
             headers,
             host: host(parts),
-            port,
+            port: arrival.port,
             bucket_in_host: place.is_in_host.then_some(&*place.bucket),
             parameters,
             payload: Payload::Announced(
@@ -260,30 +265,11 @@ impl Door {
             .verifier
             .verify_s3(&signed, super::now_s(), |id| self.node.open_key(id))
             .map_err(|error| of_signature(&error, is_header))?;
-        match signer {
-            Some(signer) if signer.key.key.rights == Rights::Granted => Err(access_denied()),
-            Some(signer) => Ok(Sender {
-                account: signer.key.key.account.clone(),
-                preference: signer.key.key.preference,
-                chunks: signer.chunks,
-            }),
-            None => self.anonymous(parts),
-        }
-    }
-
-    /// Who sends what nobody signed.
-    fn anonymous(&self, parts: &Parts) -> Result<Sender, Fault> {
-        let Some(account) = &self.settings.anonymous else {
-            return Err(access_denied());
-        };
-        origin::check_page(&parts.headers, &self.settings.hosts).map_err(|error| Fault {
-            message: error.message,
-            ..access_denied()
-        })?;
+        let key = signer.as_ref().map(|signer| &*signer.key);
         Ok(Sender {
-            account: account.clone(),
-            preference: None,
-            chunks: None,
+            by: self.s3_by(key, parts, (parameters, arrival))?,
+            preference: key.and_then(|key| key.key.preference),
+            chunks: signer.and_then(|signer| signer.chunks),
         })
     }
 
@@ -338,16 +324,12 @@ impl Asked<'_> {
 
     /// The same, with the service's own refusals.
     async fn ask(&self, command: Command) -> Result<Reply, Error> {
-        let mut demand = self.demand.clone();
-        if command.is_write() {
-            demand.preference = None;
-        }
-        let request = Request {
-            seed: rand::random(),
-            command,
-        };
-        let call = Call::new(&self.account, request, demand);
-        let (outcome, told) = self.door.node.call(call).await;
+        self.ask_by(&self.by, command).await
+    }
+
+    /// The same of another caller.
+    async fn ask_by(&self, by: &By, command: Command) -> Result<Reply, Error> {
+        let (outcome, told) = self.door.node.call(by.call(command)).await;
         if self.is_told {
             *self.receipt.lock() = Some(told);
         }
@@ -359,7 +341,11 @@ impl Asked<'_> {
         let mut body = body.lock();
         let length = body.as_ref().and_then(length_of);
         let announced = Announced::read(&self.parts.headers, length)?;
-        let length = announced.told.length.ok_or_else(fault::missing_length)?;
+        let headers = &self.parts.headers;
+        let is_told = headers.contains_key(CONTENT_LENGTH)
+            || headers.contains_key(hyper::header::TRANSFER_ENCODING);
+        let length = announced.told.length.filter(|_| is_told);
+        let length = length.ok_or_else(fault::missing_length)?;
         let max = self.limits().put_bytes;
         if max < length {
             return Err(fault::too_large(length, max));
@@ -381,11 +367,18 @@ impl Asked<'_> {
         let (source, told) = {
             let mut body = body.lock();
             let length = body.as_ref().and_then(length_of);
-            let mut announced = Announced::read(&self.parts.headers, length)?;
-            if self.operation == Operation::CompleteMultipartUpload {
-                // It is that of the object.
-                announced.told.checksum = None;
-            }
+            let announced = match self.operation {
+                // The checksum is that of the object.
+                Operation::CompleteMultipartUpload => {
+                    let headers = &self.parts.headers;
+                    let pairs = headers.iter().map(|it| (it.0.clone(), it.1.clone()));
+                    let is_kept = |it: &(HeaderName, HeaderValue)| {
+                        !it.0.as_str().starts_with("x-amz-checksum-")
+                    };
+                    Announced::read(&pairs.filter(is_kept).collect(), length)?
+                }
+                _ => Announced::read(&self.parts.headers, length)?,
+            };
             if let Some(length) = announced
                 .told
                 .length
@@ -396,7 +389,11 @@ impl Asked<'_> {
             let incoming = body.take().ok_or_else(fault::incomplete_body)?;
             (Source::new(incoming, &announced, key)?, announced.told)
         };
-        source.gather(told, XML_BYTES_MAX, &self.door.room).await
+        let room = match self.by.caller.principal {
+            Principal::Anonymous => &self.door.strangers,
+            _ => &self.door.room,
+        };
+        source.gather(told, XML_BYTES_MAX, room).await
     }
 
     fn limits(&self) -> &fader_services::s3::Limits {
@@ -417,7 +414,8 @@ impl Asked<'_> {
 
     /// Where an object is, as clients reach it.
     fn location(&self) -> String {
-        format!("http://{}{}", host(self.parts), self.place.signed_path)
+        let scheme = scheme(self.is_secure);
+        format!("{scheme}://{}{}", host(self.parts), self.place.signed_path)
     }
 }
 
@@ -426,6 +424,11 @@ struct Body {
     source: Source,
     told: crate::s3::digest::Told,
     length: u64,
+}
+
+/// The scheme of a connection's URLs.
+fn scheme(is_secure: bool) -> &'static str {
+    if is_secure { "https" } else { "http" }
 }
 
 fn host(parts: &Parts) -> &str {

@@ -3,9 +3,10 @@
 //! Invariants:
 //! - SI1 nothing is read before [`Source::next`] is asked, so that a client that expects
 //!   `100 Continue` sends nothing that would be refused by its head.
-//! - SI2 a body that stands still is refused with RequestTimeout.
+//! - SI2 a body that stands still, or trickles, is refused with RequestTimeout. Only time in which
+//!   the server waits for its client counts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use fader_services::s3::rows::Algorithm;
@@ -25,6 +26,8 @@ use crate::signature::ChunkKey;
 
 /// How long nothing may come of a body that is read.
 const STILL_MAX: Duration = Duration::from_secs(20);
+/// Bytes that come at least in that time: what is slower keeps its connection for nothing.
+const BYTES_MIN: usize = 8 << 10;
 /// What `x-amz-content-sha256` says of a body that nobody hashes.
 pub(crate) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 const CONTENT_HASH: &str = "x-amz-content-sha256";
@@ -112,10 +115,32 @@ fn read_hash(text: &str) -> Result<Vec<u8>, Fault> {
     })
 }
 
+/// How fast a body comes.
+#[derive(Default)]
+struct Pace {
+    waited: Duration,
+    bytes: usize,
+}
+
+impl Pace {
+    /// Notes bytes for which the server waited; whether that goes on.
+    fn note(&mut self, waited: Duration, bytes: usize) -> bool {
+        self.waited += waited;
+        self.bytes += bytes;
+        if self.waited < STILL_MAX {
+            return true;
+        }
+        let is_enough = BYTES_MIN <= self.bytes;
+        *self = Pace::default();
+        is_enough
+    }
+}
+
 /// The bytes of a body.
 pub(crate) struct Source {
     incoming: Incoming,
     chunks: Option<Chunks>,
+    pace: Pace,
     /// Came and not taken yet.
     pending: Bytes,
 }
@@ -145,6 +170,7 @@ impl Source {
         Ok(Source {
             incoming,
             chunks,
+            pace: Pace::default(),
             pending: Bytes::new(),
         })
     }
@@ -154,6 +180,7 @@ impl Source {
         Source {
             incoming,
             chunks: None,
+            pace: Pace::default(),
             pending: Bytes::new(),
         }
     }
@@ -169,11 +196,16 @@ impl Source {
             {
                 return Ok(Some(bytes));
             }
+            let since = Instant::now();
             let frame = tokio::time::timeout(STILL_MAX, self.incoming.frame()).await;
             let Some(frame) = frame.map_err(|_| request_timeout())? else {
                 return Ok(None);
             };
             let frame = frame.map_err(|_| incomplete_body())?;
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            if !self.pace.note(since.elapsed(), bytes) {
+                return Err(request_timeout());
+            }
             match frame.into_data() {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) if self.chunks.is_none() => return Ok(Some(data)),
@@ -239,6 +271,17 @@ mod tests {
             (name, HeaderValue::from_static(value))
         });
         Announced::read(&pairs.collect(), Some(9)).map_err(|fault| fault.code)
+    }
+
+    #[test]
+    fn a_body_that_trickles_is_ended_and_one_that_the_server_keeps_waiting_is_not() {
+        let second = Duration::from_secs(1);
+        let mut pace = Pace::default();
+        let ended = (1..).find(|_| !pace.note(second, 1));
+        assert_eq!(ended, Some(20));
+        let mut pace = Pace::default();
+        assert!((0..1000).all(|_| pace.note(second, BYTES_MIN / 20 + 1)));
+        assert!((0..1000).all(|_| pace.note(Duration::ZERO, 1)));
     }
 
     #[test]

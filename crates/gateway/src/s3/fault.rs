@@ -6,6 +6,8 @@ use fader_services::Reason;
 use fader_services::s3::{Code, Error};
 use fader_services::simpledb::{Code as SignatureCode, Error as SignatureError};
 
+use crate::s3::render;
+
 /// A refusal as S3 shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -56,6 +58,11 @@ impl From<Error> for Fault {
                 .headers
                 .push(("x-amz-delete-marker", "true".to_owned()));
             fault.headers.push(("x-amz-version-id", marker.to_string()));
+        }
+        if let Some((etag, modified_ms)) = error.found.filter(|_| code == Code::NotModified) {
+            fault.headers.push(("etag", render::quoted(&etag)));
+            let modified = render::http_time(modified_ms);
+            fault.headers.push(("last-modified", modified));
         }
         if code == Code::MethodNotAllowed {
             fault.headers.push(("allow", "DELETE".to_owned()));

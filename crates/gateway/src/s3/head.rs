@@ -112,7 +112,7 @@ pub(crate) fn metadata(headers: &HeaderMap) -> Result<Metadata, Fault> {
 fn without_chunks(value: &str) -> String {
     let codings = value.split(',').map(str::trim);
     let kept: Vec<&str> = codings.filter(|it| *it != "aws-chunked").collect();
-    kept.join(",")
+    kept.join(", ")
 }
 
 fn tags(headers: &HeaderMap) -> Result<Pairs, Fault> {

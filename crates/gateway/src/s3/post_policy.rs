@@ -82,7 +82,8 @@ pub(crate) fn check(
 ) -> Result<Sizes, Fault> {
     let document = decode(policy)?;
     let expiration = document.get("expiration").and_then(Value::as_str);
-    let expiration = expiration.and_then(http_date);
+    let is_iso = |text: &&str| text.contains('T') && text.ends_with('Z');
+    let expiration = expiration.filter(is_iso).and_then(http_date);
     let expiration = expiration.ok_or_else(|| malformed("it has no expiration"))?;
     if expiration < now_s {
         return Err(denied("Policy expired."));
@@ -138,6 +139,9 @@ fn decode(policy: &str) -> Result<Value, Fault> {
 
 fn read_condition(condition: &Value, out: &mut Vec<Condition>) -> Result<(), Fault> {
     match condition {
+        Value::Object(pairs) if pairs.len() != 1 => {
+            Err(malformed("a condition that is an object has not one pair"))
+        }
         Value::Object(pairs) => {
             for (name, value) in pairs {
                 let value = value

@@ -5,7 +5,7 @@
 use std::fmt::Display;
 
 use fader_services::s3::command::{List, ListParts};
-use fader_services::s3::reply::{Buckets, Deleted, Entry, Page, Parts, Put};
+use fader_services::s3::reply::{Buckets, Deleted, Entry, Page, Parts, Pieces, Put};
 use fader_services::s3::rows::{Checksum, Object, State, Version};
 use fader_services::s3::{Error, show_upload};
 use jiff::Timestamp;
@@ -129,8 +129,8 @@ pub(crate) struct Listing<'a> {
     pub(crate) max_keys: usize,
     /// How keys are shown.
     pub(crate) encoding: Encoding,
-    /// The owner, where it is shown.
-    pub(crate) owner: Option<&'a str>,
+    /// Whether owners are shown.
+    pub(crate) has_owner: bool,
     /// Of version 2: the token of the request.
     pub(crate) token: Option<&'a str>,
     /// Of version 2: the key after which the list was to begin.
@@ -195,8 +195,8 @@ fn contents(writer: &mut Writer, listing: &Listing<'_>, page: &Page) {
         listing.encoding.text(writer, "Key", key);
         writer.text("LastModified", &time(version.modified_ms));
         about(writer, object);
-        if let Some(id) = listing.owner {
-            owner(writer, "Owner", id);
+        if listing.has_owner {
+            owner(writer, "Owner", &object.owner);
         }
         writer.end();
     }
@@ -256,7 +256,13 @@ pub(crate) fn versions(listing: &Listing<'_>, page: &Page) -> Vec<u8> {
             is_latest,
         } = entry
         {
-            one_version(&mut writer, listing, key, version, *is_latest);
+            one_version(
+                &mut writer,
+                (listing, &page.owner),
+                key,
+                version,
+                *is_latest,
+            );
         }
     }
     prefixes(&mut writer, encoding, page);
@@ -265,7 +271,7 @@ pub(crate) fn versions(listing: &Listing<'_>, page: &Page) -> Vec<u8> {
 
 fn one_version(
     writer: &mut Writer,
-    listing: &Listing<'_>,
+    (listing, bucket_owner): (&Listing<'_>, &str),
     key: &str,
     version: &Version,
     is_latest: bool,
@@ -276,12 +282,12 @@ fn one_version(
     writer.show("VersionId", version.id);
     writer.show("IsLatest", is_latest);
     writer.text("LastModified", &time(version.modified_ms));
+    let mut id = bucket_owner;
     if let State::Object(object) = &version.state {
         about(writer, object);
+        id = &object.owner;
     }
-    if let Some(id) = listing.owner {
-        owner(writer, "Owner", id);
-    }
+    owner(writer, "Owner", id);
     writer.end();
 }
 
@@ -317,9 +323,8 @@ pub(crate) fn uploads(listing: &Listing<'_>, page: &Page) -> Vec<u8> {
         writer.begin("Upload");
         encoding.text(&mut writer, "Key", key);
         writer.text("UploadId", &show_upload(*id));
-        let id = listing.owner.unwrap_or_default();
-        owner(&mut writer, "Initiator", id);
-        owner(&mut writer, "Owner", id);
+        owner(&mut writer, "Initiator", &upload.initiator);
+        owner(&mut writer, "Owner", &upload.owner);
         writer.text("StorageClass", "STANDARD");
         writer.text("Initiated", &time(upload.initiated_ms));
         algorithm(&mut writer, upload.algorithm);
@@ -343,15 +348,14 @@ fn algorithm(writer: &mut Writer, algorithm: Option<(fader_services::s3::rows::A
 pub(crate) fn parts(
     asked: &ListParts,
     (max_parts, encoding): (usize, Encoding),
-    id: &str,
     parts: &Parts,
 ) -> Vec<u8> {
     let mut writer = Writer::new("ListPartsResult");
     writer.text("Bucket", &asked.of.bucket);
     encoding.text(&mut writer, "Key", &asked.of.key);
     writer.text("UploadId", &show_upload(asked.of.upload));
-    owner(&mut writer, "Initiator", id);
-    owner(&mut writer, "Owner", id);
+    owner(&mut writer, "Initiator", &parts.upload.initiator);
+    owner(&mut writer, "Owner", &parts.upload.owner);
     writer.text("StorageClass", "STANDARD");
     writer.show("PartNumberMarker", asked.after);
     let last = parts.parts.last().map_or(0, |(number, _)| *number);
@@ -461,7 +465,11 @@ pub(crate) fn deleted(
 }
 
 /// Attributes of an object: those that were asked for.
-pub(crate) fn attributes(object: &Object, has: impl Fn(&str) -> bool) -> Vec<u8> {
+pub(crate) fn attributes(
+    object: &Object,
+    (found, (after, most)): (&Pieces, (u32, u32)),
+    has: impl Fn(&str) -> bool,
+) -> Vec<u8> {
     let mut writer = Writer::new("GetObjectAttributesResponse");
     if has("ETag") {
         writer.text("ETag", &object.etag);
@@ -474,6 +482,22 @@ pub(crate) fn attributes(object: &Object, has: impl Fn(&str) -> bool) -> Vec<u8>
     if has("ObjectParts") && 0 < object.parts {
         writer.begin("ObjectParts");
         writer.show("PartsCount", object.parts);
+        writer.show("PartNumberMarker", after);
+        let last = found.parts.last().map_or(after, |(number, _)| *number);
+        writer.show("NextPartNumberMarker", last);
+        writer.show("MaxParts", most);
+        writer.show("IsTruncated", found.next_part.is_some());
+        for (number, part) in &found.parts {
+            writer.begin("Part");
+            writer.show("PartNumber", number);
+            writer.show("Size", part.size);
+            let of_all = object.checksum.as_ref().map(|it| it.algorithm);
+            let sum = part.checksum.as_ref();
+            if let Some(checksum) = sum.filter(|it| Some(it.algorithm) == of_all) {
+                writer.text(checksum::element(checksum.algorithm), &checksum.value);
+            }
+            writer.end();
+        }
         writer.end();
     }
     if has("StorageClass") {

@@ -7,8 +7,8 @@ mod lifecycle;
 
 use fader_services::s3::rows::Pairs;
 use fader_services::s3::settings::{
-    Acl, CorsRule, Grantee, Ownership, Permission, PublicAccessBlock, Setting, SettingName,
-    Versioning,
+    Acl, Canned, CorsRule, GivenAcl, Grantee, Ownership, Permission, PublicAccessBlock, Setting,
+    SettingName, Versioning, private,
 };
 use hyper::HeaderMap;
 
@@ -40,7 +40,7 @@ pub(crate) fn read(name: SettingName, body: &[u8]) -> Result<Setting, Fault> {
             let text = std::str::from_utf8(body);
             Setting::Policy(text.map_err(|_| malformed_xml())?.to_owned())
         }
-        SettingName::Acl => Setting::Acl(read_acl(body)?),
+        SettingName::Acl => Setting::Acl(GivenAcl::Grants(read_acl(body)?)),
         SettingName::Ownership => Setting::Ownership(ownership(body)?),
         SettingName::PublicAccess => Setting::PublicAccess(public_access(body)?),
         SettingName::Cors => Setting::Cors(cors(body)?),
@@ -54,7 +54,9 @@ pub(crate) fn show(setting: &Setting, owner: &str) -> Vec<u8> {
         Setting::Versioning(it) => show_versioning(*it),
         Setting::Tags(it) => show_tags(it),
         Setting::Policy(text) => text.clone().into_bytes(),
-        Setting::Acl(it) => show_acl(it, owner),
+        Setting::Acl(GivenAcl::Grants(it)) => show_acl(it, owner),
+        // Kept ones are grants.
+        Setting::Acl(GivenAcl::Canned(_)) => show_acl(&private(owner), owner),
         Setting::Ownership(it) => show_ownership(*it),
         Setting::PublicAccess(it) => show_public_access(*it),
         Setting::Cors(it) => show_cors(it),
@@ -99,7 +101,9 @@ pub(crate) fn tags(body: &[u8]) -> Result<Pairs, Fault> {
 pub(crate) fn show_tags(tags: &Pairs) -> Vec<u8> {
     let mut writer = Writer::new("Tagging");
     writer.begin("TagSet");
-    for (key, value) in tags {
+    let mut sorted: Vec<&(String, String)> = tags.iter().collect();
+    sorted.sort();
+    for (key, value) in sorted {
         writer.begin("Tag");
         writer.text("Key", key);
         writer.text("Value", value);
@@ -204,12 +208,21 @@ pub(crate) fn read_acl(body: &[u8]) -> Result<Acl, Fault> {
         let grantee = match grantee.kind.as_deref() {
             Some("Group") => group(grantee.need("URI")?)?,
             Some("CanonicalUser") | None => Grantee::Account(grantee.need("ID")?.to_owned()),
-            Some(_) => return Err(not_implemented("grantees by email address")),
+            Some(_) => return Err(no_such_email()),
         };
         let permission = permission_named(grant.need("Permission")?.trim());
         Ok((grantee, permission.ok_or_else(malformed_xml)?))
     };
     list.children("Grant").map(grant).collect()
+}
+
+/// No account has an address.
+fn no_such_email() -> Fault {
+    Fault::new(
+        "UnresolvableGrantByEmailAddress",
+        400,
+        "The email address you provided does not match any account on record",
+    )
 }
 
 fn group(uri: &str) -> Result<Grantee, Fault> {
@@ -245,7 +258,7 @@ fn permission_name(permission: Permission) -> &'static str {
 ///
 /// # Errors
 /// InvalidArgument and InvalidRequest.
-pub(crate) fn acl_of_headers(headers: &HeaderMap) -> Result<Option<Acl>, Fault> {
+pub(crate) fn acl_of_headers(headers: &HeaderMap) -> Result<Option<GivenAcl>, Fault> {
     let canned = head::text(headers, "x-amz-acl")?;
     let mut granted = Acl::new();
     for (name, permission) in GRANTS {
@@ -257,24 +270,16 @@ pub(crate) fn acl_of_headers(headers: &HeaderMap) -> Result<Option<Acl>, Fault> 
         }
     }
     let Some(canned) = canned else {
-        return Ok((!granted.is_empty()).then_some(granted));
+        return Ok((!granted.is_empty()).then_some(GivenAcl::Grants(granted)));
     };
     if !granted.is_empty() {
         return Err(crate::s3::fault::invalid_request(
             "Specifying both Canned ACLs and Header Grants is not allowed",
         ));
     }
-    let all = |permissions: &[Permission]| {
-        let grants = permissions.iter().map(|it| (Grantee::AllUsers, *it));
-        grants.collect::<Acl>()
-    };
-    Ok(Some(match canned {
-        "private" | "bucket-owner-full-control" | "bucket-owner-read" => Acl::new(),
-        "public-read" => all(&[Permission::Read]),
-        "public-read-write" => all(&[Permission::Read, Permission::Write]),
-        "authenticated-read" => vec![(Grantee::AuthenticatedUsers, Permission::Read)],
-        other => return Err(invalid_argument("", "x-amz-acl", other)),
-    }))
+    let named = Canned::named(canned).map(GivenAcl::Canned);
+    let named = named.ok_or_else(|| invalid_argument("", "x-amz-acl", canned));
+    named.map(Some)
 }
 
 fn read_grantee(header: &str, text: &str) -> Result<Grantee, Fault> {
@@ -284,11 +289,12 @@ fn read_grantee(header: &str, text: &str) -> Result<Grantee, Fault> {
     match kind.trim() {
         "id" => Ok(Grantee::Account(value.to_owned())),
         "uri" => group(value),
+        "emailAddress" => Err(no_such_email()),
         _ => Err(invalid()),
     }
 }
 
-/// Writes an ACL; without grants the owner has all.
+/// Writes the ACL of what this account owns.
 pub(crate) fn show_acl(acl: &Acl, owner: &str) -> Vec<u8> {
     let mut writer = Writer::new("AccessControlPolicy");
     writer.begin("Owner");
@@ -296,9 +302,10 @@ pub(crate) fn show_acl(acl: &Acl, owner: &str) -> Vec<u8> {
     writer.text("DisplayName", owner);
     writer.end();
     writer.begin("AccessControlList");
-    let own = (Grantee::Account(owner.to_owned()), Permission::FullControl);
-    let is_own = acl.contains(&own);
-    for (grantee, permission) in [&own].into_iter().filter(|_| !is_own).chain(acl) {
+    // Groups come first, as clients expect it.
+    let is_group = |it: &&(Grantee, Permission)| !matches!(it.0, Grantee::Account(_));
+    let accounts = acl.iter().filter(|it| !is_group(it));
+    for (grantee, permission) in acl.iter().filter(is_group).chain(accounts) {
         writer.begin("Grant");
         match grantee {
             Grantee::Account(id) => {

@@ -107,8 +107,11 @@ impl<'a> Presented<'a> {
         let text = |value: Option<&'a HeaderValue>| value.and_then(|it| it.to_str().ok());
         let own = text(signed.headers.get("x-amz-date"));
         let date = text(signed.headers.get(DATE));
-        let read = own.or(date).and_then(time::http);
-        let at_s = read.ok_or_else(|| incomplete("Date must be a date of HTTP"))?;
+        let read = own.or(date).and_then(time::http).filter(|at_s| 0 <= *at_s);
+        let at_s = read.ok_or_else(|| {
+            let message = "AWS authentication requires a valid Date or x-amz-date header";
+            refuse(Code::AccessFailure, message)
+        })?;
         let shown = if own.is_some() {
             ""
         } else {
@@ -161,20 +164,27 @@ impl<'a> Presented<'a> {
             return false;
         };
         let (Time::Date(date, _) | Time::Expires(date)) = self.time;
-        let is_signed = |with_list_type| {
-            let text = to_sign(signed, date, with_list_type);
+        let is_signed = |with_list_type, with_slash| {
+            let text = to_sign(signed, date, (with_list_type, with_slash));
             let mut mac = <Hmac<Sha1> as KeyInit>::new_from_slice(secret.as_bytes())
                 .expect("HMAC takes a key of any length");
             mac.update(&text);
             bool::from(mac.finalize().into_bytes().ct_eq(&signature))
         };
-        let is_either = is_signed(false);
-        is_either || (signed.parameters.get(LIST_TYPE).is_some() && is_signed(true))
+        let has_list_type = signed.parameters.get(LIST_TYPE).is_some();
+        // Some clients sign the path of a bucket with a slash behind it, and send it without.
+        let is_bucket = signed.bucket_in_host.is_none()
+            && !signed.path.get(1..).is_some_and(|it| it.contains('/'));
+        let ways = [(false, false), (true, false), (false, true), (true, true)];
+        let mut ways = ways.into_iter().filter(|(with_list_type, with_slash)| {
+            (has_list_type || !with_list_type) && (is_bucket || !with_slash)
+        });
+        ways.any(|(with_list_type, with_slash)| is_signed(with_list_type, with_slash))
     }
 }
 
 /// The text that is signed.
-fn to_sign(signed: &Signed<'_>, date: &str, with_list_type: bool) -> Vec<u8> {
+fn to_sign(signed: &Signed<'_>, date: &str, (with_list_type, with_slash): (bool, bool)) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let header = |name| {
         signed
@@ -198,6 +208,9 @@ fn to_sign(signed: &Signed<'_>, date: &str, with_list_type: bool) -> Vec<u8> {
         out.extend_from_slice(bucket.as_bytes());
     }
     out.extend_from_slice(signed.path.as_bytes());
+    if with_slash {
+        out.push(b'/');
+    }
     let mut mark = b'?';
     for parameter in signed.parameters.all() {
         let is_known = SIGNED.binary_search(&&*parameter.name).is_ok();

@@ -1,6 +1,7 @@
 //! The times that signatures carry, as seconds since 1970.
 
 use jiff::civil::{Date, DateTime, Time};
+use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::tz::Offset;
 
 /// The longest time that is read at all.
@@ -48,9 +49,17 @@ pub(crate) fn http(text: &str) -> Option<i64> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }
-    let parsed = jiff::fmt::rfc2822::parse(text).ok();
-    let seconds = parsed.map(|zoned| zoned.timestamp().as_second());
+    // A wrong day of the week is passed over.
+    static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+    let parsed = PARSER.parse_timestamp(text).ok();
+    let seconds = parsed.map(jiff::Timestamp::as_second);
     seconds.or_else(|| basic(text)).or_else(|| iso(text))
+}
+
+/// The form that version 4 takes, of a date of HTTP.
+pub(super) fn basic_of_http(text: &str) -> Option<String> {
+    let at = jiff::Timestamp::from_second(http(text)?).ok()?;
+    Some(at.strftime("%Y%m%dT%H%M%SZ").to_string())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! The hash is computed from the body that arrived. Of a request to S3 it is what the client
 //! announces, and the body is compared with it as it comes ([`ChunkKey`], `s3::body`).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use fader_services::simpledb::{Code, Error};
@@ -43,8 +44,8 @@ pub(super) struct Presented<'a> {
     key_id: &'a str,
     signed_headers: &'a str,
     signature: &'a str,
-    /// `X-Amz-Date`.
-    date: &'a str,
+    /// `X-Amz-Date`, or the same of `Date`.
+    date: Cow<'a, str>,
     /// Seconds from `date` on that a presigned request lives.
     expires_s: Option<i64>,
 }
@@ -84,15 +85,18 @@ impl<'a> Presented<'a> {
         let credential = credential.ok_or_else(|| missing("Credential"))?;
         let signed_headers = signed_headers.ok_or_else(|| missing("SignedHeaders"))?;
         let signature = signature.ok_or_else(|| missing("Signature"))?;
-        let date = headers
-            .get("x-amz-date")
-            .and_then(|date| date.to_str().ok());
+        let text = |name: &str| headers.get(name).and_then(|date| date.to_str().ok());
+        let date = match (text("x-amz-date"), text("date")) {
+            (Some(date), _) => Some(Cow::Borrowed(date)),
+            (None, Some(date)) => time::basic_of_http(date).map(Cow::Owned),
+            (None, None) => None,
+        };
         let date = date.ok_or_else(|| incomplete("The header X-Amz-Date is missing"))?;
         check_host_is_signed(signed_headers)?;
         Ok(Presented {
             place: Place::Header,
             credential,
-            key_id: key_id(credential, date)?,
+            key_id: key_id(credential, &date)?,
             signed_headers,
             signature,
             date,
@@ -130,14 +134,14 @@ impl<'a> Presented<'a> {
             key_id: key_id(credential, date)?,
             signed_headers,
             signature: &signature.value,
-            date,
+            date: Cow::Borrowed(date),
             expires_s,
         })
     }
 
     /// The key's id, if the request is neither too old nor from the future.
     pub(super) fn check_time(&self, now_s: i64, skew_s: i64) -> Result<&'a str, Error> {
-        let date_s = time::basic(self.date)
+        let date_s = time::basic(&self.date)
             .ok_or_else(|| incomplete("X-Amz-Date must be like 20261120T212043Z"))?;
         let life_s = self.expires_s.unwrap_or(skew_s);
         let is_in_time =
@@ -145,7 +149,7 @@ impl<'a> Presented<'a> {
         if is_in_time {
             Ok(self.key_id)
         } else {
-            Err(expired("X-Amz-Date", self.date))
+            Err(expired("X-Amz-Date", &self.date))
         }
     }
 

@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_client::{Error, Response};
+use fader_history::object::{Log, Operation, Reply, Request, Value, Verb};
+use fader_history::{Header, Moment};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
@@ -31,6 +34,10 @@ use data::{Data, Question};
 use recording::SEED;
 pub use recording::{Phase, Recording, chart};
 pub use sender::{Sender, THREADS, Way};
+
+use crate::generator::nanoseconds;
+use crate::providers::simpledb::heard;
+use crate::workload::Heard;
 
 /// Requests at hand at a time, waiting or in flight. More than any window here, and few enough that
 /// none waits for long.
@@ -54,9 +61,19 @@ struct Run {
     data: Data,
     gate: Semaphore,
     start: Instant,
-    answered: AtomicU64,
+    operations: Mutex<Vec<Operation>>,
     unexpected: AtomicU64,
-    given_up: AtomicU64,
+}
+
+/// When a phase was, and what its log does not tell.
+struct Lap {
+    name: &'static str,
+    start: Duration,
+    end: Duration,
+    /// Attempts refused for overload.
+    refused: u64,
+    /// Answers that were not what had been put.
+    unexpected: u64,
 }
 
 /// Runs the phases, one after the other.
@@ -64,7 +81,7 @@ struct Run {
 /// # Errors
 /// When the domain cannot be made or deleted, or a query fails. A put, get or delete that fails is
 /// counted.
-pub async fn run(phases: &Phases, sender: Sender) -> Result<Recording, Error> {
+pub async fn run(phases: &Phases, sender: Sender) -> Result<(Recording, Log), Error> {
     let domain = vec![pair("DomainName", &phases.domain)];
     sender.call("CreateDomain", &domain).await?;
     let run = Arc::new(Run {
@@ -73,30 +90,37 @@ pub async fn run(phases: &Phases, sender: Sender) -> Result<Recording, Error> {
         data: Data::new(phases.items),
         gate: Semaphore::new(AT_HAND),
         start: Instant::now(),
-        answered: AtomicU64::new(0),
+        operations: Mutex::default(),
         unexpected: AtomicU64::new(0),
-        given_up: AtomicU64::new(0),
     });
     let watch = tokio::spawn(watch(Arc::clone(&run)));
-    let mut done = Vec::new();
+    let mut laps = Vec::new();
     for (index, seed) in SEED.iter().enumerate() {
-        done.push(phase(&run, index, seed.name).await?);
+        laps.push(phase(&run, index, seed.name).await?);
     }
     watch.abort();
-    let (served, connections) = match watch.await {
+    let connections = match watch.await {
         Ok(never) => match never {},
         Err(_) => run.sender.samples(),
     };
     run.sender.call("DeleteDomain", &domain).await?;
-    Ok(Recording {
+    let log = Log {
+        header: Header {
+            target: run.sender.target(),
+            ..Header::default()
+        },
+        operations: std::mem::take(&mut *run.operations.lock()),
+    };
+    let recording = Recording {
         client: run.sender.name(),
         addresses: run.sender.addresses(),
         items: phases.items,
         step_s: STEP.as_secs_f64(),
-        served,
+        served: recording::served(&log, STEP, connections.len()),
         connections,
-        phases: done,
-    })
+        phases: laps.iter().map(|lap| Phase::of(lap, &log)).collect(),
+    };
+    Ok((recording, log))
 }
 
 /// Looks, step by step, until it is ended.
@@ -104,14 +128,13 @@ async fn watch(run: Arc<Run>) -> std::convert::Infallible {
     let mut steps = interval(STEP);
     loop {
         steps.tick().await;
-        run.sender.sample(run.answered.load(Ordering::Relaxed));
+        run.sender.sample();
     }
 }
 
-async fn phase(run: &Arc<Run>, index: usize, name: &str) -> Result<Phase, Error> {
+async fn phase(run: &Arc<Run>, index: usize, name: &'static str) -> Result<Lap, Error> {
     let start = run.start.elapsed();
-    let (answered, refused) = (run.answered.load(Ordering::Relaxed), run.sender.refused());
-    let given_up = run.given_up.load(Ordering::Relaxed);
+    let refused = run.sender.refused();
     let unexpected = run.unexpected.load(Ordering::Relaxed);
     let mut tasks = JoinSet::new();
     match Question::ALL.get(index.wrapping_sub(1)) {
@@ -120,14 +143,11 @@ async fn phase(run: &Arc<Run>, index: usize, name: &str) -> Result<Phase, Error>
         None => each(run, &mut tasks, Run::delete).await,
     }
     while tasks.join_next().await.is_some() {}
-    let end = run.start.elapsed();
-    Ok(Phase {
-        name: name.to_owned(),
-        start_s: start.as_secs_f64(),
-        end_s: end.as_secs_f64(),
-        answered: run.answered.load(Ordering::Relaxed) - answered,
+    Ok(Lap {
+        name,
+        start,
+        end: run.start.elapsed(),
         refused: run.sender.refused() - refused,
-        given_up: run.given_up.load(Ordering::Relaxed) - given_up,
         unexpected: run.unexpected.load(Ordering::Relaxed) - unexpected,
     })
 }
@@ -150,8 +170,7 @@ async fn query(run: &Arc<Run>, question: Question, tasks: &mut JoinSet<()>) -> R
     loop {
         let mut parameters = vec![pair("SelectExpression", &expression)];
         parameters.extend(token.take().map(|token: String| pair("NextToken", &token)));
-        let page = run.sender.call("Select", &parameters).await?;
-        run.answered.fetch_add(1, Ordering::Relaxed);
+        let page = run.ask("Select", &parameters, &expression).await?;
         let result = page.root.child("SelectResult").cloned().unwrap_or_default();
         for item in result.children("Item") {
             found += 1;
@@ -186,13 +205,14 @@ impl Run {
     }
 
     async fn put(self: Arc<Self>, item: u32) {
-        let mut parameters = self.item(&self.data.name(item));
-        for (index, (name, value)) in self.data.attributes(item).iter().enumerate() {
-            parameters.push((format!("Attribute.{index}.Name"), (*name).to_owned()));
+        let name = self.data.name(item);
+        let mut parameters = self.item(&name);
+        for (index, (attribute, value)) in self.data.attributes(item).iter().enumerate() {
+            parameters.push((format!("Attribute.{index}.Name"), (*attribute).to_owned()));
             parameters.push((format!("Attribute.{index}.Value"), value.clone()));
             parameters.push(pair(&format!("Attribute.{index}.Replace"), "true"));
         }
-        self.count(self.sender.call("PutAttributes", &parameters).await);
+        drop(self.ask("PutAttributes", &parameters, &name).await);
     }
 
     async fn get(self: Arc<Self>, question: Question, item: String) {
@@ -200,8 +220,8 @@ impl Run {
         for (index, name) in question.gets().iter().enumerate() {
             parameters.push((format!("AttributeName.{index}"), (*name).to_owned()));
         }
-        let answer = self.count(self.sender.call("GetAttributes", &parameters).await);
-        let is_right = answer.is_none_or(|answer| {
+        let answer = self.ask("GetAttributes", &parameters, &item).await;
+        let is_right = answer.map_or(true, |answer| {
             let result = answer.root.child("GetAttributesResult");
             let result = result.cloned().unwrap_or_default();
             let attribute = result.children("Attribute");
@@ -222,21 +242,51 @@ impl Run {
     }
 
     async fn delete(self: Arc<Self>, item: u32) {
-        let parameters = self.item(&self.data.name(item));
-        self.count(self.sender.call("DeleteAttributes", &parameters).await);
+        let name = self.data.name(item);
+        drop(self.ask("DeleteAttributes", &self.item(&name), &name).await);
     }
 
     fn item(&self, name: &str) -> Vec<(String, String)> {
         vec![pair("DomainName", &self.domain), pair("ItemName", name)]
     }
 
-    fn count(&self, answer: Result<Response, Error>) -> Option<Response> {
-        let counter = match &answer {
-            Ok(_) => &self.answered,
-            Err(_) => &self.given_up,
+    /// Asks until there is an answer or none will come, and notes it.
+    async fn ask(
+        &self,
+        action: &str,
+        parameters: &[(String, String)],
+        key: &str,
+    ) -> Result<Response, Error> {
+        let called = Moment::at(nanoseconds(self.start.elapsed()));
+        let answer = self.sender.call(action, parameters).await;
+        let verb = match action {
+            "PutAttributes" => Verb::Write(Value::Text(key.into())),
+            "DeleteAttributes" => Verb::Write(Value::None),
+            _ => Verb::Read,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
-        answer.ok()
+        let is_write = verb != Verb::Read;
+        let said = match &answer {
+            Ok(_) => Heard::Reply(Reply::default()),
+            Err(error) => heard(error),
+        };
+        let returned = Moment::at(nanoseconds(self.start.elapsed()));
+        self.operations.lock().push(Operation {
+            process: 0,
+            session: None,
+            endpoint: self.sender.target().into(),
+            name: None,
+            attempt: 1,
+            level: "".into(),
+            intended: called,
+            called,
+            action: Request {
+                key: key.into(),
+                verb,
+            },
+            end: Some((returned, said.outcome(is_write))),
+            price: None,
+        });
+        answer
     }
 }
 

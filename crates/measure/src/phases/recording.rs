@@ -1,8 +1,13 @@
 //! What a run was: its phases, and what was served and in flight, step by step. Other programs
 //! write the same, as JSON, so that all are told and drawn alike.
 
+use std::time::Duration;
+
+use fader_history::object::Log;
 use serde::{Deserialize, Serialize};
 
+use super::Lap;
+use crate::generator::nanoseconds;
 use crate::{Axis, Plot, Scale, Series};
 
 /// A recorded run.
@@ -71,6 +76,37 @@ const fn seed(name: &'static str, seconds: f64, rate: &'static str) -> SeedPhase
         seconds,
         rate,
     }
+}
+
+impl Phase {
+    /// A phase as the log tells it: what returned in its time.
+    pub(super) fn of(lap: &Lap, log: &Log) -> Phase {
+        let [start, end] = [lap.start, lap.end].map(nanoseconds);
+        let returned = log.operations.iter();
+        let returned = returned.filter(|one| (start..=end).contains(&one.returned().nanos));
+        let (answered, given_up): (Vec<_>, Vec<_>) = returned.partition(|one| one.done().is_some());
+        Phase {
+            name: lap.name.to_owned(),
+            start_s: lap.start.as_secs_f64(),
+            end_s: lap.end.as_secs_f64(),
+            answered: answered.len() as u64,
+            refused: lap.refused,
+            given_up: given_up.len() as u64,
+            unexpected: lap.unexpected,
+        }
+    }
+}
+
+/// How many requests of a log were answered in each of so many steps.
+pub(super) fn served(log: &Log, step: Duration, steps: usize) -> Vec<u64> {
+    let mut served = vec![0; steps];
+    for (returned, _) in log.operations.iter().filter_map(|one| one.done()) {
+        let at = returned.nanos / nanoseconds(step);
+        if let Some(count) = served.get_mut(at as usize) {
+            *count += 1;
+        }
+    }
+    served
 }
 
 impl Recording {

@@ -39,7 +39,8 @@ pub struct Sender {
     threads: Semaphore,
     in_flight: AtomicUsize,
     refused: AtomicU64,
-    samples: Mutex<(Vec<u64>, Vec<u32>)>,
+    samples: Mutex<Vec<u32>>,
+    target: String,
 }
 
 impl Sender {
@@ -79,6 +80,7 @@ impl Sender {
             in_flight: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             samples: Mutex::default(),
+            target: endpoints.join(" "),
         })
     }
 
@@ -89,6 +91,11 @@ impl Sender {
             Way::Window(Rule::Seed) => "Fader's client with the seed's rule".to_owned(),
             Way::Threads(count) => format!("{count} threads that back off"),
         }
+    }
+
+    /// The addresses that it asks.
+    pub(super) fn target(&self) -> String {
+        self.target.clone()
     }
 
     pub(super) fn addresses(&self) -> usize {
@@ -141,24 +148,17 @@ impl Sender {
         refused.sum::<u64>() + self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes what is in flight now, beside what was answered so far.
-    pub(super) fn sample(&self, answered: u64) {
+    /// Notes what is in flight now.
+    pub(super) fn sample(&self) {
         let windows = self.http.windows();
         let in_windows: u32 = windows.iter().map(|(_, state)| state.in_flight).sum();
         let in_flight = in_windows + self.in_flight.load(Ordering::Relaxed) as u32;
-        let mut samples = self.samples.lock();
-        samples.0.push(answered);
-        samples.1.push(in_flight);
+        self.samples.lock().push(in_flight);
     }
 
-    /// What was noted: answers in each step, and what was in flight at its end.
-    pub(super) fn samples(&self) -> (Vec<u64>, Vec<u32>) {
-        let samples = self.samples.lock();
-        let served = samples.0.windows(2).map(|pair| pair[1] - pair[0]);
-        (
-            served.collect(),
-            samples.1.iter().skip(1).copied().collect(),
-        )
+    /// What was noted: what was in flight at the end of each step.
+    pub(super) fn samples(&self) -> Vec<u32> {
+        self.samples.lock().iter().skip(1).copied().collect()
     }
 }
 

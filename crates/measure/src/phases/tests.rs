@@ -2,6 +2,7 @@
 //! is refused asks again.
 
 use fader_client::Settings;
+use fader_history::object::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -71,6 +72,60 @@ fn recording() -> Recording {
         connections: (0..10).collect(),
         phases: SEED.iter().enumerate().map(phase).collect(),
     }
+}
+
+/// A request that ended at some milliseconds.
+fn request(at_ms: u64, outcome: Outcome) -> Operation {
+    let moment = |ms| Moment::at(ms * 1_000_000);
+    Operation {
+        process: 0,
+        session: None,
+        endpoint: "".into(),
+        name: None,
+        attempt: 1,
+        level: "".into(),
+        intended: moment(0),
+        called: moment(0),
+        action: Request {
+            key: "k".into(),
+            verb: Verb::Read,
+        },
+        end: Some((moment(at_ms), outcome)),
+        price: None,
+    }
+}
+
+#[test]
+fn a_recording_comes_from_the_log() {
+    let done = || Outcome::Done(Reply::default());
+    let log = Log {
+        operations: vec![
+            request(0, done()),
+            request(99, done()),
+            request(100, Outcome::Unknown),
+            request(150, done()),
+            request(301, done()),
+        ],
+        ..Log::default()
+    };
+    let ms = Duration::from_millis;
+    assert_eq!(recording::served(&log, ms(100), 3), [2, 1, 0]);
+    let lap = Lap {
+        name: "put",
+        start: ms(90),
+        end: ms(300),
+        refused: 7,
+        unexpected: 1,
+    };
+    let phase = Phase::of(&lap, &log);
+    let counts = (
+        phase.answered,
+        phase.given_up,
+        phase.refused,
+        phase.unexpected,
+    );
+    assert_eq!(counts, (2, 1, 7, 1));
+    assert_eq!((phase.start_s, phase.end_s), (0.09, 0.3));
 }
 
 #[test]

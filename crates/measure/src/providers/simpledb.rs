@@ -76,6 +76,11 @@ impl Level {
     /// words.
     fn demand<'s>(&self, ask: Ask, session: &'s mut Session) -> Demand<'s> {
         let own = match (&self.own, ask) {
+            // How stale a write may be nobody asks.
+            (Some(own), Ask::FaderToWrite) => Demand {
+                bound: None,
+                ..Demand::from(own.clone())
+            },
             (Some(own), _) => Demand::from(own.clone()),
             (None, Ask::FaderToRead) => Demand {
                 level: match self.is_consistent {
@@ -232,7 +237,7 @@ fn is_unmet(error: &Error) -> bool {
 }
 
 /// What a failure says: only of an ambiguous one may something have been changed.
-fn heard(error: &Error) -> Heard {
+pub(crate) fn heard(error: &Error) -> Heard {
     match &error.kind {
         ErrorKind::Refused { status, code, .. } => Heard::Status(*status, code.as_str().into()),
         ErrorKind::Unavailable | ErrorKind::Invalid => Heard::Unsent,

@@ -66,9 +66,9 @@ impl ChainThread {
 
     /// What a read has to wait for: of a query what its session has seen of the collection (6.10);
     /// of anything in a collection that is not known here, all of it.
-    pub(super) fn awaited(&self, work: &Work) -> Result<Session, ViewError> {
+    pub(super) fn awaited(&self, work: &Work) -> Result<Option<Session>, ViewError> {
         let Some(session) = work.following() else {
-            return Ok(Session::default());
+            return Ok(None);
         };
         let mut session = Session::clone(session);
         if let Work::Read { call, .. } = work
@@ -78,7 +78,7 @@ impl ChainThread {
             let is_here = |key: &[u8]| in_collection(key, collection);
             session.tentative.retain(|(key, _, _)| is_here(key));
         }
-        Ok(session)
+        Ok(Some(session))
     }
 
     /// Whether the session of a request has seen more than this member has applied.

@@ -31,7 +31,7 @@ impl ChainThread {
         &mut self,
         work: Box<Work>,
         level: Level,
-        asked: Result<(Scope, Session), ViewError>,
+        asked: Result<(Scope, Option<Session>), ViewError>,
     ) {
         let (scope, session) = match asked {
             Ok(asked) => asked,

@@ -16,7 +16,7 @@ use fader_services::s3::command::{
 use fader_services::s3::conditions::{ReadConditions, WriteConditions};
 use fader_services::s3::reply::{Entry, Found, Page, Piece, Put};
 use fader_services::s3::rows::Metadata;
-use fader_services::s3::{Error, Reply, S3};
+use fader_services::s3::{Action, Error, Reply, S3};
 use fader_services::service::Trouble;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,10 +37,7 @@ pub(crate) fn bytes_of(seed: u64, size: usize) -> Bytes {
 }
 
 pub(crate) async fn ask(node: &Node, command: Command) -> Result<Reply, Error> {
-    let request = Request {
-        seed: rand::random(),
-        command,
-    };
+    let request = Request::of(&account(), rand::random(), command);
     let call = Call::new(&account(), request, Demand::default());
     own::<S3>(node.call(call).await.0)
 }
@@ -51,7 +48,7 @@ pub(crate) async fn create(node: &Node) -> Result<Reply, Error> {
         Command::CreateBucket(CreateBucket {
             bucket: B.to_owned(),
             region: "us-east-1".to_owned(),
-            ownership: None,
+            ..CreateBucket::default()
         }),
     )
     .await
@@ -87,6 +84,7 @@ pub(crate) fn put_of(key: &str, stored: Stored) -> PutObject {
         etag: "0123456789abcdef0123456789abcdef".to_owned(),
         checksum: None,
         metadata: Metadata::default(),
+        acl: None,
         conditions: WriteConditions::default(),
     }
 }
@@ -115,6 +113,7 @@ pub(crate) async fn find(node: &Node, key: &str, from: u64) -> Result<Found, Err
         version: None,
         conditions: ReadConditions::default(),
         extent: Extent::From(from),
+        action: Action::GetObject,
     };
     match ask(node, Command::GetObject(get)).await? {
         Reply::Object(found) => Ok(*found),
@@ -198,6 +197,7 @@ pub(crate) async fn upload(node: &Node, key: &str) -> Result<OneUpload, Error> {
         bucket: B.to_owned(),
         key: key.to_owned(),
         metadata: Metadata::default(),
+        acl: None,
         algorithm: None,
     };
     match ask(node, Command::CreateUpload(create)).await? {

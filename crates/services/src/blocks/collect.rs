@@ -43,7 +43,7 @@ fn bucket(view: &dyn View, collection: CollectionId) -> Result<Option<Bucket<'_>
 }
 
 fn of_node(command: s3::Command) -> Request {
-    Request::S3(s3::Request { seed: 0, command })
+    Request::S3(s3::Request::of_node(command))
 }
 
 /// A new attempt of this random id for the bucket in a collection; nothing if there is no bucket.

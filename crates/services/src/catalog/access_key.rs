@@ -20,7 +20,7 @@ use crate::{Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
 
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_PREFERENCE: u8 = 1;
-const ID_SIZE_MIN: usize = 16;
+const ID_SIZE_MIN: usize = 3;
 const ID_SIZE_MAX: usize = 128;
 const ACCOUNT_SIZE: usize = 12;
 const NOTE_SIZE_MAX: usize = 256;
@@ -109,10 +109,11 @@ pub(super) fn rotate(
 
 fn validate(key: &AccessKey) -> Result<(), Refusal> {
     let refuse = |message: String| Err(Refusal::Invalid(message));
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if !(ID_SIZE_MIN..=ID_SIZE_MAX).contains(&key.id.len()) || !key.id.bytes().all(is_word) {
         return refuse(format!(
-            "an access key id has {ID_SIZE_MIN} to {ID_SIZE_MAX} characters of A-Z, a-z, 0-9 and _"
+            "an access key id has {ID_SIZE_MIN} to {ID_SIZE_MAX} characters of A-Z, a-z, 0-9, _, - \
+             and ."
         ));
     }
     let account = &key.account.0;

@@ -78,7 +78,7 @@ pub struct KeyNature {
 /// An access key at rest. `Debug` shows no secret: the secret is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKey {
-    /// The public id, such as `AKIA…`; 16 to 128 characters of `[A-Za-z0-9_]`.
+    /// The public id, such as `AKIA…`; 3 to 128 characters of `[A-Za-z0-9_.-]`.
     pub id: String,
     /// Whose requests it signs.
     pub account: AccountId,

@@ -136,6 +136,25 @@ impl Condition {
         }
     }
 
+    /// Whether it holds for few: for named accounts, or for addresses of a network that is not
+    /// most of them.
+    pub(super) fn is_narrow(&self) -> bool {
+        const KEYS: [&str; 5] = [
+            "aws:principalaccount",
+            "aws:principalarn",
+            "aws:sourceaccount",
+            "aws:sourcearn",
+            "aws:sourceip",
+        ];
+        let is_fixed = |value: &String| match self.test {
+            Test::Equal | Test::EqualIgnoringCase | Test::Like => !value.contains(['*', '?']),
+            Test::Address => Network::parse(value).is_some_and(|it| it.is_narrow()),
+            _ => false,
+        };
+        let is_known = KEYS.contains(&self.key.as_str());
+        is_known && !self.is_negated && !self.if_exists && self.values.iter().all(is_fixed)
+    }
+
     /// Whether it holds for what is asked.
     pub(super) fn holds(&self, ask: &Ask) -> bool {
         let actual = ask.get(&self.key);
@@ -247,6 +266,14 @@ impl Network {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         (bits <= most).then_some(Network { address, bits })
+    }
+
+    /// Whether it is at most a 256th of IPv4, or a network of IPv6 with a long prefix.
+    fn is_narrow(&self) -> bool {
+        match self.address {
+            IpAddr::V4(_) => 8 <= self.bits,
+            IpAddr::V6(_) => 32 <= self.bits,
+        }
     }
 
     fn has(&self, address: IpAddr) -> bool {

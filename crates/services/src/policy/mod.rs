@@ -55,7 +55,8 @@ impl Principal {
         }
     }
 
-    fn arn(&self) -> Option<String> {
+    /// Its name in policies.
+    pub(crate) fn arn(&self) -> Option<String> {
         match self {
             Principal::Anonymous => None,
             Principal::Account(account) => Some(format!("arn:aws:iam::{account}:root")),
@@ -186,14 +187,40 @@ impl Policy {
         Ok(Policy { statements })
     }
 
-    /// Whether it allows something to everybody, without a condition.
+    /// Whether it allows something to everybody, without a condition on where requests come from.
     pub fn is_public(&self) -> bool {
         let to_all = |it: &Statement| match &it.principals {
             Choice::Of(principals) => principals.is_none(),
             Choice::AllBut(_) => true,
         };
+        let is_narrow = |it: &Statement| it.conditions.iter().any(Condition::is_narrow);
         let mut statements = self.statements.iter();
-        statements.any(|it| it.is_allow && it.conditions.is_empty() && to_all(it))
+        statements.any(|it| it.is_allow && to_all(it) && !is_narrow(it))
+    }
+
+    /// Refuses a policy that is none of the resource `arn`: with a statement about nothing, or
+    /// about what is neither that nor below it, or that allows something to all but some.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn check_of(&self, arn: &str) -> Result<(), Malformed> {
+        let is_own = |it: &String| {
+            let whole = it.split('/').next().unwrap_or_default();
+            it == "*" || matches(whole, arn)
+        };
+        for statement in &self.statements {
+            if statement.is_allow && matches!(statement.principals, Choice::AllBut(_)) {
+                return malformed("Allow with NotPrincipal is not allowed");
+            }
+            match &statement.resources {
+                None => return malformed("Missing required field Resource"),
+                Some(Choice::Of(all) | Choice::AllBut(all)) if !all.iter().all(is_own) => {
+                    return malformed("Policy has invalid resource");
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// What it says.
@@ -329,8 +356,9 @@ fn principals(json: &Json) -> Result<Option<Vec<String>>, Malformed> {
                 let listed = texts(listed)?;
                 match kind.as_str() {
                     "AWS" if everybody(&listed) => return Ok(None),
-                    "AWS" => names.extend(listed),
-                    "Service" | "Federated" | "CanonicalUser" => {}
+                    // The canonical id of an account is its number.
+                    "AWS" | "CanonicalUser" => names.extend(listed),
+                    "Service" | "Federated" => {}
                     _ => return malformed(format!("a Principal has no {kind}")),
                 }
             }

@@ -4,10 +4,14 @@ use bytes::Bytes;
 use fader_chain::{Change, Guard, Guards, Layered, Mutations};
 
 use crate::forward::wire::Wire;
+use crate::policy::Verdict;
+use crate::s3::access::{self, Action, Resource};
+use crate::s3::acl::{Acl, GivenAcl};
+use crate::s3::command::Request;
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{self, Keys, Range, decode, encode};
 use crate::s3::limits::Limits;
-use crate::s3::rows::{BucketId, Content, GarbageId, Source, Version, VersionId};
+use crate::s3::rows::{BucketId, Content, GarbageId, Pairs, Source, Version, VersionId};
 use crate::s3::settings::Settings;
 use crate::s3::upkeep::Upkeep;
 use crate::service::Context;
@@ -32,6 +36,14 @@ impl<'a> Terms<'a> {
             now_ms: context.now_ms,
         }
     }
+}
+
+/// A request, and where it is decided or answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) view: &'a dyn View,
+    pub(crate) context: &'a Context<'a, Limits>,
+    pub(crate) request: &'a Request,
 }
 
 /// A bucket, with what a decision does to it.
@@ -59,27 +71,95 @@ impl<'a> Bucket<'a> {
         }))
     }
 
-    /// The bucket of a context.
-    pub(crate) fn there(
-        view: &'a dyn View,
-        context: &Context<'a, Limits>,
-    ) -> Result<Bucket<'a>, Error> {
+    /// The bucket that a request names, whoever asks.
+    pub(crate) fn named(asked: Asked<'a>) -> Result<Bucket<'a>, Error> {
         let missing = || Error::of(Code::NoSuchBucket);
-        let collection = context.collection.ok_or_else(missing)?;
-        let bucket = Bucket::open(Terms::new(view, context), collection)?;
+        let collection = asked.context.collection.ok_or_else(missing)?;
+        let bucket = Bucket::open(Terms::new(asked.view, asked.context), collection)?;
         let bucket = bucket.filter(|bucket| !bucket.settings.is_deleted);
-        bucket.ok_or_else(missing)
-    }
-
-    /// The bucket of a context, for its owner.
-    pub(crate) fn of(
-        view: &'a dyn View,
-        context: &Context<'a, Limits>,
-    ) -> Result<Bucket<'a>, Error> {
-        let bucket = Bucket::there(view, context)?;
-        match bucket.settings.owner == context.account.0 {
+        let bucket = bucket.ok_or_else(missing)?;
+        let expected = asked.request.caller.expected_owner.as_ref();
+        match expected.is_none_or(|it| *it == bucket.settings.owner) {
             true => Ok(bucket),
             false => Err(Error::of(Code::AccessDenied)),
+        }
+    }
+
+    /// The same, for one who may do something with the bucket itself.
+    pub(crate) fn of(asked: Asked<'a>, action: Action) -> Result<Bucket<'a>, Error> {
+        let bucket = Bucket::named(asked)?;
+        bucket.check(asked, action, Resource::Bucket)?;
+        Ok(bucket)
+    }
+
+    /// The same, for one who may do something at a key.
+    pub(crate) fn at(asked: Asked<'a>, action: Action, key: &str) -> Result<Bucket<'a>, Error> {
+        let bucket = Bucket::named(asked)?;
+        bucket.check(asked, action, Resource::Key(key))?;
+        Ok(bucket)
+    }
+
+    /// Whether the caller may do something.
+    pub(crate) fn may(&self, asked: Asked<'_>, action: Action, at: Resource<'_>) -> bool {
+        let caller = &asked.request.caller;
+        access::may(&self.settings, (caller, self.terms.now_ms), action, at, &[])
+    }
+
+    /// Whether the caller may learn whether there is an object at a key.
+    pub(crate) fn may_list(&self, asked: Asked<'_>, key: &str) -> bool {
+        let by = (&asked.request.caller, self.terms.now_ms);
+        let prefix = [("s3:prefix".to_owned(), key.to_owned())];
+        let action = Action::ListBucket;
+        access::may(&self.settings, by, action, Resource::Bucket, &prefix)
+    }
+
+    /// Whether the policy denies it.
+    pub(crate) fn denies(&self, asked: Asked<'_>, action: Action, at: Resource<'_>) -> bool {
+        let by = (&asked.request.caller, self.terms.now_ms);
+        access::policy(&self.settings, by, action, at, &[]) == Verdict::Denied
+    }
+
+    /// Refuses what the caller may not do.
+    pub(crate) fn check(
+        &self,
+        asked: Asked<'_>,
+        action: Action,
+        at: Resource<'_>,
+    ) -> Result<(), Error> {
+        match self.may(asked, action, at) {
+            true => Ok(()),
+            false => Err(Error::of(Code::AccessDenied)),
+        }
+    }
+
+    /// Refuses a put, with its tags and its ACL, that the caller may not make; else the owner of
+    /// the object, and its ACL.
+    pub(crate) fn check_put(
+        &self,
+        asked: Asked<'_>,
+        key: &str,
+        (tags, given): (&Pairs, Option<&GivenAcl>),
+    ) -> Result<(String, Option<Acl>), Error> {
+        let by = (&asked.request.caller, self.terms.now_ms);
+        let more = access::of_tags(tags);
+        let may = |action, at| access::may(&self.settings, by, action, at, &more);
+        let denied = || Error::of(Code::AccessDenied);
+        if !may(Action::PutObject, Resource::Key(key)) {
+            return Err(denied());
+        }
+        let (owner, acl) = self.settings.new_object(by.0, given)?;
+        let new = Resource::New(key, self.settings.or_own(&owner));
+        let needs = [
+            (!tags.is_empty(), Action::PutObjectTagging),
+            (acl.is_some(), Action::PutObjectAcl),
+        ];
+        // What an ACL lets write is its writer's, with tags and ACL.
+        let is_theirs =
+            access::acl_permits(&self.settings, by.0, Action::PutObject, Resource::Key(key));
+        let mut needs = needs.into_iter().filter(|it| it.0);
+        match is_theirs || needs.all(|(_, action)| may(action, new)) {
+            true => Ok((owner, acl)),
+            false => Err(denied()),
         }
     }
 

@@ -9,31 +9,27 @@
 
 use fader_chain::Guard;
 
-use crate::catalog::{self, Name};
+use crate::catalog::{self, AccountId, Name};
 use crate::s3::Decided;
-use crate::s3::bucket::{Bucket, Terms, settings};
-use crate::s3::command::{CreateBucket, ListBuckets, Named, OneSetting, PutSetting};
+use crate::s3::access::Action;
+use crate::s3::bucket::{Asked, Bucket, Terms, settings};
+use crate::s3::command::{CreateBucket, HeadBucket, ListBuckets, Named, OneSetting, PutSetting};
 use crate::s3::error::{Code, Error};
-use crate::s3::limits::Limits;
 use crate::s3::names;
 use crate::s3::reply::{Buckets, Reply};
 use crate::s3::rows::BucketId;
-use crate::s3::settings::{Acl, Ownership, PublicAccessBlock, Setting, SettingName, Settings};
+use crate::s3::settings::{Setting, SettingName, Settings};
 use crate::s3::upkeep::Upkeep;
-use crate::service::Context;
-use crate::{Kind, Mode, Table, View};
+use crate::{Kind, Mode, Table};
 
 /// The region in which creating an own bucket again succeeds.
 const FIRST_REGION: &str = "us-east-1";
 
 /// Creates a bucket.
-pub(crate) fn create(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    command: &CreateBucket,
-) -> Decided {
+pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
     names::check(&command.bucket)?;
+    let Asked { view, context, .. } = asked;
+    check_account(asked)?;
     let terms = Terms::new(view, context);
     let name = Name::new(Kind::Bucket, context.account, &command.bucket);
     let entry = catalog::collection(view, name)?;
@@ -49,16 +45,26 @@ pub(crate) fn create(
             false => Err(Error::of(Code::BucketAlreadyOwnedByYou)),
         };
     }
-    let made = Settings {
-        id: BucketId(seed),
+    let ownership = command.ownership.unwrap_or(context.limits.ownership);
+    let mut made = Settings {
+        id: BucketId(asked.request.seed),
         name: command.bucket.clone(),
         owner: context.account.0.clone(),
         region: command.region.clone(),
         created_ms: context.now_ms,
-        ownership: Some(command.ownership.unwrap_or(Ownership::BucketOwnerEnforced)),
-        public_access: Some(PublicAccessBlock::default()),
+        ownership: Some(ownership),
+        public_access: context.limits.public_access,
         ..Settings::default()
     };
+    made.acl = made
+        .acl_of(command.acl.as_ref(), &made.owner)
+        .map_err(|error| match error.code {
+            Code::AccessControlListNotSupported => {
+                Error::of(Code::InvalidBucketAclWithObjectOwnership)
+            }
+            Code::AccessDenied => Error::of(Code::InvalidBucketAclWithBlockPublicAccessError),
+            _ => error,
+        })?;
     let (collection, mut changes) = match entry {
         Some(entry) => (entry.collection, Vec::new()),
         None => {
@@ -74,9 +80,11 @@ pub(crate) fn create(
 }
 
 /// Deletes a bucket that has no version of any key.
-pub(crate) fn delete(view: &dyn View, context: &Context<'_, Limits>, command: &Named) -> Decided {
-    let name = Name::new(Kind::Bucket, context.account, &command.bucket);
-    let mut bucket = Bucket::of(view, context)?;
+pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
+    let view = asked.view;
+    let mut bucket = Bucket::of(asked, Action::DeleteBucket)?;
+    let owner = AccountId(bucket.settings.owner.clone());
+    let name = Name::new(Kind::Bucket, &owner, &command.bucket);
     let entry = catalog::collection(view, name)?;
     let entry = entry.ok_or_else(|| Error::of(Code::NoSuchBucket))?;
     let keys = bucket.keys;
@@ -97,27 +105,32 @@ pub(crate) fn delete(view: &dyn View, context: &Context<'_, Limits>, command: &N
         ..bucket.settings.clone()
     };
     bucket.set(settings);
-    bucket.note_chore(context.now_ms)?;
+    bucket.note_chore(asked.context.now_ms)?;
     changes.extend(bucket.finish());
     Ok((Reply::Done, changes))
 }
 
-/// Says what a bucket is: to its owner, and to a node, whose account is empty. So access of others
-/// is judged before their requests come here as the owner's.
-pub(crate) fn head(view: &dyn View, context: &Context<'_, Limits>) -> Result<Reply, Error> {
-    let bucket = match context.account.0.is_empty() {
-        true => Bucket::there(view, context)?,
-        false => Bucket::of(view, context)?,
+/// Refuses a request about no bucket that is there, by one who has no rights of the account.
+fn check_account(asked: Asked<'_>) -> Result<(), Error> {
+    match asked.request.caller.free_account() == Some(&asked.context.account.0) {
+        true => Ok(()),
+        false => Err(Error::of(Code::AccessDenied)),
+    }
+}
+
+/// Says what is set on a bucket.
+pub(crate) fn head(asked: Asked<'_>, command: &HeadBucket) -> Result<Reply, Error> {
+    let bucket = match &command.key {
+        None => Bucket::of(asked, command.action)?,
+        Some(key) => Bucket::at(asked, command.action, key)?,
     };
     Ok(Reply::Bucket(Box::new(bucket.settings)))
 }
 
 /// A page of the account's buckets.
-pub(crate) fn list(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &ListBuckets,
-) -> Result<Reply, Error> {
+pub(crate) fn list(asked: Asked<'_>, command: &ListBuckets) -> Result<Reply, Error> {
+    check_account(asked)?;
+    let Asked { view, context, .. } = asked;
     let most = context.limits.buckets_per_account;
     let most = usize::try_from(most).unwrap_or(usize::MAX - 1);
     let count = command.count.unwrap_or(most).min(most);
@@ -140,59 +153,69 @@ pub(crate) fn list(
 }
 
 /// Shows a setting.
-pub(crate) fn get(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &OneSetting,
-) -> Result<Reply, Error> {
-    let bucket = Bucket::of(view, context)?;
+pub(crate) fn get(asked: Asked<'_>, command: &OneSetting) -> Result<Reply, Error> {
+    let bucket = Bucket::of(asked, read_of(command.name))?;
     bucket.settings.get(command.name).map(Reply::Setting)
 }
 
 /// Changes a setting.
-pub(crate) fn put(view: &dyn View, context: &Context<'_, Limits>, command: &PutSetting) -> Decided {
-    change(view, context, |settings| {
-        settings.set(&command.setting, context.limits)
-    })
-    .and_then(|mut bucket| {
-        if let Setting::Lifecycle(_) = &command.setting {
-            begin_pass(&mut bucket)?;
-        }
-        Ok((Reply::Done, bucket.finish()))
-    })
-}
-
-/// Takes a setting away.
-pub(crate) fn remove(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &OneSetting,
-) -> Decided {
-    if matches!(command.name, SettingName::Versioning | SettingName::Acl) {
-        return Err(Error::of(Code::MethodNotAllowed));
+pub(crate) fn put(asked: Asked<'_>, command: &PutSetting) -> Decided {
+    let mut bucket = Bucket::of(asked, write_of(command.setting.name()))?;
+    let mut settings = bucket.settings.clone();
+    settings.set(&command.setting, asked.context.limits)?;
+    change(&mut bucket, settings);
+    if let Setting::Lifecycle(_) = &command.setting {
+        begin_pass(&mut bucket)?;
     }
-    let bucket = change(view, context, |settings| {
-        settings.clear(command.name);
-        Ok(())
-    })?;
     Ok((Reply::Done, bucket.finish()))
 }
 
-fn change<'a>(
-    view: &'a dyn View,
-    context: &Context<'a, Limits>,
-    with: impl FnOnce(&mut Settings) -> Result<(), Error>,
-) -> Result<Bucket<'a>, Error> {
-    let mut bucket = Bucket::of(view, context)?;
+/// Takes a setting away.
+pub(crate) fn remove(asked: Asked<'_>, command: &OneSetting) -> Decided {
+    let action = match command.name {
+        SettingName::Versioning | SettingName::Acl => {
+            return Err(Error::of(Code::MethodNotAllowed));
+        }
+        SettingName::Policy => Action::DeleteBucketPolicy,
+        name => write_of(name),
+    };
+    let mut bucket = Bucket::of(asked, action)?;
     let mut settings = bucket.settings.clone();
-    with(&mut settings)?;
-    if settings.ownership == Some(Ownership::BucketOwnerEnforced) {
-        settings.acl = Acl::new();
-    }
+    settings.clear(command.name);
+    change(&mut bucket, settings);
+    Ok((Reply::Done, bucket.finish()))
+}
+
+fn change(bucket: &mut Bucket<'_>, settings: Settings) {
     if settings != bucket.settings {
         bucket.set(settings);
     }
-    Ok(bucket)
+}
+
+fn read_of(name: SettingName) -> Action {
+    match name {
+        SettingName::Versioning => Action::GetBucketVersioning,
+        SettingName::Tags => Action::GetBucketTagging,
+        SettingName::Policy => Action::GetBucketPolicy,
+        SettingName::Acl => Action::GetBucketAcl,
+        SettingName::Ownership => Action::GetBucketOwnershipControls,
+        SettingName::PublicAccess => Action::GetBucketPublicAccessBlock,
+        SettingName::Cors => Action::GetBucketCORS,
+        SettingName::Lifecycle => Action::GetLifecycleConfiguration,
+    }
+}
+
+fn write_of(name: SettingName) -> Action {
+    match name {
+        SettingName::Versioning => Action::PutBucketVersioning,
+        SettingName::Tags => Action::PutBucketTagging,
+        SettingName::Policy => Action::PutBucketPolicy,
+        SettingName::Acl => Action::PutBucketAcl,
+        SettingName::Ownership => Action::PutBucketOwnershipControls,
+        SettingName::PublicAccess => Action::PutBucketPublicAccessBlock,
+        SettingName::Cors => Action::PutBucketCORS,
+        SettingName::Lifecycle => Action::PutLifecycleConfiguration,
+    }
 }
 
 /// A new lifecycle counts from now on.

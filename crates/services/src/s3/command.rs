@@ -3,19 +3,44 @@
 use fader_chain::EntryId;
 
 use crate::CollectionId;
+use crate::catalog::AccountId;
+use crate::policy::Principal;
+use crate::s3::access::{Action, Caller};
 use crate::s3::conditions::{DeleteConditions, ReadConditions, WriteConditions};
 use crate::s3::rows::{
     Algorithm, Attempt, BucketId, Checksum, Content, GarbageId, Metadata, Pairs, VersionId,
 };
-use crate::s3::settings::{Ownership, Setting, SettingName};
+use crate::s3::settings::{GivenAcl, Ownership, Setting, SettingName};
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Random, drawn where the request arrived: ids of buckets, versions and uploads come from it.
     pub seed: u128,
+    /// Who asks: the account of the context, or nobody's.
+    pub caller: Caller,
     /// What is asked.
     pub command: Command,
+}
+
+impl Request {
+    /// One of an account, with all its rights.
+    pub fn of(account: &AccountId, seed: u128, command: Command) -> Self {
+        Request {
+            seed,
+            caller: Caller::of(Principal::Account(account.0.clone())),
+            command,
+        }
+    }
+
+    /// One of a node, about blocks and garbage.
+    pub fn of_node(command: Command) -> Self {
+        Request {
+            seed: 0,
+            caller: Caller::of(Principal::Anonymous),
+            command,
+        }
+    }
 }
 
 /// What is asked.
@@ -23,7 +48,7 @@ pub struct Request {
 #[allow(missing_docs, reason = "each is its structure")]
 pub enum Command {
     CreateBucket(CreateBucket),
-    HeadBucket(Named),
+    HeadBucket(HeadBucket),
     DeleteBucket(Named),
     ListBuckets(ListBuckets),
     PutSetting(PutSetting),
@@ -34,6 +59,7 @@ pub enum Command {
     DeleteObject(DeleteObject),
     DeleteObjects(DeleteObjects),
     PutObjectTags(PutObjectTags),
+    PutObjectAcl(PutObjectAcl),
     CreateUpload(CreateUpload),
     PutPart(PutPart),
     CompleteUpload(CompleteUpload),
@@ -69,7 +95,8 @@ impl Command {
     pub fn bucket(&self) -> Option<&str> {
         Some(match self {
             Command::CreateBucket(it) => &it.bucket,
-            Command::HeadBucket(it) | Command::DeleteBucket(it) => &it.bucket,
+            Command::HeadBucket(it) => &it.bucket,
+            Command::DeleteBucket(it) => &it.bucket,
             Command::PutSetting(it) => &it.bucket,
             Command::GetSetting(it) | Command::DeleteSetting(it) => &it.bucket,
             Command::PutObject(it) => &it.bucket,
@@ -77,6 +104,7 @@ impl Command {
             Command::DeleteObject(it) => &it.bucket,
             Command::DeleteObjects(it) => &it.bucket,
             Command::PutObjectTags(it) => &it.bucket,
+            Command::PutObjectAcl(it) => &it.bucket,
             Command::CreateUpload(it) => &it.bucket,
             Command::PutPart(it) => &it.of.bucket,
             Command::CompleteUpload(it) => &it.of.bucket,
@@ -101,8 +129,21 @@ pub struct CreateBucket {
     pub bucket: String,
     /// Where it is to be.
     pub region: String,
-    /// Who owns its objects; the bucket's owner unless said.
+    /// Who owns its objects; a limit says unless said.
     pub ownership: Option<Ownership>,
+    /// Its ACL; the private one unless said.
+    pub acl: Option<GivenAcl>,
+}
+
+/// Tells what is set on a bucket, to one who may do something there.
+#[derive(Clone, Debug)]
+pub struct HeadBucket {
+    /// The bucket.
+    pub bucket: String,
+    /// What.
+    pub action: Action,
+    /// At which key; none: with the bucket.
+    pub key: Option<String>,
 }
 
 /// A bucket by its name.
@@ -158,6 +199,8 @@ pub struct PutObject {
     pub checksum: Option<Checksum>,
     /// What is stored beside them.
     pub metadata: Metadata,
+    /// Its ACL.
+    pub acl: Option<GivenAcl>,
     /// What must hold.
     pub conditions: WriteConditions,
 }
@@ -171,6 +214,8 @@ pub enum Extent {
     From(u64),
     /// Those of a part, from this byte of it on.
     Part(u32, u64),
+    /// None, but the parts of a multipart upload after this number, so many at most.
+    Parts(u32, u32),
 }
 
 /// Reads an object.
@@ -186,6 +231,8 @@ pub struct GetObject {
     pub conditions: ReadConditions,
     /// Which bytes.
     pub extent: Extent,
+    /// What it is read for, as of the current version.
+    pub action: Action,
 }
 
 /// Deletes an object, or a version of it.
@@ -230,6 +277,19 @@ pub struct PutObjectTags {
     pub tags: Pairs,
 }
 
+/// Gives a version another ACL.
+#[derive(Clone, Debug)]
+pub struct PutObjectAcl {
+    /// The bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+    /// The version; the current one if none.
+    pub version: Option<VersionId>,
+    /// The ACL.
+    pub acl: GivenAcl,
+}
+
 /// Opens a multipart upload.
 #[derive(Clone, Debug)]
 pub struct CreateUpload {
@@ -239,6 +299,8 @@ pub struct CreateUpload {
     pub key: String,
     /// What its object gets.
     pub metadata: Metadata,
+    /// The ACL of its object.
+    pub acl: Option<GivenAcl>,
     /// The algorithm of its checksums, and whether that of the object is of the whole.
     pub algorithm: Option<(Algorithm, bool)>,
 }

@@ -18,6 +18,8 @@ pub enum Code {
     EntityTooSmall,
     InternalError,
     InvalidArgument,
+    InvalidBucketAclWithBlockPublicAccessError,
+    InvalidBucketAclWithObjectOwnership,
     InvalidBucketName,
     InvalidBucketState,
     InvalidPart,
@@ -26,6 +28,7 @@ pub enum Code {
     InvalidRequest,
     InvalidTag,
     KeyTooLongError,
+    MalformedACLError,
     MalformedPolicy,
     MalformedXML,
     MetadataTooLarge,
@@ -62,6 +65,10 @@ impl Code {
             Code::EntityTooSmall => "EntityTooSmall",
             Code::InternalError => "InternalError",
             Code::InvalidArgument => "InvalidArgument",
+            Code::InvalidBucketAclWithBlockPublicAccessError => {
+                "InvalidBucketAclWithBlockPublicAccessError"
+            }
+            Code::InvalidBucketAclWithObjectOwnership => "InvalidBucketAclWithObjectOwnership",
             Code::InvalidBucketName => "InvalidBucketName",
             Code::InvalidBucketState => "InvalidBucketState",
             Code::InvalidPart => "InvalidPart",
@@ -70,6 +77,7 @@ impl Code {
             Code::InvalidRequest => "InvalidRequest",
             Code::InvalidTag => "InvalidTag",
             Code::KeyTooLongError => "KeyTooLongError",
+            Code::MalformedACLError => "MalformedACLError",
             Code::MalformedPolicy => "MalformedPolicy",
             Code::MalformedXML => "MalformedXML",
             Code::MetadataTooLarge => "MetadataTooLarge",
@@ -140,6 +148,12 @@ impl Code {
             Code::EntityTooSmall => "Your proposed upload is smaller than the minimum allowed size",
             Code::InternalError => "We encountered an internal error. Please try again.",
             Code::InvalidArgument => "Invalid Argument",
+            Code::InvalidBucketAclWithBlockPublicAccessError => {
+                "Bucket cannot have public ACLs set with BlockPublicAccess enabled"
+            }
+            Code::InvalidBucketAclWithObjectOwnership => {
+                "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting"
+            }
             Code::InvalidBucketName => "The specified bucket is not valid.",
             Code::InvalidBucketState => {
                 "The request is not valid with the current state of the bucket."
@@ -156,6 +170,7 @@ impl Code {
             Code::InvalidRequest => "Invalid Request",
             Code::InvalidTag => "The tag provided was not a valid tag.",
             Code::KeyTooLongError => "Your key is too long",
+            Code::MalformedACLError => "The ACL has more than 100 grants",
             Code::MalformedPolicy => "Policies must be valid JSON and the first byte must be '{'",
             Code::MalformedXML => {
                 "The XML you provided was not well-formed or did not validate against our \
@@ -165,6 +180,25 @@ impl Code {
                 "Your metadata headers exceed the maximum allowed metadata size"
             }
             Code::MethodNotAllowed => "The specified method is not allowed against this resource.",
+            Code::NotImplemented => {
+                "A header you provided implies functionality that is not implemented"
+            }
+            Code::NotModified => "Not Modified",
+            Code::PreconditionFailed => {
+                "At least one of the pre-conditions you specified did not hold"
+            }
+            Code::ServiceUnavailable => "Reduce your request rate.",
+            Code::AttemptFenced => {
+                "The upload took longer than its lease; nothing of it was stored. Send it again."
+            }
+            Code::TooManyBuckets => "You have attempted to create more buckets than allowed",
+            missing => missing.what_is_missing(),
+        }
+    }
+
+    /// The same of what is not there.
+    fn what_is_missing(self) -> &'static str {
+        match self {
             Code::NoSuchBucket => "The specified bucket does not exist",
             Code::NoSuchBucketPolicy => "The bucket policy does not exist",
             Code::NoSuchCORSConfiguration => "The CORS configuration does not exist",
@@ -179,19 +213,8 @@ impl Code {
                  may have been aborted or completed."
             }
             Code::NoSuchVersion => "The specified version does not exist.",
-            Code::NotImplemented => {
-                "A header you provided implies functionality that is not implemented"
-            }
-            Code::NotModified => "Not Modified",
             Code::OwnershipControlsNotFoundError => "The bucket ownership controls were not found",
-            Code::PreconditionFailed => {
-                "At least one of the pre-conditions you specified did not hold"
-            }
-            Code::ServiceUnavailable => "Reduce your request rate.",
-            Code::AttemptFenced => {
-                "The upload took longer than its lease; nothing of it was stored. Send it again."
-            }
-            Code::TooManyBuckets => "You have attempted to create more buckets than allowed",
+            other => other.name(),
         }
     }
 
@@ -205,6 +228,7 @@ impl Code {
                 | Code::InvalidPartOrder
                 | Code::InvalidTag
                 | Code::KeyTooLongError
+                | Code::MalformedACLError
                 | Code::MalformedPolicy
                 | Code::MalformedXML
                 | Code::MetadataTooLarge
@@ -254,6 +278,8 @@ pub struct Error {
     pub condition: Option<Condition>,
     /// The delete marker that was found in place of an object.
     pub marker: Option<VersionId>,
+    /// Of [`Code::NotModified`]: the ETag of the object, and when it was committed.
+    pub found: Option<(String, u64)>,
 }
 
 impl Error {
@@ -270,6 +296,7 @@ impl Error {
             reason: None,
             condition: None,
             marker: None,
+            found: None,
         }
     }
 

@@ -1,10 +1,16 @@
-//! The limits of S3. AWS's by default; configuration may change them.
+//! The limits of S3, and of what new buckets are. AWS's by default; configuration may change them.
+
+use crate::s3::settings::{Ownership, PublicAccessBlock};
 
 /// Sizes in bytes, counts in pieces, times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Buckets of one account.
     pub buckets_per_account: u64,
+    /// Who owns the objects of a new bucket that does not say.
+    pub ownership: Ownership,
+    /// Which public access a new bucket refuses.
+    pub public_access: Option<PublicAccessBlock>,
     /// The longest key.
     pub key_bytes: usize,
     /// Names and values of the user's metadata of one object, together.
@@ -47,6 +53,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             buckets_per_account: 10_000,
+            ownership: Ownership::BucketOwnerEnforced,
+            public_access: Some(PublicAccessBlock::default()),
             key_bytes: 1024,
             metadata_bytes: 2048,
             object_tags: 10,

@@ -8,19 +8,23 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use crate::s3::bucket::{Bucket, Pair};
+use crate::s3::access::Action;
+use crate::s3::bucket::{Asked, Bucket, Pair};
 use crate::s3::command::List;
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{Range, after_prefix, decode, id_of, key_of_current, split_key, text};
 use crate::s3::limits::Limits;
+use crate::s3::multipart;
 use crate::s3::reply::{Entry, Page, Reply};
-use crate::service::Context;
+use crate::s3::rows::State;
+use crate::s3::settings::Settings;
 use crate::{Direction, View};
 
 /// A page that is being filled.
 pub(crate) struct Filling<'a> {
     list: &'a List,
     count: usize,
+    settings: &'a Settings,
     page: Page,
 }
 
@@ -35,12 +39,16 @@ pub(crate) enum Next {
 }
 
 impl<'a> Filling<'a> {
-    pub(crate) fn new(list: &'a List, limits: &Limits) -> Self {
+    pub(crate) fn new(list: &'a List, limits: &Limits, settings: &'a Settings) -> Self {
         let most = limits.page_entries;
         Filling {
             list,
             count: list.count.unwrap_or(most).min(most),
-            page: Page::default(),
+            settings,
+            page: Page {
+                owner: settings.owner.clone(),
+                ..Page::default()
+            },
         }
     }
 
@@ -83,7 +91,17 @@ impl<'a> Filling<'a> {
             return Ok(Next::End);
         }
         let Some(prefix) = self.common(key) else {
-            self.page.entries.push(entry(text(key)?)?);
+            let mut entry = entry(text(key)?)?;
+            match &mut entry {
+                Entry::Version { version, .. } => {
+                    if let State::Object(object) = &mut version.state {
+                        self.settings.show(object);
+                    }
+                }
+                Entry::Upload { upload, .. } => multipart::show_upload(self.settings, upload),
+                Entry::Prefix(_) => {}
+            }
+            self.page.entries.push(entry);
             return Ok(Next::Row);
         };
         self.page.entries.push(Entry::Prefix(text(prefix)?));
@@ -154,20 +172,17 @@ pub fn read_upload(text: &str) -> Option<u128> {
 }
 
 /// A page of current objects.
-pub(crate) fn objects(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    list: &List,
-) -> Result<Reply, Error> {
-    let keys = Bucket::of(view, context)?.keys;
+pub(crate) fn objects(asked: Asked<'_>, list: &List) -> Result<Reply, Error> {
+    let bucket = Bucket::of(asked, Action::ListBucket)?;
+    let keys = bucket.keys;
     // Of a key there is one object: a page begins after the key, not after a version.
     let list = &List {
         after_id: None,
         ..list.clone()
     };
-    let mut page = Filling::new(list, context.limits);
+    let mut page = Filling::new(list, asked.context.limits, &bucket.settings);
     let range = |from: &[u8]| keys.current_from(list.prefix.as_bytes(), from);
-    page.fill(view, None, range, |page, (key, row)| {
+    page.fill(asked.view, None, range, |page, (key, row)| {
         page.add(key_of_current(&key)?, |key| {
             Ok(Entry::Version {
                 key,
@@ -180,13 +195,10 @@ pub(crate) fn objects(
 }
 
 /// A page of open uploads, by key and id.
-pub(crate) fn uploads(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    list: &List,
-) -> Result<Reply, Error> {
-    let keys = Bucket::of(view, context)?.keys;
-    let mut page = Filling::new(list, context.limits);
+pub(crate) fn uploads(asked: Asked<'_>, list: &List) -> Result<Reply, Error> {
+    let bucket = Bucket::of(asked, Action::ListBucketMultipartUploads)?;
+    let keys = bucket.keys;
+    let mut page = Filling::new(list, asked.context.limits, &bucket.settings);
     let range = |from: &[u8]| keys.uploads_from(list.prefix.as_bytes(), from);
     let first = match (&list.after, &list.after_id) {
         (Some(key), Some(id)) => {
@@ -197,7 +209,7 @@ pub(crate) fn uploads(
         }
         _ => None,
     };
-    page.fill(view, first, range, |page, (row, value)| {
+    page.fill(asked.view, first, range, |page, (row, value)| {
         let (key, _) = split_key(&row)?;
         let id = id_of(&row)?;
         page.add(&key, |key| {

@@ -7,13 +7,15 @@
 //!
 //! Only a node that is alone carries its requests: blocks do not travel between members yet.
 //!
-//! The invariants SL, SO, SB, SM, SC, SS and SX are where they are kept: `layout`, `objects`,
-//! `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
+//! The invariants SL, SO, SA, SB, SM, SC, SS and SX are where they are kept: `layout`, `objects`,
+//! `access`, `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
 //!
 //! Deliberately absent: wire formats, signatures, checksums' computation (gateway); bytes, leases
-//! and the clocks of collectors (node); time and randomness (they come in with the request); access
-//! of others than a bucket's owner; eventual puts; buckets on chains other than the system's.
+//! and the clocks of collectors (node); time and randomness (they come in with the request);
+//! eventual puts; buckets on chains other than the system's.
 
+mod access;
+mod acl;
 pub(crate) mod bucket;
 mod buckets;
 pub mod command;
@@ -36,6 +38,7 @@ mod upkeep;
 mod versions;
 mod wire;
 
+pub use access::{Action, Caller};
 pub use command::{Command, Request};
 pub use error::{Code, Condition, Error};
 pub use limits::Limits;
@@ -45,6 +48,7 @@ pub use seam::S3;
 
 use fader_chain::{Change, Guards};
 
+use crate::s3::bucket::Asked;
 use crate::service::Context;
 use crate::{Decision, View, ViewError};
 
@@ -65,20 +69,25 @@ pub fn decide(
 }
 
 fn decided(view: &dyn View, context: &Context<'_, Limits>, request: &Request) -> Decided {
-    let seed = request.seed;
+    let asked = Asked {
+        view,
+        context,
+        request,
+    };
     match &request.command {
-        Command::CreateBucket(it) => buckets::create(view, context, seed, it),
-        Command::DeleteBucket(it) => buckets::delete(view, context, it),
-        Command::PutSetting(it) => buckets::put(view, context, it),
-        Command::DeleteSetting(it) => buckets::remove(view, context, it),
-        Command::PutObject(it) => objects::put(view, context, seed, it),
-        Command::DeleteObject(it) => objects::delete(view, context, seed, &it.object),
-        Command::DeleteObjects(it) => objects::delete_several(view, context, seed, it),
-        Command::PutObjectTags(it) => objects::tag(view, context, it),
-        Command::CreateUpload(it) => multipart::create(view, context, seed, it),
-        Command::PutPart(it) => multipart::put_part(view, context, it),
-        Command::CompleteUpload(it) => multipart::complete(view, context, seed, it),
-        Command::AbortUpload(it) => multipart::abort(view, context, it),
+        Command::CreateBucket(it) => buckets::create(asked, it),
+        Command::DeleteBucket(it) => buckets::delete(asked, it),
+        Command::PutSetting(it) => buckets::put(asked, it),
+        Command::DeleteSetting(it) => buckets::remove(asked, it),
+        Command::PutObject(it) => objects::put(asked, it),
+        Command::DeleteObject(it) => objects::delete(asked, &it.object),
+        Command::DeleteObjects(it) => objects::delete_several(asked, it),
+        Command::PutObjectTags(it) => objects::tag(asked, it),
+        Command::PutObjectAcl(it) => objects::set_acl(asked, it),
+        Command::CreateUpload(it) => multipart::create(asked, it),
+        Command::PutPart(it) => multipart::put_part(asked, it),
+        Command::CompleteUpload(it) => multipart::complete(asked, it),
+        Command::AbortUpload(it) => multipart::abort(asked, it),
         Command::Fence(it) => fence::fence(view, context, it),
         Command::MoveNote(it) => fence::move_note(view, context, it),
         Command::DropGarbage(it) => fence::drop_garbage(view, context, it),
@@ -95,15 +104,20 @@ pub fn answer(
     context: &Context<'_, Limits>,
     request: &Request,
 ) -> Result<Reply, Error> {
+    let asked = Asked {
+        view,
+        context,
+        request,
+    };
     match &request.command {
-        Command::HeadBucket(_) => buckets::head(view, context),
-        Command::ListBuckets(it) => buckets::list(view, context, it),
-        Command::GetSetting(it) => buckets::get(view, context, it),
-        Command::GetObject(it) => objects::get(view, context, it),
-        Command::ListParts(it) => multipart::list(view, context, it),
-        Command::ListUploads(it) => list::uploads(view, context, it),
-        Command::ListObjects(it) => list::objects(view, context, it),
-        Command::ListVersions(it) => versions::list(view, context, it),
+        Command::HeadBucket(it) => buckets::head(asked, it),
+        Command::ListBuckets(it) => buckets::list(asked, it),
+        Command::GetSetting(it) => buckets::get(asked, it),
+        Command::GetObject(it) => objects::get(asked, it),
+        Command::ListParts(it) => multipart::list(asked, it),
+        Command::ListUploads(it) => list::uploads(asked, it),
+        Command::ListObjects(it) => list::objects(asked, it),
+        Command::ListVersions(it) => versions::list(asked, it),
         Command::ListGarbage(it) => fence::list(view, context, it),
         _ => Err(Error::new(
             Code::InternalError,

@@ -9,9 +9,9 @@
 use fader_chain::Guard;
 use md5::{Digest as _, Md5};
 
-use crate::View;
 use crate::s3::Decided;
-use crate::s3::bucket::Bucket;
+use crate::s3::access::{Action, Resource};
+use crate::s3::bucket::{Asked, Bucket};
 use crate::s3::command::{CompleteUpload, CreateUpload, ListParts, ListedPart, OneUpload, PutPart};
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{decode, part_of};
@@ -20,23 +20,25 @@ use crate::s3::objects::{check_content, check_key, check_metadata, is_committed,
 use crate::s3::pieces::{MARKED, attempt_of};
 use crate::s3::reply::{Parts, Put, Reply};
 use crate::s3::rows::{CompletedUpload, GarbageId, Object, Part, Source, State, Upload};
-use crate::s3::settings::Versioning;
-use crate::service::Context;
+use crate::s3::settings::{Settings, Versioning};
 
 /// Opens an upload.
-pub(crate) fn create(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    command: &CreateUpload,
-) -> Decided {
-    check_key(&command.key, context.limits)?;
-    check_metadata(&command.metadata, context.limits)?;
-    let mut bucket = Bucket::of(view, context)?;
+pub(crate) fn create(asked: Asked<'_>, command: &CreateUpload) -> Decided {
+    check_key(&command.key, asked.context.limits)?;
+    check_metadata(&command.metadata, asked.context.limits)?;
+    let seed = asked.request.seed;
+    let mut bucket = Bucket::named(asked)?;
+    let given = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, &command.key, given)?;
+    let initiator = asked.request.caller.id();
+    let initiator = initiator.filter(|it| *it != bucket.settings.owner);
     let upload = Upload {
-        initiated_ms: context.now_ms,
+        initiated_ms: asked.context.now_ms,
         metadata: command.metadata.clone(),
         algorithm: command.algorithm,
+        initiator: initiator.unwrap_or_default(),
+        owner,
+        acl,
     };
     bucket.put(bucket.keys.upload(&command.key, seed), &upload);
     Ok((Reply::Upload(seed), bucket.finish()))
@@ -47,19 +49,39 @@ fn open(bucket: &Bucket<'_>, of: &OneUpload) -> Result<Upload, Error> {
     upload.ok_or_else(|| Error::of(Code::NoSuchUpload))
 }
 
+/// Refuses what the caller may not do with an upload; its initiator may do all.
+fn check_upload(
+    bucket: &Bucket<'_>,
+    asked: Asked<'_>,
+    action: Action,
+    (key, upload): (&str, &Result<Upload, Error>),
+) -> Result<(), Error> {
+    let caller = &asked.request.caller;
+    let is_theirs = upload.as_ref().is_ok_and(|upload| {
+        let initiator = bucket.settings.or_own(&upload.initiator);
+        caller.id().as_ref() == Some(initiator)
+    });
+    if is_theirs && !bucket.denies(asked, action, Resource::Key(key)) {
+        return Ok(());
+    }
+    bucket.check(asked, action, Resource::Key(key))
+}
+
+/// Shows an upload with the accounts that count.
+pub(crate) fn show_upload(settings: &Settings, upload: &mut Upload) {
+    upload.initiator = settings.or_own(&upload.initiator).clone();
+    upload.owner = settings.or_own(&upload.owner).clone();
+}
+
 /// Commits a part.
-pub(crate) fn put_part(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &PutPart,
-) -> Decided {
-    let most = context.limits.parts;
+pub(crate) fn put_part(asked: Asked<'_>, command: &PutPart) -> Decided {
+    let most = asked.context.limits.parts;
     if !(1..=most).contains(&command.number) {
         let message = format!("Part number must be an integer between 1 and {most}, inclusive");
         return Err(Error::new(Code::InvalidArgument, message));
     }
-    let mut bucket = Bucket::of(view, context)?;
-    let size = check_content(&command.content, context.limits)?;
+    let mut bucket = Bucket::at(asked, Action::PutObject, &command.of.key)?;
+    let size = check_content(&command.content, asked.context.limits)?;
     if bucket.has(Guard::S3UploadOpen) {
         open(&bucket, &command.of)?;
     }
@@ -83,21 +105,16 @@ pub(crate) fn put_part(
         size,
         etag: command.etag.clone(),
         checksum: command.checksum.clone(),
-        modified_ms: context.now_ms,
+        modified_ms: asked.context.now_ms,
     };
     bucket.put(key, &part);
     Ok((Reply::Part(part.etag), bucket.finish()))
 }
 
 /// Makes an object of an upload. Its parts stay where they are: their rows are its list of blocks.
-pub(crate) fn complete(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    command: &CompleteUpload,
-) -> Decided {
+pub(crate) fn complete(asked: Asked<'_>, command: &CompleteUpload) -> Decided {
     let (key, id) = (&*command.of.key, command.of.upload);
-    let mut bucket = Bucket::of(view, context)?;
+    let mut bucket = Bucket::at(asked, Action::PutObject, key)?;
     if let Some(done) = completed(&bucket, &command.of)? {
         return Ok((Reply::Put(done), Vec::new()));
     }
@@ -112,7 +129,7 @@ pub(crate) fn complete(
         return Err(Error::of(Code::InvalidPartOrder));
     }
     let chosen = choose(&mut bucket, id, &command.parts)?;
-    let size = check_sizes(&chosen, command.size, context.limits)?;
+    let size = check_sizes(&chosen, command.size, asked.context.limits)?;
     if bucket.has(Guard::S3Condition) {
         command.conditions.check(bucket.current(key)?.as_ref())?;
     }
@@ -123,8 +140,16 @@ pub(crate) fn complete(
         metadata: upload.metadata,
         parts: u32::try_from(chosen.len()).unwrap_or(u32::MAX),
         source: Source::Upload(id),
+        owner: upload.owner,
+        acl: upload.acl,
     };
-    let version = place(&mut bucket, key, State::Object(object.clone()), seed)?;
+    let seed = asked.request.seed;
+    let version = place(
+        &mut bucket,
+        key,
+        State::Object(Box::new(object.clone())),
+        seed,
+    )?;
     let completed = CompletedUpload {
         key: key.to_owned(),
         version: version.id,
@@ -145,7 +170,7 @@ fn completed(bucket: &Bucket<'_>, of: &OneUpload) -> Result<Option<Put>, Error> 
     let done: Option<CompletedUpload> = bucket.row(&bucket.keys.completed(of.upload))?;
     let done = done.filter(|done| done.key == of.key);
     Ok(done.map(|done| Put {
-        version: (bucket.settings.versioning != Versioning::Off).then_some(done.version),
+        version: (bucket.settings.versioning == Versioning::Enabled).then_some(done.version),
         etag: done.etag,
         checksum: done.checksum,
     }))
@@ -246,14 +271,17 @@ fn marks(chosen: &[(u32, Part)]) -> Vec<(u32, u64)> {
 }
 
 /// Aborts an open upload: its parts are garbage.
-pub(crate) fn abort(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &OneUpload,
-) -> Decided {
-    let mut bucket = Bucket::of(view, context)?;
+pub(crate) fn abort(asked: Asked<'_>, command: &OneUpload) -> Decided {
+    let mut bucket = Bucket::named(asked)?;
+    let upload = open(&bucket, command);
+    check_upload(
+        &bucket,
+        asked,
+        Action::AbortMultipartUpload,
+        (&command.key, &upload),
+    )?;
     if bucket.has(Guard::S3UploadOpen) {
-        open(&bucket, command)?;
+        upload?;
     }
     discard(&mut bucket, &command.key, command.upload);
     Ok((Reply::Done, bucket.finish()))
@@ -266,14 +294,13 @@ pub(crate) fn discard(bucket: &mut Bucket<'_>, key: &str, upload: u128) {
 }
 
 /// A page of the parts of an open upload.
-pub(crate) fn list(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &ListParts,
-) -> Result<Reply, Error> {
-    let bucket = Bucket::of(view, context)?;
-    let upload = open(&bucket, &command.of)?;
-    let most = context.limits.page_entries;
+pub(crate) fn list(asked: Asked<'_>, command: &ListParts) -> Result<Reply, Error> {
+    let bucket = Bucket::named(asked)?;
+    let upload = open(&bucket, &command.of);
+    let at = (&*command.of.key, &upload);
+    check_upload(&bucket, asked, Action::ListMultipartUploadParts, at)?;
+    let mut upload = upload?;
+    let most = asked.context.limits.page_entries;
     let count = command.count.unwrap_or(most).min(most);
     let range = bucket
         .keys
@@ -287,9 +314,10 @@ pub(crate) fn list(
     }
     let last = parts.last().map(|(number, _)| *number);
     let next = last.filter(|_| has_more);
-    Ok(Reply::Parts(Parts {
+    show_upload(&bucket.settings, &mut upload);
+    Ok(Reply::Parts(Box::new(Parts {
         upload,
         parts,
         next,
-    }))
+    })))
 }

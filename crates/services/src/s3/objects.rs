@@ -5,35 +5,31 @@
 //! - SB-1 the entry that takes the last name of blocks away makes them garbage.
 //! - SB-3 a commit is refused when its attempt is fenced, or began at or below the note.
 
-use fader_chain::{Change, EntryId, Guard};
+use fader_chain::{EntryId, Guard};
 
-use crate::View;
 use crate::s3::Decided;
-use crate::s3::bucket::Bucket;
-use crate::s3::command::{DeleteObjects, Deletion, GetObject, PutObject, PutObjectTags};
+use crate::s3::access::{Action, Resource};
+use crate::s3::bucket::{Asked, Bucket};
+use crate::s3::command::{
+    DeleteObjects, Deletion, GetObject, PutObject, PutObjectAcl, PutObjectTags,
+};
 use crate::s3::error::{Code, Error};
 use crate::s3::limits::Limits;
 use crate::s3::pieces;
 use crate::s3::reply::{Deleted, Found, Put, Reply};
-use crate::s3::rows::{
-    Attempt, Checksum, Content, Metadata, Object, Source, State, Version, VersionId,
-};
+use crate::s3::rows::{Attempt, Content, Metadata, Object, Source, State, Version, VersionId};
 use crate::s3::settings::{Versioning, check_tags};
-use crate::service::Context;
 
 /// Commits an object.
-pub(crate) fn put(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    command: &PutObject,
-) -> Decided {
-    check_key(&command.key, context.limits)?;
-    check_metadata(&command.metadata, context.limits)?;
-    let mut bucket = Bucket::of(view, context)?;
+pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
+    check_key(&command.key, asked.context.limits)?;
+    check_metadata(&command.metadata, asked.context.limits)?;
+    let mut bucket = Bucket::named(asked)?;
     let (key, attempt) = (&*command.key, command.attempt);
+    let given = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, key, given)?;
     let source = Source::of(attempt.id, &command.content);
-    let size = check_content(&command.content, context.limits)?;
+    let size = check_content(&command.content, asked.context.limits)?;
     if is_committed(&bucket, attempt, &command.content)? {
         let current = bucket.current(key)?;
         let is_it = |it: &&Version| it.object().is_some_and(|object| object.source == source);
@@ -52,16 +48,24 @@ pub(crate) fn put(
         metadata: command.metadata.clone(),
         parts: 0,
         source,
+        owner,
+        acl,
     };
-    let version = place(&mut bucket, key, State::Object(object), seed)?;
+    let version = place(
+        &mut bucket,
+        key,
+        State::Object(Box::new(object)),
+        asked.request.seed,
+    )?;
     Ok((Reply::Put(shown(&bucket, &version)), bucket.finish()))
 }
 
-/// What a put tells of a version.
+/// What a put tells of a version: its id only where each put makes one.
 pub(crate) fn shown(bucket: &Bucket<'_>, version: &Version) -> Put {
     let object = version.object();
+    let is_enabled = bucket.settings.versioning == Versioning::Enabled;
     Put {
-        version: shown_id(bucket, version.id),
+        version: is_enabled.then_some(version.id),
         etag: object.map_or_else(String::new, |object| object.etag.clone()),
         checksum: object.and_then(|object| object.checksum.clone()),
     }
@@ -224,41 +228,38 @@ fn promote(bucket: &mut Bucket<'_>, key: &str) -> Result<(), Error> {
 }
 
 /// Deletes one object, or a version.
-pub(crate) fn delete(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    deletion: &Deletion,
-) -> Decided {
-    let mut bucket = Bucket::of(view, context)?;
-    let deleted = delete_one(&mut bucket, seed, deletion)?;
+pub(crate) fn delete(asked: Asked<'_>, deletion: &Deletion) -> Decided {
+    let mut bucket = Bucket::named(asked)?;
+    let deleted = delete_one(&mut bucket, asked, asked.request.seed, deletion)?;
     Ok((Reply::Deleted(deleted), bucket.finish()))
 }
 
 /// Deletes several: each is judged alone, on what those before it left.
-pub(crate) fn delete_several(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    seed: u128,
-    command: &DeleteObjects,
-) -> Decided {
-    let most = context.limits.delete_keys;
+pub(crate) fn delete_several(asked: Asked<'_>, command: &DeleteObjects) -> Decided {
+    let most = asked.context.limits.delete_keys;
     if command.objects.is_empty() || most < command.objects.len() {
         return Err(Error::of(Code::MalformedXML));
     }
-    let mut bucket = Bucket::of(view, context)?;
+    let mut bucket = Bucket::named(asked)?;
     let mut deleted = Vec::with_capacity(command.objects.len());
     for (at, deletion) in command.objects.iter().enumerate() {
         // Ids of versions of one key differ by their numbers, too.
-        let seed = seed.wrapping_add(at as u128);
-        deleted.push(delete_one(&mut bucket, seed, deletion));
+        let seed = asked.request.seed.wrapping_add(at as u128);
+        deleted.push(delete_one(&mut bucket, asked, seed, deletion));
     }
     Ok((Reply::DeletedSeveral(deleted), bucket.finish()))
 }
 
-fn delete_one(bucket: &mut Bucket<'_>, seed: u128, deletion: &Deletion) -> Result<Deleted, Error> {
+fn delete_one(
+    bucket: &mut Bucket<'_>,
+    asked: Asked<'_>,
+    seed: u128,
+    deletion: &Deletion,
+) -> Result<Deleted, Error> {
     let key = &*deletion.key;
     check_key(key, bucket.terms.limits)?;
+    let action = Action::DeleteObject.of_version(deletion.version.is_some());
+    bucket.check(asked, action, Resource::Key(key))?;
     let Some(id) = deletion.version else {
         let current = bucket.current(key)?;
         deletion.conditions.check(current.as_ref())?;
@@ -350,18 +351,46 @@ fn find(bucket: &Bucket<'_>, key: &str, id: Option<VersionId>) -> Result<(Versio
     }
 }
 
+/// The version that a request is about, for one who may do that with it.
+fn find_for(
+    bucket: &Bucket<'_>,
+    asked: Asked<'_>,
+    action: Action,
+    (key, id): (&str, Option<VersionId>),
+) -> Result<(Version, bool), Error> {
+    let action = action.of_version(id.is_some());
+    let found = find(bucket, key, id).and_then(|found| match found.0.object() {
+        Some(object) => {
+            bucket.check(asked, action, Resource::Object(key, object))?;
+            Ok(found)
+        }
+        None => Err(Error::of(Code::NoSuchKey)),
+    });
+    found.map_err(|error| {
+        let is_told = error.code.status() == 500 || bucket.may_list(asked, key);
+        match is_told {
+            true => error,
+            false => Error::of(Code::AccessDenied),
+        }
+    })
+}
+
 /// Finds an object.
-pub(crate) fn get(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &GetObject,
-) -> Result<Reply, Error> {
-    let bucket = Bucket::of(view, context)?;
-    let (version, _) = find(&bucket, &command.key, command.version)?;
+pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error> {
+    let bucket = Bucket::named(asked)?;
+    let named = (&*command.key, command.version);
+    let (mut version, _) = find_for(&bucket, asked, command.action, named)?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
-    command.conditions.check(&version, object)?;
+    let checked = command.conditions.check(&version, object);
+    checked.map_err(|error| Error {
+        found: Some((object.etag.clone(), version.modified_ms)),
+        ..error
+    })?;
     let extent = pieces::find(&bucket, object, command.extent)?;
+    if let State::Object(object) = &mut version.state {
+        bucket.settings.show(object);
+    }
     Ok(Reply::Object(Box::new(Found {
         is_versioned: bucket.settings.versioning != Versioning::Off,
         extent,
@@ -370,21 +399,40 @@ pub(crate) fn get(
 }
 
 /// Gives a version other tags.
-pub(crate) fn tag(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    command: &PutObjectTags,
-) -> Decided {
-    check_tags(&command.tags, context.limits.object_tags)?;
-    let mut bucket = Bucket::of(view, context)?;
-    let key = &*command.key;
-    let (mut version, is_current) = find(&bucket, key, command.version)?;
-    let mut checksum: Option<Checksum> = None;
-    let mut etag = String::new();
-    if let State::Object(object) = &mut version.state {
+pub(crate) fn tag(asked: Asked<'_>, command: &PutObjectTags) -> Decided {
+    check_tags(&command.tags, asked.context.limits.object_tags)?;
+    let action = match command.tags.is_empty() {
+        true => Action::DeleteObjectTagging,
+        false => Action::PutObjectTagging,
+    };
+    let named = (&*command.key, command.version);
+    change(asked, action, named, |_, object| {
         object.metadata.tags.clone_from(&command.tags);
-        checksum.clone_from(&object.checksum);
-        etag.clone_from(&object.etag);
+        Ok(())
+    })
+}
+
+/// Gives a version another ACL.
+pub(crate) fn set_acl(asked: Asked<'_>, command: &PutObjectAcl) -> Decided {
+    let named = (&*command.key, command.version);
+    change(asked, Action::PutObjectAcl, named, |bucket, object| {
+        let owner = bucket.settings.owner_of(object);
+        object.acl = bucket.settings.acl_of(Some(&command.acl), owner)?;
+        Ok(())
+    })
+}
+
+/// Changes what is stored beside the bytes of a version.
+fn change(
+    asked: Asked<'_>,
+    action: Action,
+    (key, id): (&str, Option<VersionId>),
+    with: impl FnOnce(&Bucket<'_>, &mut Object) -> Result<(), Error>,
+) -> Decided {
+    let mut bucket = Bucket::named(asked)?;
+    let (mut version, is_current) = find_for(&bucket, asked, action, (key, id))?;
+    if let State::Object(object) = &mut version.state {
+        with(&bucket, object)?;
     }
     match is_current {
         true => bucket.put(bucket.keys.current(key), &version),
@@ -392,9 +440,7 @@ pub(crate) fn tag(
     }
     let reply = Put {
         version: shown_id(&bucket, version.id),
-        etag,
-        checksum,
+        ..shown(&bucket, &version)
     };
-    let changes: Vec<Change> = bucket.finish();
-    Ok((Reply::Put(reply), changes))
+    Ok((Reply::Put(reply), bucket.finish()))
 }

@@ -6,18 +6,21 @@ use crate::s3::command::Extent;
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{decode, part_of};
 use crate::s3::reply::{Piece, Pieces};
-use crate::s3::rows::{CompletedUpload, Content, Object, Part, Source};
+use crate::s3::rows::{Checksum, CompletedUpload, Content, Object, Part, Source};
 
 /// Of so many parts one is marked with where it begins ([`CompletedUpload::marks`]).
 pub(crate) const MARKED: usize = 64;
 
 /// The pieces that are asked for.
 pub(crate) fn find(bucket: &Bucket<'_>, object: &Object, extent: Extent) -> Result<Pieces, Error> {
+    let mut sum = None;
     let (part, from) = match extent {
         Extent::Nothing => return Ok(Pieces::default()),
         Extent::From(from) => (None, from),
+        Extent::Parts(after, count) => return parts(bucket, object, (after, count)),
         Extent::Part(number, from) => {
-            let found = part(bucket, object, number)?;
+            let (found, its) = part(bucket, object, number)?;
+            sum = its;
             (Some(found), found.0.saturating_add(from))
         }
     };
@@ -25,6 +28,7 @@ pub(crate) fn find(bucket: &Bucket<'_>, object: &Object, extent: Extent) -> Resu
     let mut found = Gathered {
         pieces: Pieces {
             part,
+            sum,
             ..Pieces::default()
         },
         from,
@@ -41,6 +45,9 @@ pub(crate) fn find(bucket: &Bucket<'_>, object: &Object, extent: Extent) -> Resu
     }
     Ok(found.pieces)
 }
+
+/// Where a part begins and its bytes, and its checksum.
+type Placed = ((u64, u64), Option<Checksum>);
 
 struct Gathered {
     pieces: Pieces,
@@ -122,12 +129,36 @@ fn mark(
     Ok(found.unwrap_or((1, 0)))
 }
 
-/// Where a part begins in its object, and its bytes.
-fn part(bucket: &Bucket<'_>, object: &Object, number: u32) -> Result<(u64, u64), Error> {
+/// A page of the parts of an object.
+fn parts(
+    bucket: &Bucket<'_>,
+    object: &Object,
+    (after, count): (u32, u32),
+) -> Result<Pieces, Error> {
+    let Source::Upload(upload) = object.source else {
+        return Ok(Pieces::default());
+    };
+    let most = bucket.terms.limits.page_entries;
+    let count = usize::try_from(count).unwrap_or(most).min(most);
+    let range = bucket.keys.parts_from(upload, after.saturating_add(1));
+    let mut rows = bucket.scan(&range, count + 1)?;
+    let has_more = count < rows.len();
+    rows.truncate(count);
+    let mut pieces = Pieces::default();
+    for (key, row) in rows {
+        pieces.parts.push((part_of(&key)?, decode(row)?));
+    }
+    let last = pieces.parts.last().map(|(number, _)| *number);
+    pieces.next_part = last.filter(|_| has_more);
+    Ok(pieces)
+}
+
+/// Where a part begins in its object and its bytes, and its checksum.
+fn part(bucket: &Bucket<'_>, object: &Object, number: u32) -> Result<Placed, Error> {
     let missing = || Error::of(Code::InvalidPartNumber);
     let Source::Upload(upload) = object.source else {
         return match number {
-            1 => Ok((0, object.size)),
+            1 => Ok(((0, object.size), object.checksum.clone())),
             _ => Err(missing()),
         };
     };
@@ -136,7 +167,7 @@ fn part(bucket: &Bucket<'_>, object: &Object, number: u32) -> Result<(u64, u64),
     for (key, row) in bucket.scan(&range, MARKED + 1)? {
         let part: Part = decode(row)?;
         match part_of(&key)? {
-            found if found == number => return Ok((at, part.size)),
+            found if found == number => return Ok(((at, part.size), part.checksum)),
             found if number < found => break,
             _ => at += part.size,
         }

@@ -30,7 +30,7 @@ pub enum Reply {
     /// A part was committed: its ETag.
     Part(String),
     /// Parts of an upload.
-    Parts(Parts),
+    Parts(Box<Parts>),
     /// A page of a list.
     Page(Page),
     /// What a fence came to.
@@ -82,6 +82,12 @@ impl Found {
 pub struct Pieces {
     /// Of the part that was asked for, where it begins in the object, and its bytes.
     pub part: Option<(u64, u64)>,
+    /// Of that part, its checksum.
+    pub sum: Option<Checksum>,
+    /// Parts of a multipart upload, by number.
+    pub parts: Vec<(u32, Part)>,
+    /// The number after which the next page of them begins.
+    pub next_part: Option<u32>,
     /// Where the first piece begins in the object.
     pub at: u64,
     /// The pieces, in order.
@@ -134,6 +140,8 @@ pub struct Parts {
 pub struct Page {
     /// In order.
     pub entries: Vec<Entry>,
+    /// The bucket's owner.
+    pub owner: String,
     /// Where the next page begins: `after` and `after_id` of its request.
     pub next: Option<(String, Option<String>)>,
 }

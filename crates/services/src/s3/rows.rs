@@ -7,6 +7,7 @@ use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, EntryId, Reader};
 
 use crate::forward::wire::Wire;
+use crate::s3::acl::Acl;
 use crate::sqs::{wire_choice, wire_fields};
 
 /// Names and values, in order.
@@ -171,6 +172,10 @@ pub struct Object {
     /// Its parts, of a multipart upload; else 0.
     pub parts: u32,
     pub(crate) source: Source,
+    /// The account that owns it; empty: the bucket's. In replies it is the one that counts.
+    pub owner: String,
+    /// Its ACL; none if its owner has all, and others nothing.
+    pub acl: Option<Acl>,
 }
 wire_fields!(Object {
     size,
@@ -179,6 +184,8 @@ wire_fields!(Object {
     metadata,
     parts,
     source,
+    owner,
+    acl,
 });
 
 /// The id of a version.
@@ -226,7 +233,7 @@ impl FromStr for VersionId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// An object.
-    Object(Object),
+    Object(Box<Object>),
     /// A delete marker.
     Marker,
 }
@@ -273,11 +280,21 @@ pub struct Upload {
     pub metadata: Metadata,
     /// The algorithm of its checksums, and whether that of the object is of the whole.
     pub algorithm: Option<(Algorithm, bool)>,
+    /// Who opened it: an account, or a key with granted rights only by its ARN; empty: the bucket's
+    /// owner. In replies it is named.
+    pub initiator: String,
+    /// The account that will own its object; empty: the bucket's owner.
+    pub owner: String,
+    /// The ACL of its object.
+    pub acl: Option<Acl>,
 }
 wire_fields!(Upload {
     initiated_ms,
     metadata,
     algorithm,
+    initiator,
+    owner,
+    acl,
 });
 
 /// What came of a completed upload.

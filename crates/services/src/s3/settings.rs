@@ -1,6 +1,7 @@
 //! What is set on a bucket.
 
-use crate::policy::Policy;
+use crate::policy::{Malformed, Policy};
+pub use crate::s3::acl::{Acl, Canned, GivenAcl, Grantee, Permission, private};
 use crate::s3::error::{Code, Error};
 use crate::s3::limits::Limits;
 use crate::s3::rows::{BucketId, Pairs};
@@ -66,37 +67,6 @@ impl Default for PublicAccessBlock {
     }
 }
 
-/// The grantee of an ACL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grantee {
-    /// An account.
-    Account(String),
-    /// Everyone.
-    AllUsers,
-    /// Every account.
-    AuthenticatedUsers,
-}
-wire_choice!(Grantee, "the grantee of an ACL", {
-    0 => Account(it), 1 => AllUsers, 2 => AuthenticatedUsers,
-});
-
-/// What an ACL grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are AWS's own")]
-pub enum Permission {
-    FullControl,
-    Read,
-    Write,
-    ReadAcp,
-    WriteAcp,
-}
-wire_choice!(Permission, "what an ACL grants", {
-    0 => FullControl, 1 => Read, 2 => Write, 3 => ReadAcp, 4 => WriteAcp,
-});
-
-/// Grants, in order; without any the owner alone has access.
-pub type Acl = Vec<(Grantee, Permission)>;
-
 /// A rule of cross-origin requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsRule {
@@ -160,6 +130,8 @@ pub struct LifecycleRule {
     pub id: String,
     /// Whether it counts.
     pub is_enabled: bool,
+    /// Whether its prefix was given without a filter, the form before filters, and is shown so.
+    pub is_plain: bool,
     /// What it is about.
     pub filter: Filter,
     /// When current versions expire.
@@ -172,6 +144,7 @@ pub struct LifecycleRule {
 wire_fields!(LifecycleRule {
     id,
     is_enabled,
+    is_plain,
     filter,
     expiration,
     noncurrent,
@@ -199,8 +172,8 @@ pub struct Settings {
     pub tags: Option<Pairs>,
     /// A policy document.
     pub policy: Option<String>,
-    /// Grants.
-    pub acl: Acl,
+    /// Its ACL; none if its owner has all, and others nothing.
+    pub acl: Option<Acl>,
     /// Who owns objects.
     pub ownership: Option<Ownership>,
     /// Which public access is refused.
@@ -234,11 +207,27 @@ pub enum Setting {
     Versioning(Versioning),
     Tags(Pairs),
     Policy(String),
-    Acl(Acl),
+    Acl(GivenAcl),
     Ownership(Ownership),
     PublicAccess(PublicAccessBlock),
     Cors(Vec<CorsRule>),
     Lifecycle(Vec<LifecycleRule>),
+}
+
+impl Setting {
+    /// Which it is.
+    pub fn name(&self) -> SettingName {
+        match self {
+            Setting::Versioning(_) => SettingName::Versioning,
+            Setting::Tags(_) => SettingName::Tags,
+            Setting::Policy(_) => SettingName::Policy,
+            Setting::Acl(_) => SettingName::Acl,
+            Setting::Ownership(_) => SettingName::Ownership,
+            Setting::PublicAccess(_) => SettingName::PublicAccess,
+            Setting::Cors(_) => SettingName::Cors,
+            Setting::Lifecycle(_) => SettingName::Lifecycle,
+        }
+    }
 }
 
 /// Which of the settings.
@@ -260,7 +249,10 @@ impl Settings {
     pub(crate) fn get(&self, name: SettingName) -> Result<Setting, Error> {
         let (setting, missing) = match name {
             SettingName::Versioning => return Ok(Setting::Versioning(self.versioning)),
-            SettingName::Acl => return Ok(Setting::Acl(self.acl.clone())),
+            SettingName::Acl => {
+                let acl = self.acl.clone().unwrap_or_else(|| private(&self.owner));
+                return Ok(Setting::Acl(GivenAcl::Grants(acl)));
+            }
             SettingName::Tags => (self.tags.clone().map(Setting::Tags), Code::NoSuchTagSet),
             SettingName::Policy => (
                 self.policy.clone().map(Setting::Policy),
@@ -296,18 +288,13 @@ impl Settings {
                 self.tags = Some(it);
             }
             Setting::Policy(it) => {
-                check_policy(&it, limits)?;
+                self.check_policy(&it, limits)?;
                 self.policy = Some(it);
             }
-            Setting::Acl(it) => {
-                self.check_acl(&it)?;
-                self.acl = it;
-            }
+            Setting::Acl(it) => self.acl = self.acl_of(Some(&it), &self.owner)?,
             Setting::Ownership(it) => {
-                if it == Ownership::BucketOwnerEnforced && !self.acl.is_empty() {
-                    let message = "Bucket cannot have ACLs set with ObjectOwnership's \
-                                   BucketOwnerEnforced setting";
-                    return Err(Error::new(Code::InvalidRequest, message));
+                if it == Ownership::BucketOwnerEnforced && self.acl.is_some() {
+                    return Err(Error::of(Code::InvalidBucketAclWithObjectOwnership));
                 }
                 self.ownership = Some(it);
             }
@@ -337,10 +324,18 @@ impl Settings {
         }
     }
 
-    fn check_acl(&self, acl: &Acl) -> Result<(), Error> {
-        let is_enforced = self.ownership == Some(Ownership::BucketOwnerEnforced);
-        match is_enforced && !acl.is_empty() {
-            true => Err(Error::of(Code::AccessControlListNotSupported)),
+    fn check_policy(&self, text: &str, limits: &Limits) -> Result<(), Error> {
+        if limits.policy_bytes < text.len() {
+            let message = format!("The policy has more than {} bytes", limits.policy_bytes);
+            return Err(Error::new(Code::MalformedPolicy, message));
+        }
+        let malformed = |why: Malformed| Error::new(Code::MalformedPolicy, why.to_string());
+        let policy = Policy::parse(text).map_err(malformed)?;
+        let arn = format!("arn:aws:s3:::{}", self.name);
+        policy.check_of(&arn).map_err(malformed)?;
+        let block = self.public_access;
+        match block.is_some_and(|it| it.block_public_policy) && policy.is_public() {
+            true => Err(Error::of(Code::AccessDenied)),
             false => Ok(()),
         }
     }
@@ -378,16 +373,6 @@ pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
             ));
         }
     }
-    Ok(())
-}
-
-fn check_policy(text: &str, limits: &Limits) -> Result<(), Error> {
-    if limits.policy_bytes < text.len() {
-        let message = format!("The policy has more than {} bytes", limits.policy_bytes);
-        return Err(Error::new(Code::MalformedPolicy, message));
-    }
-    let parsed = Policy::parse(text);
-    parsed.map_err(|why| Error::new(Code::MalformedPolicy, why.to_string()))?;
     Ok(())
 }
 

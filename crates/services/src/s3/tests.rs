@@ -1,5 +1,6 @@
 //! What the index of a bucket does, rule by rule.
 
+mod access;
 mod bounds;
 mod buckets;
 mod fences;

@@ -4,15 +4,14 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-use crate::s3::bucket::{Bucket, Pair};
+use crate::s3::access::Action;
+use crate::s3::bucket::{Asked, Bucket, Pair};
 use crate::s3::command::List;
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{Range, decode, key_of_current, split_key};
-use crate::s3::limits::Limits;
 use crate::s3::list::{Filling, Next};
 use crate::s3::reply::{Entry, Reply};
 use crate::s3::rows::{Version, VersionId};
-use crate::service::Context;
 use crate::{Direction, Scan, View, ViewError};
 
 /// Rows of both tables, in the order of their keys: of one key the current object comes first.
@@ -69,13 +68,9 @@ impl<'a> Merged<'a> {
 }
 
 /// A page of versions, the newest of each key first.
-pub(crate) fn list(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    list: &List,
-) -> Result<Reply, Error> {
-    let bucket = Bucket::of(view, context)?;
-    let mut page = Filling::new(list, context.limits);
+pub(crate) fn list(asked: Asked<'_>, list: &List) -> Result<Reply, Error> {
+    let bucket = Bucket::of(asked, Action::ListBucketVersions)?;
+    let mut page = Filling::new(list, asked.context.limits, &bucket.settings);
     let Some((mut current, mut others)) = first(&bucket, list, page.start())? else {
         return Ok(page.done());
     };
@@ -83,7 +78,7 @@ pub(crate) fn list(
     let mut seen: Option<Vec<u8>> = None;
     let mut is_resumed = list.after_id.is_some();
     'seek: loop {
-        let mut rows = Merged::new(view, &current, &others)?;
+        let mut rows = Merged::new(asked.view, &current, &others)?;
         while let Some((key, row, is_current)) = rows.next()? {
             let is_first = seen.as_ref() != Some(&key);
             let next = page.add(&key, |key| {

@@ -6,9 +6,9 @@ use crate::Reason;
 use crate::forward::wire::{Wire, put_choice};
 use crate::s3::command::{
     Command, CompleteUpload, CreateBucket, CreateUpload, DeleteObject, DeleteObjects, Deletion,
-    DropGarbage, Extent, Fence, GetObject, List, ListBuckets, ListGarbage, ListParts, ListedPart,
-    MoveNote, Named, OneSetting, OneUpload, Owner, PutObject, PutObjectTags, PutPart, PutSetting,
-    Request,
+    DropGarbage, Extent, Fence, GetObject, HeadBucket, List, ListBuckets, ListGarbage, ListParts,
+    ListedPart, MoveNote, Named, OneSetting, OneUpload, Owner, PutObject, PutObjectAcl,
+    PutObjectTags, PutPart, PutSetting, Request,
 };
 use crate::s3::conditions::{DeleteConditions, Etags, ReadConditions, WriteConditions};
 use crate::s3::error::{Code, Condition, Error};
@@ -19,7 +19,11 @@ use crate::s3::rows::GarbageId;
 use crate::s3::settings::{Setting, SettingName};
 use crate::sqs::{wire_choice, wire_fields};
 
-wire_fields!(Request { seed, command });
+wire_fields!(Request {
+    seed,
+    caller,
+    command
+});
 wire_choice!(Command, "a request about buckets", {
     0 => CreateBucket(it), 1 => HeadBucket(it), 2 => DeleteBucket(it), 3 => ListBuckets(it),
     4 => PutSetting(it), 5 => GetSetting(it), 6 => DeleteSetting(it), 7 => PutObject(it),
@@ -27,11 +31,18 @@ wire_choice!(Command, "a request about buckets", {
     12 => CreateUpload(it), 13 => PutPart(it), 14 => CompleteUpload(it), 15 => AbortUpload(it),
     16 => ListParts(it), 17 => ListUploads(it), 18 => ListObjects(it), 19 => ListVersions(it),
     20 => Fence(it), 21 => MoveNote(it), 22 => ListGarbage(it), 23 => DropGarbage(it),
+    24 => PutObjectAcl(it),
 });
 wire_fields!(CreateBucket {
     bucket,
     region,
-    ownership
+    ownership,
+    acl
+});
+wire_fields!(HeadBucket {
+    bucket,
+    action,
+    key
 });
 wire_fields!(Named { bucket });
 wire_fields!(ListBuckets {
@@ -49,6 +60,7 @@ wire_fields!(PutObject {
     etag,
     checksum,
     metadata,
+    acl,
     conditions,
 });
 wire_fields!(GetObject {
@@ -56,7 +68,8 @@ wire_fields!(GetObject {
     key,
     version,
     conditions,
-    extent
+    extent,
+    action
 });
 wire_fields!(DeleteObject { bucket, object });
 wire_fields!(Deletion {
@@ -71,10 +84,17 @@ wire_fields!(PutObjectTags {
     version,
     tags
 });
+wire_fields!(PutObjectAcl {
+    bucket,
+    key,
+    version,
+    acl
+});
 wire_fields!(CreateUpload {
     bucket,
     key,
     metadata,
+    acl,
     algorithm
 });
 wire_fields!(OneUpload {
@@ -161,6 +181,7 @@ impl Wire for Extent {
             Extent::Nothing => out.push(0),
             Extent::From(from) => put_choice(out, 1, &[from]),
             Extent::Part(number, from) => put_choice(out, 2, &[number, from]),
+            Extent::Parts(after, count) => put_choice(out, 3, &[after, count]),
         }
     }
 
@@ -169,6 +190,7 @@ impl Wire for Extent {
             0 => Extent::Nothing,
             1 => Extent::From(Wire::read(reader)?),
             2 => Extent::Part(Wire::read(reader)?, Wire::read(reader)?),
+            3 => Extent::Parts(Wire::read(reader)?, Wire::read(reader)?),
             _ => return Err(DecodeError::new("which bytes of an object")),
         })
     }
@@ -192,6 +214,9 @@ wire_fields!(Found {
 });
 wire_fields!(Pieces {
     part,
+    sum,
+    parts,
+    next_part,
     at,
     pieces,
     next
@@ -203,7 +228,11 @@ wire_fields!(Parts {
     parts,
     next
 });
-wire_fields!(Page { entries, next });
+wire_fields!(Page {
+    entries,
+    owner,
+    next
+});
 wire_choice!(Fenced, "what a fence came to", { 0 => NoAnswer, 1 => Kept, 2 => Fenced });
 wire_fields!(Garbage { id, blocks });
 
@@ -245,6 +274,7 @@ impl Wire for Error {
         self.message.put(out);
         self.condition.put(out);
         self.marker.put(out);
+        self.found.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
@@ -255,6 +285,7 @@ impl Wire for Error {
             message,
             condition: Wire::read(reader)?,
             marker: Wire::read(reader)?,
+            found: Wire::read(reader)?,
         })
     }
 }
@@ -274,5 +305,6 @@ wire_choice!(Code, "the code of a refusal", {
     26 => NoSuchPublicAccessBlockConfiguration, 27 => NoSuchTagSet, 28 => NoSuchUpload,
     29 => NoSuchVersion, 30 => NotModified, 31 => OwnershipControlsNotFoundError,
     32 => PreconditionFailed, 33 => ServiceUnavailable, 34 => TooManyBuckets, 35 => AttemptFenced,
-    36 => NotImplemented,
+    36 => NotImplemented, 37 => MalformedACLError, 38 => InvalidBucketAclWithObjectOwnership,
+    39 => InvalidBucketAclWithBlockPublicAccessError,
 });

@@ -16,8 +16,32 @@ const LARGE: usize = 50_000;
 pub(super) const INDEX: &str = "group";
 /// Groups of values.
 pub(super) const GROUPS: u64 = 3;
-/// Keys that all clients write.
-const KEYS: u64 = 12;
+/// What clients do most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// Keys that all clients write.
+    pub(super) keys: u64,
+    /// One Atomic transaction of so many outgrows a message.
+    pub(super) large_in: u64,
+    /// Of ten writes so many are puts.
+    pub(super) puts: u64,
+    /// Of ten writes so many are updates; the others are deletes.
+    pub(super) updates: u64,
+    /// The longest pause between two calls, in milliseconds.
+    pub(super) pause_ms: u64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Habits {
+            keys: 12,
+            large_in: 20,
+            puts: 5,
+            updates: 3,
+            pause_ms: 1_500,
+        }
+    }
+}
 
 /// A client.
 #[derive(Clone)]
@@ -33,6 +57,7 @@ pub(super) struct Client {
     pub(super) levels: Vec<Level>,
     /// Whether clients create the index.
     pub(super) builds: bool,
+    pub(super) habits: Habits,
 }
 
 /// A value: a JSON object with its group.
@@ -96,7 +121,7 @@ impl Client {
                     }
                     _ => self.look_up(&database, session).await,
                 }
-                let pause = Duration::from_millis(self.below(1_500));
+                let pause = Duration::from_millis(self.below(self.habits.pause_ms));
                 self.cloud.runtime.clock.sleep(pause).await;
             }
             drop(database.close().await);
@@ -108,7 +133,7 @@ impl Client {
         let number = self.record.open().transactions.len();
         let mut deeds = Vec::new();
         // Some transactions outgrow a message.
-        let is_large = level == Level::Atomic && self.below(20) == 0;
+        let is_large = level == Level::Atomic && self.below(self.habits.large_in) == 0;
         let (count, padding) = match is_large {
             true => (6, LARGE),
             false => (1 + self.below(3), 0),
@@ -116,13 +141,16 @@ impl Client {
         for at in 0..count {
             let key = match is_large {
                 true => format!("k{at:02}"),
-                false => format!("k{:02}", self.below(KEYS)),
+                false => format!("k{:02}", self.below(self.habits.keys)),
             };
             let value = value(number, at, self.below(GROUPS), padding);
-            let deed = match self.below(10) {
-                0..=4 => Deed::Put(value),
-                5..=7 => Deed::Update(value),
-                _ => Deed::Delete,
+            let (draw, puts) = (self.below(10), self.habits.puts);
+            let deed = if draw < puts {
+                Deed::Put(value)
+            } else if draw < puts + self.habits.updates {
+                Deed::Update(value)
+            } else {
+                Deed::Delete
             };
             if deeds.iter().all(|(other, _)| *other != key) {
                 deeds.push((key, deed));
@@ -197,7 +225,8 @@ impl Client {
 
     async fn read(&self, database: &Database, session: u64) {
         let mut transaction = database.begin(Level::Monotonic);
-        let key = format!("k{:02}", self.below(KEYS));
+        let keys = self.habits.keys;
+        let key = format!("k{:02}", self.below(keys));
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         let seen: Result<Vec<(String, Option<String>)>> = if self.below(4) == 0 {
             let until = Some(&b"l"[..]);
@@ -210,7 +239,7 @@ impl Client {
                     .map(|(key, value)| (text(key), text(value)))
                     .collect();
                 let value = |key: &str| found.iter().find(|(other, _)| other == key);
-                let keys = (0..KEYS).map(|number| format!("k{number:02}"));
+                let keys = (0..keys).map(|number| format!("k{number:02}"));
                 let keys = keys.filter(|other| key <= *other);
                 keys.map(|key| (key.clone(), value(&key).map(|(_, value)| value.clone())))
                     .collect()

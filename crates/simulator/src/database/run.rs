@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fader_cloud::model::{Model, Process, Profile, Skew, Staleness};
+use fader_cloud::model::{Latency, Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{
     CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
@@ -13,9 +13,9 @@ use futures_util::future::join_all;
 use object_store::path::Path;
 
 use super::checks::{self, Claims};
-use super::client::{COLLECTION, Client, GROUPS, INDEX, group_of};
+use super::client::{COLLECTION, Client, GROUPS, Habits, INDEX, group_of};
 use super::history::Record;
-use crate::cloud::plan::Plan as CloudPlan;
+use crate::cloud::plan::{Fault, Plan as CloudPlan, Strike};
 use crate::cloud::run::live_one;
 use crate::cloud::{Backend, Failure};
 use crate::world::Random;
@@ -34,6 +34,7 @@ pub struct Plan {
     settings: CollectionSettings,
     options: Options,
     levels: Vec<Level>,
+    habits: Habits,
     /// A rule that is missing, in builds for mutants.
     pub removed: Option<Guard>,
 }
@@ -101,13 +102,72 @@ impl Plan {
             1 => vec![Level::Atomic],
             _ => vec![Level::Basic, Level::Monotonic, Level::Atomic],
         };
-        Plan {
+        let plan = Plan {
             cloud,
             settings,
             options,
             levels,
+            habits: Habits::default(),
             removed: None,
+        };
+        match seed % 10 {
+            6 => plan.with_updates_first(),
+            8 => plan.with_stale_reads(),
+            9 => plan.with_slow_claims(&mut random),
+            _ => plan,
         }
+    }
+
+    /// Updates often come before the inserts that they wait for, and each checkpoint has a few.
+    fn with_updates_first(mut self) -> Self {
+        self.settings.queues = 3;
+        self.settings.indexes = [(INDEX.to_owned(), INDEX.to_owned())].into();
+        self.options.checkpoint_after = Duration::from_millis(10);
+        self.levels = vec![Level::Basic, Level::Atomic];
+        self.habits = Habits {
+            keys: 40,
+            puts: 4,
+            updates: 6,
+            pause_ms: 300,
+            ..self.habits
+        };
+        self
+    }
+
+    /// Pages are read anew each time, and often as they were seconds ago.
+    fn with_stale_reads(mut self) -> Self {
+        self.cloud.profile.objects.reads = Staleness::Uniform(Duration::from_secs(10));
+        self.options.ttl = Duration::from_millis(1);
+        self.options.checkpoint_after = Duration::from_millis(10);
+        self.levels = vec![Level::Monotonic];
+        self.habits = Habits {
+            keys: 3,
+            pause_ms: 300,
+            ..self.habits
+        };
+        self
+    }
+
+    /// Large transactions stand still for minutes, some of them between message and claim.
+    fn with_slow_claims(mut self, random: &mut Random) -> Self {
+        self.levels = vec![Level::Atomic];
+        self.options.finish_after = Duration::from_millis(1);
+        self.cloud.faults = Duration::from_secs(900);
+        self.cloud.profile.objects.put.latency = Latency::Constant(Duration::from_millis(900));
+        self.cloud.profile.objects.put.timeout = Duration::from_secs(600);
+        for process in self.cloud.processes.iter_mut().skip(1) {
+            process.strikes = (0..6)
+                .map(|_| Strike {
+                    after: Duration::from_millis(random.between(0, 20_000)),
+                    fault: Fault::Pause(Duration::from_secs(100)),
+                })
+                .collect();
+        }
+        self.habits = Habits {
+            large_in: 2,
+            ..self.habits
+        };
+        self
     }
 
     /// What implements queues.
@@ -206,6 +266,7 @@ impl World<'_> {
             until: self.until.get(),
             levels: self.plan.levels.clone(),
             builds: self.plan.settings.indexes.is_empty(),
+            habits: self.plan.habits,
         }
     }
 

@@ -115,8 +115,13 @@ impl Plan {
             shuffle: *apart.pick(&[Shuffle::Object, Shuffle::Queue]),
             ..definition
         };
+        let is_pressed = definition.shuffle == Shuffle::Queue && !is_once && apart.chance(400);
+        let definition = match is_pressed {
+            true => pressed(definition, &mut cloud, &mut apart),
+            false => definition,
+        };
         let may_expire = definition.shuffle == Shuffle::Queue && !is_once && change.is_none();
-        let expiry = (may_expire && apart.chance(200))
+        let expiry = (may_expire && apart.chance(if is_pressed { 400 } else { 200 }))
             .then(|| Duration::from_millis(apart.skewed(1_000, 60_000)));
         Plan {
             cloud,
@@ -161,6 +166,19 @@ fn slow(cloud: &mut CloudPlan, random: &mut Random) {
         };
     }
     cloud.profile.domains.write.faults.lost_answer = 200;
+}
+
+/// Leases are short and objects slow, so that several attempts of a task send messages, and
+/// messages come again while they are gathered.
+fn pressed(definition: Definition, cloud: &mut CloudPlan, random: &mut Random) -> Definition {
+    slow(cloud, random);
+    Definition {
+        program: Program::new(RANDOM),
+        reduces: random.between(2, 3) as u32,
+        lease_ms: 1_000,
+        backups: true,
+        ..definition
+    }
 }
 
 /// Nothing fails, reads are slow, and queues give messages twice.

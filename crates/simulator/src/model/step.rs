@@ -432,7 +432,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
             token,
             scope: Scope::Keys(vec![key.clone()]),
             level: *level,
-            session: Seen::default(),
+            session: None,
         },
         Ask::Eventual { w, .. } | Ask::Merge { w, .. } => Input::Write {
             token,

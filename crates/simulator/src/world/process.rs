@@ -470,7 +470,7 @@ fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
         token,
         scope,
         level,
-        session: session.clone(),
+        session: call.session.map(|_| session.clone()),
     };
     match call.level {
         Level::Eventual { quorum, sloppy } if !call.request.is_read() => Input::Write {

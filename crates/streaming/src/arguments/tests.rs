@@ -25,11 +25,12 @@ fn a_line_of_hadoop_is_a_job() {
     assert_eq!(found.definition.inputs, ["a", "b", "c"]);
     assert_eq!(found.definition.reduces, 12);
     assert_eq!(found.output, "out");
-    assert_eq!(found.ignored, ["-combiner c.py"]);
+    assert_eq!(found.ignored, [""; 0]);
     let program = program(&found);
     assert_eq!(program.files.keys().collect::<Vec<_>>(), ["m.py", "w.py"]);
     assert_eq!(program.configuration["mapreduce.job.reduces"], "12");
     assert_eq!(program.variables["LEVEL"], "3");
+    assert_eq!(program.combiner.as_deref(), Some("c.py"));
     assert_eq!(program.reducer, None);
     let mapper = program.mapper.unwrap();
     assert_eq!(words(&mapper).unwrap(), ["m.py", "--flag", "two words"]);

@@ -226,7 +226,7 @@ impl Replica {
             if session == Session::default() {
                 step.reply(token, Reply::Show { at });
             } else {
-                self.on_read(token, scope, Level::Strong, session, step)?;
+                self.on_read(token, scope, Level::Strong, Some(session), step)?;
             }
         }
         Ok(())

@@ -29,7 +29,11 @@ pub(super) struct Waiting {
     scope: Scope,
     r: usize,
     sloppy: bool,
-    session: Session,
+    /// What its session has seen, if it is of one.
+    session: Option<Session>,
+    /// What its session would have seen with the answer, where a token has no room for that: the
+    /// committed state is shown when all of it is settled.
+    whole: Option<Session>,
     /// When members were asked last, if they were.
     asked_at: Option<u64>,
     /// What others show.
@@ -66,7 +70,7 @@ impl Replica {
     pub(in crate::replica) fn begin_eventual_read(
         &mut self,
         token: Token,
-        (scope, session): (Scope, Session),
+        (scope, session): (Scope, Option<Session>),
         (r, sloppy): (usize, bool),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
@@ -83,6 +87,7 @@ impl Replica {
             r,
             sloppy,
             session,
+            whole: None,
             asked_at: None,
             parts: BTreeMap::new(),
         };
@@ -113,33 +118,71 @@ impl Replica {
             self.answer_read(number, Reply::Refused(Refusal::NotServing), step);
             return Ok(());
         }
-        let (scope, session) = (waiting.scope.clone(), waiting.session.clone());
-        match self.has_seen(&session, &scope, step)? {
-            Seen::All => {}
-            Seen::Wait => return Ok(()),
-            Seen::Forgotten => {
-                self.answer_read(number, Reply::Forgotten, step);
-                return Ok(());
-            }
-            Seen::Lost(name) => {
-                self.answer_read(number, Reply::Lost(name), step);
-                return Ok(());
-            }
+        let scope = waiting.scope.clone();
+        let session = waiting.session.clone().unwrap_or_default();
+        let seen = self.has_seen(&session, &scope, step)?;
+        if !self.shows_all(number, &seen, step) {
+            return Ok(());
         }
         // ER-2: who may meet a quorum of an older epoch has what that quorum held.
         if is_claim && !self.has_exchanged() {
             return Ok(());
         }
-        let waiting = &self.eventual.reads[&number];
         let at = self.log.applied();
+        if let Some(mut whole) = self.eventual.reads[&number].whole.clone() {
+            if at < whole.committed {
+                return Ok(());
+            }
+            let seen = self.has_settled_whole(&session, &mut whole, &scope, step)?;
+            if self.shows_all(number, &seen, step) {
+                self.answer_read(number, Reply::Show { at }, step);
+            }
+            return Ok(());
+        }
+        let waiting = &self.eventual.reads[&number];
         if waiting.r == 1 {
-            self.answer_read(number, Reply::ShowTentative { at }, step);
+            let reply = Reply::ShowTentative { at };
+            if self.may_name(number, &reply, step)? {
+                self.answer_read(number, reply, step);
+            }
         } else if waiting.r <= waiting.parts.len() + 1 {
             self.join_parts(number, step)?;
         } else {
             self.ask_to_show(number, step);
         }
         Ok(())
+    }
+
+    /// Whether a read may go on; it is answered if what its session saw is gone.
+    fn shows_all(&mut self, number: u64, seen: &Seen, step: &mut Step<'_>) -> bool {
+        match seen {
+            Seen::All => return true,
+            Seen::Wait => {}
+            Seen::Forgotten => self.answer_read(number, Reply::Forgotten, step),
+            Seen::Lost(name) => self.answer_read(number, Reply::Lost(*name), step),
+        }
+        false
+    }
+
+    /// ER-5: whether the next token of a read's session names all that `reply` shows. If it has no
+    /// room for that, the read waits until it is settled. A query is answered in any case.
+    fn may_name(
+        &mut self,
+        number: u64,
+        reply: &Reply,
+        step: &mut Step<'_>,
+    ) -> Result<bool, ViewError> {
+        let waiting = &self.eventual.reads[&number];
+        let (Some(session), Scope::Keys(_)) = (&waiting.session, &waiting.scope) else {
+            return Ok(true);
+        };
+        let committed = step.host.committed();
+        let whole = self.overfull_session(session, &waiting.scope, reply, committed)?;
+        let may_name = whole.is_none();
+        if let Some(waiting) = self.eventual.reads.get_mut(&number) {
+            waiting.whole = whole;
+        }
+        Ok(may_name)
     }
 
     fn answer_read(&mut self, number: u64, reply: Reply, step: &mut Step<'_>) {
@@ -221,21 +264,21 @@ impl Replica {
 
     /// The answer of R members, and the repair of those that lacked something (ER-4).
     fn join_parts(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let Some(mut waiting) = self.eventual.reads.remove(&number) else {
+        let Some(waiting) = self.eventual.reads.get(&number) else {
             return Ok(());
         };
         let Scope::Keys(keys) = &waiting.scope else {
             return Ok(());
         };
-        let own = self.part(&keys[0], step)?;
-        waiting.parts.insert(self.me.node, own);
+        let mut parts = waiting.parts.clone();
+        parts.insert(self.me.node, self.part(&keys[0], step)?);
         // Of what is committed the newest follows from the others, and they may hold what has been
         // removed since without a mark.
-        let newest = waiting.parts.values().max_by_key(|(_, _, at)| *at);
+        let newest = parts.values().max_by_key(|(_, _, at)| *at);
         let (committed, _, commit) = newest.cloned().expect("this member's part is there");
         let committed = committed.unwrap_or_default();
         let mut operations: BTreeMap<RequestId, Arc<Operation>> = BTreeMap::new();
-        for (_, held, _) in waiting.parts.values() {
+        for (_, held, _) in parts.values() {
             // The attempt with the most elements: others were pruned by a state that is covered.
             for operation in held {
                 let known = operations
@@ -247,11 +290,11 @@ impl Replica {
             }
         }
         let mut register = committed.clone();
-        for (_, held, _) in waiting.parts.values() {
+        for (_, held, _) in parts.values() {
             let held = held.iter();
             held.for_each(|operation| register.merge(&operation.ops, operation.stamp));
         }
-        self.repair(&waiting.parts, &operations, step)?;
+        self.repair(&parts, &operations, step)?;
         let shown = Shown {
             tentative: is_tentative(&committed, &register),
             register,
@@ -259,7 +302,10 @@ impl Replica {
             operations: operations.into_values().collect(),
             commit,
         };
-        step.reply(waiting.token, Reply::ShowRegister(shown));
+        let reply = Reply::ShowRegister(shown);
+        if self.may_name(number, &reply, step)? {
+            self.answer_read(number, reply, step);
+        }
         Ok(())
     }
 

@@ -60,6 +60,11 @@ impl Session {
         all[..over].iter().map(|(_, name)| *name).collect()
     }
 
+    /// How many of the tentative operations, from the first, a token has room for.
+    fn room(&self) -> usize {
+        room_for(self.tentative.iter().map(|(key, _, _)| key))
+    }
+
     fn saw_committed(&mut self, id: EntryId) {
         self.committed = self.committed.max(id);
     }
@@ -112,6 +117,33 @@ impl Replica {
     /// [`ViewError`] when the store fails.
     pub fn next_session(
         &self,
+        session: Session,
+        scope: &Scope,
+        reply: &Reply,
+        committed: &dyn View,
+    ) -> Result<(Session, Vec<(RequestId, Outcome)>), ViewError> {
+        let (mut session, told) = self.whole_session(session, scope, reply, committed)?;
+        // A query may show more than there is room for.
+        let room = session.room();
+        session.tentative.truncate(room);
+        Ok((session, told))
+    }
+
+    /// What the session of a read has seen with this answer, if a token has no room for it.
+    pub(super) fn overfull_session(
+        &self,
+        session: &Session,
+        scope: &Scope,
+        reply: &Reply,
+        committed: &dyn View,
+    ) -> Result<Option<Session>, ViewError> {
+        let (whole, _) = self.whole_session(session.clone(), scope, reply, committed)?;
+        Ok((whole.room() < whole.tentative.len()).then_some(whole))
+    }
+
+    /// As [`Replica::next_session`], with all that a read shows.
+    fn whole_session(
+        &self,
         mut session: Session,
         scope: &Scope,
         reply: &Reply,
@@ -162,9 +194,6 @@ impl Replica {
             Reply::Forgotten => session.committed = self.commit,
             Reply::Decided { id: None } | Reply::Refused(_) | Reply::Unknown => {}
         }
-        // A query may show more than there is room for.
-        let room = room_for(session.tentative.iter().map(|(key, _, _)| key));
-        session.tentative.truncate(room);
         Ok((session, told))
     }
 
@@ -230,6 +259,27 @@ impl Replica {
         let runs = self.log.runs();
         let is_known = runs.first_index().is_some_and(|first| first <= id.index);
         id.epoch < lossy && is_known && !runs.contains(id)
+    }
+
+    /// For a read that showed more than a token names: whether all of it is settled here. An
+    /// operation that was lost is not waited for, unless the session had seen it before.
+    pub(super) fn has_settled_whole(
+        &mut self,
+        session: &Session,
+        whole: &mut Session,
+        scope: &Scope,
+        step: &mut Step<'_>,
+    ) -> Result<Seen, ViewError> {
+        loop {
+            let seen = self.look_for(whole, scope, true, step)?;
+            let Seen::Lost(lost) = seen else {
+                return Ok(seen);
+            };
+            if session.tentative.iter().any(|(_, _, name)| *name == lost) {
+                return Ok(seen);
+            }
+            whole.tentative.retain(|(_, _, name)| *name != lost);
+        }
     }
 
     fn look_for(

@@ -456,6 +456,7 @@ impl Script {
         };
         let token = Token(words[1].parse()?);
         let session = self.ask(token, options.session, scope.clone());
+        let session = options.session.map(|_| session);
         self.0.step(
             words[0].parse()?,
             Input::Read {

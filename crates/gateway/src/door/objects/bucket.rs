@@ -4,11 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use fader_services::policy::Policy;
 use fader_services::s3::command::{
-    CreateBucket, DeleteObjects, Deletion, List, ListBuckets, Named, OneSetting, PutSetting,
+    CreateBucket, DeleteObjects, Deletion, HeadBucket, List, ListBuckets, Named, OneSetting,
+    PutSetting,
 };
 use fader_services::s3::reply::Page;
-use fader_services::s3::settings::{Grantee, Setting, SettingName, Settings};
-use fader_services::s3::{Command, Error, Reply};
+use fader_services::s3::settings::{Setting, SettingName, Settings};
+use fader_services::s3::{Action, Code, Command, Error, Reply};
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -38,7 +39,7 @@ impl Asked<'_> {
                 self.create_bucket(&body).await
             }
             O::HeadBucket => {
-                let settings = self.settings().await?;
+                let settings = self.settings(Action::ListBucket).await?;
                 let mut response = plain(StatusCode::OK);
                 set(&mut response, "x-amz-bucket-region", &settings.region);
                 Ok(response)
@@ -48,7 +49,10 @@ impl Asked<'_> {
                 self.call(Command::DeleteBucket(Named { bucket })).await?;
                 Ok(plain(StatusCode::NO_CONTENT))
             }
-            O::GetBucketLocation => Ok(xml(render::location(&self.settings().await?.region))),
+            O::GetBucketLocation => {
+                let settings = self.settings(Action::GetBucketLocation).await?;
+                Ok(xml(render::location(&settings.region)))
+            }
             O::GetBucketPolicyStatus => self.policy_status().await,
             O::ListObjects => self.list_objects().await,
             O::ListObjectsV2 => self.list_objects_v2().await,
@@ -69,7 +73,7 @@ impl Asked<'_> {
             O::DeleteBucketTagging => self.delete_setting(N::Tags).await,
             O::DeletePublicAccessBlock => self.delete_setting(N::PublicAccess).await,
             O::Absent(feature) => {
-                self.settings().await?;
+                self.settings(Action::ListBucket).await?;
                 self.absent(feature)
             }
             other => {
@@ -90,9 +94,14 @@ impl Asked<'_> {
         }
     }
 
-    async fn settings(&self) -> Result<Box<Settings>, Fault> {
-        let bucket = self.bucket();
-        match self.call(Command::HeadBucket(Named { bucket })).await? {
+    /// What is set on the bucket, for one who may do this with it.
+    async fn settings(&self, action: Action) -> Result<Box<Settings>, Fault> {
+        let command = HeadBucket {
+            bucket: self.bucket(),
+            action,
+            key: None,
+        };
+        match self.call(Command::HeadBucket(command)).await? {
             Reply::Bucket(settings) => Ok(settings),
             other => Err(odd(&other)),
         }
@@ -106,7 +115,7 @@ impl Asked<'_> {
             count: self.count("max-buckets", "MaxBuckets")?,
         };
         match self.call(Command::ListBuckets(command)).await? {
-            Reply::Buckets(page) => Ok(xml(render::buckets(&self.account.0, prefix, &page))),
+            Reply::Buckets(page) => Ok(xml(render::buckets(&self.by.account.0, prefix, &page))),
             other => Err(odd(&other)),
         }
     }
@@ -137,25 +146,13 @@ impl Asked<'_> {
             settings::ownership_named(text).ok_or_else(invalid)
         });
         let ownership = ownership.transpose()?;
-        let acl = settings::acl_of_headers(&self.parts.headers)?;
-        let acl = acl.filter(|acl| !acl.is_empty());
-        let is_enforced = ownership.unwrap_or_default() == Default::default();
-        if acl.is_some() && is_enforced {
-            return Err(Fault::new(
-                "InvalidBucketAclWithObjectOwnership",
-                400,
-                "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
-            ));
-        }
         let command = CreateBucket {
             bucket: self.bucket(),
             region: region.unwrap_or_else(|| REGION.to_owned()),
             ownership,
+            acl: settings::acl_of_headers(&self.parts.headers)?,
         };
         self.call(Command::CreateBucket(command)).await?;
-        if let Some(acl) = acl {
-            self.change(Setting::Acl(acl)).await?;
-        }
         let mut response = plain(StatusCode::OK);
         set(
             &mut response,
@@ -163,15 +160,6 @@ impl Asked<'_> {
             &format!("/{}", self.place.bucket),
         );
         Ok(response)
-    }
-
-    async fn change(&self, setting: Setting) -> Result<(), Fault> {
-        let command = PutSetting {
-            bucket: self.bucket(),
-            setting,
-        };
-        self.call(Command::PutSetting(command)).await?;
-        Ok(())
     }
 
     async fn put_setting(&self, name: SettingName, body: &[u8]) -> Answer {
@@ -183,28 +171,15 @@ impl Asked<'_> {
             SettingName::Acl => settings::acl_of_headers(&self.parts.headers)?,
             _ => None,
         };
-        let setting = match of_headers {
-            Some(acl) => Setting::Acl(acl),
-            None => settings::read(name, body)?,
+        let command = PutSetting {
+            bucket: self.bucket(),
+            setting: match of_headers {
+                Some(acl) => Setting::Acl(acl),
+                None => settings::read(name, body)?,
+            },
         };
-        if let Setting::Acl(acl) = &setting {
-            self.check_public(acl.iter().any(|(it, _)| !matches!(it, Grantee::Account(_))))
-                .await?;
-        }
-        self.change(setting).await?;
+        self.call(Command::PutSetting(command)).await?;
         Ok(plain(status))
-    }
-
-    /// Refuses a public ACL where the bucket's public access block says so.
-    async fn check_public(&self, is_public: bool) -> Result<(), Fault> {
-        if !is_public {
-            return Ok(());
-        }
-        let block = self.settings().await?.public_access;
-        match block.is_some_and(|block| block.block_public_acls) {
-            true => Err(crate::s3::fault::access_denied()),
-            false => Ok(()),
-        }
     }
 
     async fn get_setting(&self, name: SettingName) -> Answer {
@@ -214,7 +189,11 @@ impl Asked<'_> {
             .await?
         {
             Reply::Setting(setting) => {
-                let mut response = xml(settings::show(&setting, &self.account.0));
+                let owner = match name {
+                    SettingName::Acl => self.settings(Action::GetBucketAcl).await?.owner,
+                    _ => String::new(),
+                };
+                let mut response = xml(settings::show(&setting, &owner));
                 if name == SettingName::Policy {
                     set(&mut response, "content-type", "application/json");
                 }
@@ -232,17 +211,10 @@ impl Asked<'_> {
     }
 
     async fn policy_status(&self) -> Answer {
-        let command = OneSetting {
-            bucket: self.bucket(),
-            name: SettingName::Policy,
-        };
-        let text = match self.call(Command::GetSetting(command)).await? {
-            Reply::Setting(Setting::Policy(text)) => text,
-            other => return Err(odd(&other)),
-        };
+        let text = self.settings(Action::GetBucketPolicyStatus).await?.policy;
+        let text = text.ok_or_else(|| Error::of(Code::NoSuchBucketPolicy))?;
         let is_public = Policy::parse(&text).is_ok_and(|policy| policy.is_public());
-        let shown = if is_public { "TRUE" } else { "FALSE" };
-        Ok(xml(render::one("PolicyStatus", "IsPublic", shown)))
+        Ok(xml(render::one("PolicyStatus", "IsPublic", is_public)))
     }
 
     /// What AWS answers for a bucket without a feature.
@@ -366,7 +338,7 @@ impl Asked<'_> {
             list: &list,
             max_keys: max_keys.min(PAGE),
             encoding: self.encoding()?,
-            owner: Some(&self.account.0),
+            has_owner: true,
             token: None,
             start_after: None,
         };
@@ -386,7 +358,7 @@ impl Asked<'_> {
             list: &list,
             max_keys: max_keys.min(PAGE),
             encoding: self.encoding()?,
-            owner: is_owner_wanted.then_some(&*self.account.0),
+            has_owner: is_owner_wanted,
             token,
             start_after: start_after.as_deref(),
         };
@@ -408,7 +380,7 @@ impl Asked<'_> {
             list: &list,
             max_keys: max_keys.min(PAGE),
             encoding: self.encoding()?,
-            owner: Some(&self.account.0),
+            has_owner: true,
             token: None,
             start_after: None,
         };
@@ -426,7 +398,7 @@ impl Asked<'_> {
             list: &list,
             max_keys: max.min(PAGE),
             encoding: self.encoding()?,
-            owner: Some(&self.account.0),
+            has_owner: true,
             token: None,
             start_after: None,
         };
@@ -453,7 +425,7 @@ impl Asked<'_> {
                         conditions: head::conditions_of_element(object)?,
                     });
                 }
-                Err(_) => outcomes.push(Some(Error::of(fader_services::s3::Code::NoSuchVersion))),
+                Err(_) => outcomes.push(Some(Error::of(Code::NoSuchVersion))),
             }
         }
         if asked.is_empty() || self.limits().delete_keys < asked.len() {

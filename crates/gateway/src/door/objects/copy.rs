@@ -5,9 +5,10 @@ use fader_services::catalog::Name;
 use fader_services::s3::command::{Extent, GetObject, PutObject};
 use fader_services::s3::reply::Found;
 use fader_services::s3::rows::{Algorithm, Metadata};
-use fader_services::s3::{Code, Command, Error, Reply};
+use fader_services::s3::{Action, Code, Command, Error, Reply};
 use hyper::Response;
 
+use super::caller::By;
 use super::reader::Reader;
 use super::sending::tell_put;
 use super::store::Kept;
@@ -20,6 +21,7 @@ use crate::s3::{checksum, render};
 
 /// The source of a copy, found.
 struct Origin {
+    by: By,
     asked: GetObject,
     found: Box<Found>,
     size: u64,
@@ -33,14 +35,18 @@ impl Asked<'_> {
     /// Finds the source of a copy, if its conditions hold.
     async fn origin(&self, source: CopySource, from: u64) -> Result<Origin, Fault> {
         let conditions = head::read_conditions(&self.parts.headers, "x-amz-copy-source-")?;
+        let expected = self.header("x-amz-source-expected-bucket-owner")?;
+        let mut by = self.by.clone();
+        by.caller.expected_owner = expected.map(str::to_owned);
         let asked = GetObject {
             bucket: source.bucket,
             key: source.key,
             version: source.version,
             conditions,
             extent: Extent::From(from),
+            action: Action::GetObject,
         };
-        let outcome = self.ask(Command::GetObject(asked.clone())).await;
+        let outcome = self.ask_by(&by, Command::GetObject(asked.clone())).await;
         let found = match outcome {
             Ok(Reply::Object(found)) => found,
             Ok(other) => return Err(odd(&other)),
@@ -61,7 +67,12 @@ impl Asked<'_> {
             Err(error) => return Err(error.into()),
         };
         let size = found.object().map_or(0, |object| object.size);
-        Ok(Origin { asked, found, size })
+        Ok(Origin {
+            by,
+            asked,
+            found,
+            size,
+        })
     }
 
     /// Stores bytes of the source, for the destination.
@@ -78,11 +89,11 @@ impl Asked<'_> {
                 self.limits().put_bytes
             )));
         }
-        let name = Name::new(Kind::Bucket, &self.account, &self.place.bucket);
+        let name = Name::new(Kind::Bucket, &self.by.account, &self.place.bucket);
         let begun = self.door.node.begin_body(name, upload, Some(end - start));
         let mut writer = begun.await.map_err(of_trouble)?;
         let mut digest = Digest::new(Told::default(), algorithm);
-        let of = (&self.door.node, &self.account, &self.demand);
+        let of = (&self.door.node, &origin.by);
         let mut reader = Reader::new(of, &origin.asked, &mut origin.found, (start, end));
         while let Some(bytes) = reader.next().await? {
             digest.update(&bytes)?;
@@ -94,7 +105,7 @@ impl Asked<'_> {
     }
 
     pub(super) async fn copy_object(&self) -> Answer {
-        self.check_put()?;
+        let acl = self.check_put()?;
         let source = self.copy_source()?;
         let is_replaced = self.replaces("x-amz-metadata-directive")?;
         let are_tags_replaced = self.replaces("x-amz-tagging-directive")?;
@@ -131,6 +142,7 @@ impl Asked<'_> {
             etag: sums.etag,
             checksum: Some(sums.checksum),
             metadata,
+            acl,
             conditions,
         };
         let outcome = self.ask(Command::PutObject(Box::new(command))).await;

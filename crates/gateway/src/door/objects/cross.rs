@@ -1,33 +1,30 @@
 //! Requests of pages of other origins: preflights, and headers of replies.
 
-use fader_node::Call;
-use fader_services::catalog::AccountId;
-use fader_services::level::Demand;
 use fader_services::request::own;
 use fader_services::s3::command::OneSetting;
 use fader_services::s3::settings::{CorsRule, Setting, SettingName};
-use fader_services::s3::{Command, Reply, Request, S3};
-use hyper::StatusCode;
+use fader_services::s3::{Command, Reply, S3};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 
-use super::{Answer, Asked, plain, set};
+use super::caller::By;
+use super::{Answer, host, plain, set};
 use crate::door::Door;
 use crate::s3::cors::{self, Asked as Wanted};
 use crate::s3::fault::{Fault, invalid_request};
 use crate::s3::{Place, head};
 
-/// The rules of a bucket; none where it cannot be asked.
-async fn rules(door: &Door, account: &AccountId, bucket: &str) -> Vec<CorsRule> {
-    let request = Request {
-        seed: rand::random(),
-        command: Command::GetSetting(OneSetting {
-            bucket: bucket.to_owned(),
-            name: SettingName::Cors,
-        }),
+/// The rules of a bucket, whoever asks; none where it cannot be asked.
+async fn rules(door: &Door, bucket: &str) -> Vec<CorsRule> {
+    let Ok(Some(owner)) = door.node.bucket_owner(bucket) else {
+        return Vec::new();
     };
-    let call = Call::new(account, request, Demand::default());
-    let (outcome, _) = door.node.call(call).await;
+    let command = Command::GetSetting(OneSetting {
+        bucket: bucket.to_owned(),
+        name: SettingName::Cors,
+    });
+    let (outcome, _) = door.node.call(By::account(&owner).call(command)).await;
     match own::<S3>(outcome) {
         Ok(Reply::Setting(Setting::Cors(rules))) => rules,
         _ => Vec::new(),
@@ -48,10 +45,7 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
         method,
         headers: text("access-control-request-headers")?.unwrap_or_default(),
     };
-    let rules = match door.node.bucket_owner(&place.bucket).unwrap_or_default() {
-        Some(owner) => rules(door, &owner, &place.bucket).await,
-        None => Vec::new(),
-    };
+    let rules = rules(door, &place.bucket).await;
     let Some(headers) = cors::headers(&rules, wanted, true) else {
         return Err(Fault::new(
             "AccessForbidden",
@@ -70,18 +64,23 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
     Ok(response)
 }
 
-/// Adds what lets a page of another origin see a reply.
-pub(super) async fn add_headers(asked: &Asked<'_>, headers: &mut HeaderMap) {
-    let Ok(Some(origin)) = asked.header("origin") else {
+/// Adds what lets a page of another origin see a reply, also one that refuses.
+pub(super) async fn add_headers(door: &Door, parts: &Parts, headers: &mut HeaderMap) {
+    let text = |name: &str| head::text(&parts.headers, name).ok().flatten();
+    let Some(origin) = text("origin").filter(|_| parts.method != Method::OPTIONS) else {
         return;
     };
-    if asked.place.bucket.is_empty() {
+    let domains = &door.settings.s3_domains;
+    let Ok(place) = Place::read(parts.uri.path(), host(parts), domains) else {
+        return;
+    };
+    if place.bucket.is_empty() {
         return;
     }
-    let rules = rules(asked.door, &asked.account, &asked.place.bucket).await;
+    let rules = rules(door, &place.bucket).await;
     let wanted = Wanted {
         origin,
-        method: asked.parts.method.as_str(),
+        method: text("access-control-request-method").unwrap_or(parts.method.as_str()),
         headers: "",
     };
     for (name, value) in cors::headers(&rules, wanted, false).unwrap_or_default() {

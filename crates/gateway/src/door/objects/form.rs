@@ -1,39 +1,45 @@
 //! Forms of browsers: an object is put by a page, with a policy that an owner signed.
 
-use fader_node::Call;
 use fader_services::Kind;
-use fader_services::catalog::{AccountId, Name, Rights};
-use fader_services::level::Demand;
+use fader_services::catalog::Name;
 use fader_services::request::own;
-use fader_services::s3::command::PutObject;
+use fader_services::s3::command::{HeadBucket, PutObject};
 use fader_services::s3::conditions::WriteConditions;
 use fader_services::s3::rows::Algorithm;
-use fader_services::s3::{Code, Command, Error, Reply, S3};
+use fader_services::s3::settings::GivenAcl;
+use fader_services::s3::{Action, Code, Command, Error, Reply, S3};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
+use super::caller::By;
 use super::sending::tell_put;
-use super::{Answer, host, odd, of_trouble, plain, set, xml};
-use crate::door::{Door, now_s};
+use super::{Answer, host, odd, of_trouble, plain, scheme, set, xml};
+use crate::door::{Arrival, Door, now_s};
 use crate::outgoing::Outgoing;
+use crate::parameters::Parameters;
 use crate::s3::body::{Source, length_of};
 use crate::s3::digest::{Digest, Told};
 use crate::s3::fault::{
-    Fault, access_denied, incomplete_body, invalid_argument, invalid_request, missing_length,
-    of_signature, too_large,
+    Fault, incomplete_body, invalid_argument, invalid_request, missing_length, of_signature,
+    too_large,
 };
 use crate::s3::form::{Fields, Reader};
 use crate::s3::post_policy::{self, Sizes};
-use crate::s3::{Place, head, render};
+use crate::s3::{Place, head, render, settings};
 use crate::signature::Form;
 
 /// What the head of a form may have beside the file.
 const SLACK_BYTES: u64 = 1 << 20;
 
 /// Answers a form.
-pub(super) async fn post(door: &Door, parts: &Parts, place: &Place, incoming: Incoming) -> Answer {
+pub(super) async fn post(
+    door: &Door,
+    parts: &Parts,
+    (place, arrived): (&Place, (&Parameters<'_>, Arrival)),
+    incoming: Incoming,
+) -> Answer {
     let kind = head::text(&parts.headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     let mut reader = Reader::new(kind).ok_or_else(|| {
         Fault::new(
@@ -53,34 +59,32 @@ pub(super) async fn post(door: &Door, parts: &Parts, place: &Place, incoming: In
         reader.push(&bytes);
     }
     let fields = reader.fields().clone();
-    let (account, sizes) = judge(door, parts, (place, &fields), size_max)?;
+    let (by, sizes) = judge(door, (parts, arrived), (place, &fields), size_max)?;
     let object = Object::read(&fields, &place.bucket)?;
-    let (kept, put) = keep(door, &account, (source, reader), (object, length, sizes)).await?;
-    reply(parts, &fields, (&kept.0, &kept.1), &put)
+    let (kept, put) = keep(door, &by, (source, reader), (object, length, sizes)).await?;
+    let site = format!("{}://{}", scheme(arrived.1.is_secure), host(parts));
+    reply(&site, &fields, (&kept.0, &kept.1), &put)
 }
 
 /// Whose request a form is, and how large its file may be.
 fn judge(
     door: &Door,
-    parts: &Parts,
+    (parts, arrived): (&Parts, (&Parameters<'_>, Arrival)),
     (place, fields): (&Place, &Fields),
     size_max: u64,
-) -> Result<(AccountId, Sizes), Fault> {
+) -> Result<(By, Sizes), Fault> {
     let form = Form::read(|name| fields.get(name));
     let form = form.map_err(|error| of_signature(&error, true))?;
     let Some(form) = form else {
-        return Ok((door.anonymous(parts)?.account, Sizes::up_to(size_max)));
+        return Ok((door.s3_by(None, parts, arrived)?, Sizes::up_to(size_max)));
     };
     let key = door
         .verifier
         .verify_form(&form, now_s(), |id| door.node.open_key(id));
     let key = key.map_err(|error| of_signature(&error, true))?;
-    if key.key.rights == Rights::Granted {
-        return Err(access_denied());
-    }
     let of = (&*place.bucket, fields);
     let sizes = post_policy::check(form.policy, of, now_s(), size_max)?;
-    Ok((key.key.account.clone(), sizes))
+    Ok((door.s3_by(Some(&key), parts, arrived)?, sizes))
 }
 
 /// The object that a form puts, without its bytes.
@@ -88,6 +92,7 @@ struct Object {
     bucket: String,
     key: String,
     metadata: fader_services::s3::rows::Metadata,
+    acl: Option<GivenAcl>,
     told: Told,
 }
 
@@ -99,7 +104,10 @@ impl Object {
         // What headers say of a put, fields say here.
         let mut headers = HeaderMap::new();
         for (name, value) in &fields.pairs {
-            let name = name.to_ascii_lowercase();
+            let name = match name.to_ascii_lowercase() {
+                name if name == "acl" => "x-amz-acl".to_owned(),
+                name => name,
+            };
             let pair = HeaderName::from_bytes(name.as_bytes())
                 .ok()
                 .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
@@ -120,12 +128,13 @@ impl Object {
         head::check_left_out(&headers)?;
         let mut metadata = head::metadata(&headers)?;
         if let Some(tagging) = fields.get("tagging") {
-            metadata.tags = crate::s3::settings::tags(tagging.as_bytes())?;
+            metadata.tags = settings::tags(tagging.as_bytes())?;
         }
         Ok(Object {
             bucket: bucket.to_owned(),
             key: key.replace("${filename}", &fields.file_name),
             metadata,
+            acl: settings::acl_of_headers(&headers)?,
             told: Told::read(&headers)?,
         })
     }
@@ -134,7 +143,7 @@ impl Object {
 /// Stores the file and commits it.
 async fn keep(
     door: &Door,
-    account: &AccountId,
+    by: &By,
     (mut source, mut reader): (Source, Reader),
     (object, length, sizes): (Object, u64, Sizes),
 ) -> Result<((String, String), fader_services::s3::reply::Put), Fault> {
@@ -144,7 +153,14 @@ async fn keep(
     if matches!(object.told.checksum, Some((_, None))) {
         return Err(invalid_request("A form has no trailer."));
     }
-    let name = Name::new(Kind::Bucket, account, &object.bucket);
+    let allowed = HeadBucket {
+        bucket: object.bucket.clone(),
+        action: Action::PutObject,
+        key: Some(object.key.clone()),
+    };
+    let (outcome, _) = door.node.call(by.call(Command::HeadBucket(allowed))).await;
+    own::<S3>(outcome)?;
+    let name = Name::new(Kind::Bucket, &by.account, &object.bucket);
     let begun = door.node.begin_body(name, None, Some(length)).await;
     let mut writer = begun.map_err(of_trouble)?;
     let mut digest = Digest::new(object.told, Algorithm::Crc64Nvme);
@@ -172,13 +188,10 @@ async fn keep(
         etag: sums.etag,
         checksum: Some(sums.checksum),
         metadata: object.metadata,
+        acl: object.acl,
         conditions: WriteConditions::default(),
     };
-    let request = fader_services::s3::Request {
-        seed: rand::random(),
-        command: Command::PutObject(Box::new(command)),
-    };
-    let call = Call::new(account, request, Demand::default());
+    let call = by.call(Command::PutObject(Box::new(command)));
     let (outcome, _) = door.node.call(call).await;
     match own::<S3>(outcome) {
         Ok(Reply::Put(put)) => Ok((names, put)),
@@ -194,7 +207,7 @@ async fn keep(
 
 /// What a form asks to be told.
 fn reply(
-    parts: &Parts,
+    site: &str,
     fields: &Fields,
     (bucket, key): (&str, &str),
     put: &fader_services::s3::reply::Put,
@@ -207,7 +220,7 @@ fn reply(
         crate::percent::encode(part, &mut path);
     }
     let path = String::from_utf8_lossy(&path).into_owned();
-    let location = format!("http://{}/{bucket}/{path}", host(parts));
+    let location = format!("{site}/{bucket}/{path}");
     let redirect = fields
         .get("success_action_redirect")
         .or(fields.get("redirect"));

@@ -16,12 +16,13 @@ use crate::s3::{checksum, head, render};
 
 impl Asked<'_> {
     pub(super) async fn create_upload(&self) -> Answer {
-        self.check_put()?;
+        let acl = self.check_put()?;
         let algorithm = self.upload_algorithm()?;
         let command = CreateUpload {
             bucket: self.bucket(),
             key: self.key(),
             metadata: head::metadata(&self.parts.headers)?,
+            acl,
             algorithm,
         };
         match self.call(Command::CreateUpload(command)).await? {
@@ -118,7 +119,7 @@ impl Asked<'_> {
             count,
         };
         match self.call(Command::ListParts(command)).await? {
-            Reply::Parts(parts) => Ok(parts),
+            Reply::Parts(parts) => Ok(*parts),
             other => Err(odd(&other)),
         }
     }
@@ -206,12 +207,7 @@ impl Asked<'_> {
         let parts = self.parts(&of, after, most).await?;
         let shown = most.unwrap_or(1000).min(1000);
         let encoding = self.encoding()?;
-        Ok(xml(render::parts(
-            &command,
-            (shown, encoding),
-            &self.account.0,
-            &parts,
-        )))
+        Ok(xml(render::parts(&command, (shown, encoding), &parts)))
     }
 
     pub(super) async fn complete_upload(&self, body: &[u8]) -> Answer {

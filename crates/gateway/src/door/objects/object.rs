@@ -1,13 +1,13 @@
 //! Requests about one object: put, get, delete, tags, ACL, attributes.
 
 use fader_services::s3::command::{
-    DeleteObject, Deletion, Extent, GetObject, PutObject, PutObjectTags,
+    DeleteObject, Deletion, Extent, GetObject, PutObject, PutObjectAcl, PutObjectTags,
 };
 use fader_services::s3::conditions::ReadConditions;
 use fader_services::s3::reply::Found;
 use fader_services::s3::rows::{Algorithm, Pairs};
-use fader_services::s3::settings::Acl;
-use fader_services::s3::{Code, Command, Error, Reply};
+use fader_services::s3::settings::{GivenAcl, private};
+use fader_services::s3::{Action, Code, Command, Error, Reply};
 use hyper::{Method, Response, StatusCode};
 
 use super::reader::{Reader, Unreadable};
@@ -21,31 +21,22 @@ use crate::s3::{render, settings};
 
 /// How often an object is looked up whose bytes are gone when they are read.
 const LOOKS: usize = 3;
+/// Parts that attributes show at most.
+const PARTS: u32 = 1000;
 
 impl Asked<'_> {
-    /// Refuses what is known to be wrong of an object before its bytes come.
-    pub(super) fn check_put(&self) -> Result<(), Fault> {
+    /// Refuses what is known to be wrong of an object before its bytes come; else the ACL that it
+    /// is given.
+    pub(super) fn check_put(&self) -> Result<Option<GivenAcl>, Fault> {
         head::check_left_out(&self.parts.headers)?;
         if self.limits().key_bytes < self.place.key.len() {
             return Err(Error::of(Code::KeyTooLongError).into());
         }
-        self.check_acl(settings::acl_of_headers(&self.parts.headers)?)
-    }
-
-    /// Objects have no ACL of their own: only that which grants nothing is taken.
-    fn check_acl(&self, acl: Option<Acl>) -> Result<(), Fault> {
-        let own = (
-            fader_services::s3::settings::Grantee::Account(self.account.0.clone()),
-            fader_services::s3::settings::Permission::FullControl,
-        );
-        match acl.is_none_or(|acl| acl.iter().all(|grant| *grant == own)) {
-            true => Ok(()),
-            false => Err(Error::of(Code::AccessControlListNotSupported).into()),
-        }
+        settings::acl_of_headers(&self.parts.headers)
     }
 
     pub(super) async fn put_object(&self, body: Body) -> Answer {
-        self.check_put()?;
+        let acl = self.check_put()?;
         let headers = &self.parts.headers;
         let metadata = head::metadata(headers)?;
         let conditions = head::write_conditions(headers)?;
@@ -59,6 +50,7 @@ impl Asked<'_> {
             etag: sums.etag,
             checksum: Some(sums.checksum),
             metadata,
+            acl,
             conditions,
         };
         let outcome = self.ask(Command::PutObject(Box::new(command))).await;
@@ -75,6 +67,7 @@ impl Asked<'_> {
     /// Finds an object, as the request names it.
     pub(super) async fn find(
         &self,
+        action: Action,
         extent: Extent,
         conditions: ReadConditions,
     ) -> Result<(GetObject, Box<Found>), Fault> {
@@ -84,6 +77,7 @@ impl Asked<'_> {
             version: head::version(self.parameters)?,
             conditions,
             extent,
+            action,
         };
         match self.call(Command::GetObject(command.clone())).await? {
             Reply::Object(found) => Ok((command, found)),
@@ -116,7 +110,7 @@ impl Asked<'_> {
             _ => Extent::From(0),
         };
         let conditions = head::read_conditions(&self.parts.headers, "")?;
-        let (command, mut found) = self.find(extent, conditions).await?;
+        let (command, mut found) = self.find(Action::GetObject, extent, conditions).await?;
         let size = found.object().map_or(0, |object| object.size);
         let part = part_of(&found, range, number.is_some(), size)?;
         let status = match part.is_partial {
@@ -126,7 +120,7 @@ impl Asked<'_> {
         let mut response = plain(status);
         self.tell_object(&mut response, &found, &part)?;
         if self.parts.method != Method::HEAD && part.start < part.end {
-            let of = (&self.door.node, &self.account, &self.demand);
+            let of = (&self.door.node, &self.by);
             let reader = Reader::new(of, &command, &mut found, (part.start, part.end));
             *response.body_mut() = reader.send().await?;
         }
@@ -189,9 +183,18 @@ impl Asked<'_> {
             return Err(invalid_argument(message, "x-amz-object-attributes", *odd));
         }
         let conditions = head::read_conditions(&self.parts.headers, "")?;
-        let (_, found) = self.find(Extent::Nothing, conditions).await?;
+        let (after, most) = self.parts_asked()?;
+        let extent = match names.contains(&"ObjectParts") {
+            true => Extent::Parts(after, most),
+            false => Extent::Nothing,
+        };
+        let (_, found) = self
+            .find(Action::GetObjectAttributes, extent, conditions)
+            .await?;
         let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
-        let mut response = xml(render::attributes(object, |name| names.contains(&name)));
+        let page = (&found.extent, (after, most));
+        let has = |name: &str| names.contains(&name);
+        let mut response = xml(render::attributes(object, page, has));
         let modified = render::http_time(found.version.modified_ms);
         set(&mut response, "last-modified", &modified);
         if found.is_versioned {
@@ -204,10 +207,20 @@ impl Asked<'_> {
         Ok(response)
     }
 
+    /// Which parts a request for attributes wants: those after a number, so many.
+    fn parts_asked(&self) -> Result<(u32, u32), Fault> {
+        let number = |name: &'static str, default: u32| match self.header(name)? {
+            None => Ok(default),
+            Some(text) => text
+                .parse()
+                .map_err(|_| invalid_argument("The number is not one.", name, text)),
+        };
+        let most = number("x-amz-max-parts", PARTS)?.min(PARTS);
+        Ok((number("x-amz-part-number-marker", 0)?, most))
+    }
+
     pub(super) async fn object_tags(&self) -> Answer {
-        let (_, found) = self
-            .find(Extent::Nothing, ReadConditions::default())
-            .await?;
+        let (_, found) = self.look(Action::GetObjectTagging).await?;
         let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
         let mut response = xml(settings::show_tags(&object.metadata.tags));
         if found.is_versioned {
@@ -244,20 +257,33 @@ impl Asked<'_> {
     }
 
     pub(super) async fn object_acl(&self) -> Answer {
-        self.find(Extent::Nothing, ReadConditions::default())
-            .await?;
-        Ok(xml(settings::show_acl(&Acl::new(), &self.account.0)))
+        let (_, found) = self.look(Action::GetObjectAcl).await?;
+        let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
+        let own = private(&object.owner);
+        let acl = object.acl.as_ref().unwrap_or(&own);
+        Ok(xml(settings::show_acl(acl, &object.owner)))
     }
 
     pub(super) async fn put_object_acl(&self, body: &[u8]) -> Answer {
-        self.find(Extent::Nothing, ReadConditions::default())
-            .await?;
-        let acl = match settings::acl_of_headers(&self.parts.headers)? {
-            Some(acl) => acl,
-            None => settings::read_acl(body)?,
+        let command = PutObjectAcl {
+            bucket: self.bucket(),
+            key: self.key(),
+            version: head::version(self.parameters)?,
+            acl: match settings::acl_of_headers(&self.parts.headers)? {
+                Some(acl) => acl,
+                None => GivenAcl::Grants(settings::read_acl(body)?),
+            },
         };
-        self.check_acl(Some(acl))?;
-        Ok(plain(StatusCode::OK))
+        match self.call(Command::PutObjectAcl(command)).await? {
+            Reply::Put(_) => Ok(plain(StatusCode::OK)),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Finds an object without its bytes.
+    async fn look(&self, action: Action) -> Result<(GetObject, Box<Found>), Fault> {
+        let conditions = ReadConditions::default();
+        self.find(action, Extent::Nothing, conditions).await
     }
 }
 

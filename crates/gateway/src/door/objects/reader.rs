@@ -6,17 +6,16 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use fader_node::{Call, Node, Unread};
-use fader_services::catalog::AccountId;
-use fader_services::level::Demand;
+use fader_node::{Node, Unread};
 use fader_services::request::own;
 use fader_services::s3::command::{Extent, GetObject};
 use fader_services::s3::conditions::{Etags, ReadConditions};
 use fader_services::s3::reply::{Found, Piece, Pieces};
-use fader_services::s3::{Code, Command, Error, Reply, Request, S3};
+use fader_services::s3::{Code, Command, Error, Reply, S3};
 use http_body_util::Full;
 use tokio::sync::mpsc;
 
+use super::caller::By;
 use super::{odd, of_trouble};
 use crate::outgoing::{Cut, Outgoing};
 use crate::s3::fault::Fault;
@@ -55,8 +54,7 @@ impl From<Unreadable> for Fault {
 /// Reads the bytes of one version, from one of them to another.
 pub(super) struct Reader {
     node: Node,
-    account: AccountId,
-    demand: Demand,
+    by: By,
     /// Asks for a page of the index.
     page: GetObject,
     /// The next byte, and where the bytes end.
@@ -70,7 +68,7 @@ pub(super) struct Reader {
 impl Reader {
     /// The bytes from `start` to `end` of what was found.
     pub(super) fn new(
-        (node, account, demand): (&Node, &AccountId, &Demand),
+        (node, by): (&Node, &By),
         asked: &GetObject,
         found: &mut Found,
         (start, end): (u64, u64),
@@ -81,8 +79,7 @@ impl Reader {
         let Pieces { at, pieces, .. } = std::mem::take(&mut found.extent);
         Reader {
             node: node.clone(),
-            account: account.clone(),
-            demand: demand.clone(),
+            by: by.clone(),
             page: GetObject {
                 version: Some(found.version.id),
                 conditions: ReadConditions {
@@ -135,11 +132,7 @@ impl Reader {
             extent: Extent::From(self.at),
             ..self.page.clone()
         };
-        let request = Request {
-            seed: rand::random(),
-            command: Command::GetObject(command),
-        };
-        let call = Call::new(&self.account, request, self.demand.clone());
+        let call = self.by.call(Command::GetObject(command));
         let (outcome, _) = self.node.call(call).await;
         let found = match own::<S3>(outcome) {
             Ok(Reply::Object(found)) => found,

@@ -80,7 +80,15 @@ impl Asked<'_> {
             let last = part.end.saturating_sub(1);
             let range = format!("bytes {}-{last}/{}", part.start, object.size);
             set(response, CONTENT_RANGE, &range);
-        } else if self.wants_checksum()? {
+        }
+        let of_part = found.extent.sum.as_ref().filter(|_| part.is_numbered);
+        if let Some(sum) = of_part {
+            if self.wants_checksum()? && object.checksum.is_some() {
+                tell_checksum(response, Some(sum));
+                let of_all = object.checksum.as_ref().map(checksum::kind);
+                set(response, "x-amz-checksum-type", of_all.unwrap_or_default());
+            }
+        } else if !part.is_partial && self.wants_checksum()? {
             tell_checksum(response, object.checksum.as_ref());
         }
         set(

@@ -3,9 +3,11 @@
 use fader_node::Stored;
 use fader_services::Kind;
 use fader_services::catalog::Name;
-use fader_services::s3::command::Named;
+use fader_services::policy::Principal;
+use fader_services::s3::command::HeadBucket;
 use fader_services::s3::rows::Algorithm;
-use fader_services::s3::{Command, Error};
+use fader_services::s3::{Action, Command, Error};
+use hyper::header::EXPECT;
 
 use super::{Asked, Body, of_trouble};
 use crate::s3::digest::{Digest, Sums};
@@ -30,7 +32,7 @@ impl Asked<'_> {
         mut body: Body,
         default: Algorithm,
     ) -> Result<Kept, Fault> {
-        let name = Name::new(Kind::Bucket, &self.account, &self.place.bucket);
+        let name = Name::new(Kind::Bucket, &self.by.account, &self.place.bucket);
         let node = &self.door.node;
         let begun = node.begin_body(name, upload, Some(body.length)).await;
         let mut writer = begun.map_err(of_trouble)?;
@@ -44,13 +46,20 @@ impl Asked<'_> {
         Ok(Kept { stored, sums })
     }
 
-    /// Refuses a large body before it comes, where there is no such bucket.
+    /// Refuses a body before it comes, where the caller may not put it: one that is large, that its
+    /// client asks about, or that nobody signed.
     pub(super) async fn check_bucket(&self, length: u64) -> Result<(), Fault> {
-        if length <= self.limits().inline_bytes {
+        let is_asked = self.parts.headers.contains_key(EXPECT)
+            || self.by.caller.principal == Principal::Anonymous;
+        if length <= self.limits().inline_bytes && !is_asked {
             return Ok(());
         }
-        let bucket = self.bucket();
-        self.call(Command::HeadBucket(Named { bucket })).await?;
+        let command = HeadBucket {
+            bucket: self.bucket(),
+            action: Action::PutObject,
+            key: Some(self.key()),
+        };
+        self.call(Command::HeadBucket(command)).await?;
         Ok(())
     }
 

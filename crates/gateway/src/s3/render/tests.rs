@@ -19,7 +19,7 @@ fn listing<'a>(list: &'a List, encoding: Encoding) -> Listing<'a> {
         list,
         max_keys: 2,
         encoding,
-        owner: None,
+        has_owner: false,
         token: None,
         start_after: None,
     }
@@ -63,6 +63,7 @@ fn lists_show_prefixes_and_markers() {
     };
     let page = Page {
         entries: vec![Entry::Prefix("a/é/".to_owned())],
+        owner: "000000000001".to_owned(),
         next: Some(("a/é/".to_owned(), None)),
     };
     let url = Encoding { is_url: true };

@@ -32,7 +32,11 @@ fn read_rule(rule: &Element) -> Result<LifecycleRule, Fault> {
     let abort = rule.child("AbortIncompleteMultipartUpload");
     let abort_days = abort.map(|it| it.parsed("DaysAfterInitiation"));
     Ok(LifecycleRule {
-        id: rule.text_of("ID").unwrap_or_default().to_owned(),
+        id: match rule.text_of("ID") {
+            Some(id) if !id.is_empty() => id.to_owned(),
+            _ => format!("{:032x}", rand::random::<u128>()),
+        },
+        is_plain: rule.child("Filter").is_none(),
         is_enabled: match rule.need("Status")?.trim() {
             "Enabled" => true,
             "Disabled" => false,
@@ -93,7 +97,10 @@ pub(crate) fn show(rules: &[LifecycleRule]) -> Vec<u8> {
     for rule in rules {
         writer.begin("Rule");
         writer.text("ID", &rule.id);
-        show_filter(&mut writer, &rule.filter);
+        match rule.is_plain {
+            true => writer.text("Prefix", &rule.filter.prefix),
+            false => show_filter(&mut writer, &rule.filter),
+        }
         writer.text(
             "Status",
             if rule.is_enabled {

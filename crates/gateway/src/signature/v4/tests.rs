@@ -48,7 +48,7 @@ fn is_signed(
         key_id: "AKIDEXAMPLE",
         signed_headers: &names.join(";"),
         signature,
-        date: "20150830T123600Z",
+        date: "20150830T123600Z".into(),
         expires_s: None,
     };
     let signed = Signed {

@@ -13,6 +13,7 @@ mod cloud;
 mod crash;
 mod disk;
 mod drive;
+mod generator;
 mod load;
 mod machine;
 mod memory;
@@ -24,6 +25,7 @@ mod simpledb;
 mod sqs;
 mod steps;
 mod window;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +59,9 @@ enum Command {
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
     Client(Options),
-    /// The checks of logs: ten million operations on registers.
+    /// The load generator against wrk, and 50,000 operations a second on one thread.
+    Generator(Options),
+    /// The checks of logs: ten million operations on registers, and fewer beside Porcupine.
     Checker(Options),
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
@@ -68,6 +72,8 @@ enum Command {
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
     Drive(drive::Options),
+    /// The word count of a folder's files by two threads: a floor of other benchmarks.
+    Words(words::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
     Floor(FloorOptions),
 }
@@ -81,6 +87,12 @@ struct Options {
     /// The program of moto_server; without it that comparison is left out.
     #[arg(long)]
     moto: Option<PathBuf>,
+    /// Of `checker`: the program that judges by Porcupine; without it that comparison is left out.
+    #[arg(long)]
+    porcupine: Option<PathBuf>,
+    /// Of `generator`: the program of wrk; without it that comparison is left out.
+    #[arg(long)]
+    wrk: Option<PathBuf>,
     /// A few seconds instead of minutes, and no verdict.
     #[arg(long)]
     quick: bool,
@@ -139,11 +151,13 @@ fn main() -> ExitCode {
         Command::OneNode(options) => one_node::run(&options),
         Command::Window(options) => window::run(&options),
         Command::Client(options) => client::run(&options),
+        Command::Generator(options) => generator::run(&options),
         Command::Checker(options) => checker::run(&options),
         Command::Sqs(options) => sqs::run(&options),
         Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
+        Command::Words(options) => words::run(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
     match result {

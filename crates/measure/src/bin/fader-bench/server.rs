@@ -22,7 +22,7 @@ const TAIL_BYTES: usize = 4 << 10;
 /// Far more than `/metrics` has.
 const METRICS_BYTES_MAX: u64 = 1 << 20;
 /// Clock ticks a second of `/proc/PID/stat`: a constant of Linux.
-const TICKS_PER_S: f64 = 100.0;
+pub(crate) const TICKS_PER_S: f64 = 100.0;
 
 const ACCESS_KEY: &str = "FADERBENCHFADERBENCH";
 const SECRET_KEY: &str = "only-ever-used-on-loopback-by-this-benchmark";

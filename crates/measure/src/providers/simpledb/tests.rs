@@ -28,6 +28,10 @@ fn levels_are_those_of_simpledb_and_of_fader() {
     let strong = Level::parse("strong").unwrap();
     let read = strong.demand(Ask::FaderToRead, &mut session);
     assert_eq!((read.consistent, read.level), (false, level::Level::Strong));
+    let bounded = Level::parse("eventual; bound=500ms").unwrap();
+    let [read, write] = [Ask::FaderToRead, Ask::FaderToWrite]
+        .map(|ask| bounded.demand(ask, &mut Session::default()).bound);
+    assert_eq!((read, write), (Some(level::Bound::Millis(500)), None));
     for wrong in ["", "fast", "eventual; q=2", "strong=3", "session"] {
         assert!(InSimpleDb::check_level(wrong).is_err(), "{wrong}");
     }

@@ -46,9 +46,9 @@ const MARKER: &[u8] = &[0xff];
 const MEMORY_BYTES: u64 = 16 << 20;
 /// Unmerged tables of a tree at which checkpoints wait for the merge.
 const UNMERGED_MAX: usize = 24;
-/// Bytes of tables that are read at a start to see that they are whole: a second, or a few, of a
+/// Bytes of tables that are read at a start to see that they are whole: less than a second of a
 /// disk's time. Of what is beyond, a block is looked at when it is read.
-const VERIFIED_BYTES: u64 = 1 << 30;
+const VERIFIED_BYTES: u64 = 128 << 20;
 /// Open files kept.
 const FILES_MAX: usize = 256;
 /// How long to wait before trying again after the medium was full.

@@ -14,6 +14,7 @@ use crate::blocks::{
     self, Attempt, Block, Command, Content, Fenced, GarbageAt, Limits, NewRow, Owner, Put,
 };
 use crate::catalog::{self, AccountId, Name};
+use crate::policy::Principal;
 use crate::request::Request;
 use crate::s3::command::{
     CompleteUpload, CreateBucket, CreateUpload, DeleteObject, Deletion, Extent, GetObject,
@@ -22,7 +23,7 @@ use crate::s3::command::{
 use crate::s3::conditions::{ReadConditions, WriteConditions};
 use crate::s3::reply::Piece;
 use crate::s3::rows::Metadata;
-use crate::s3::{self, Reply};
+use crate::s3::{self, Action, Caller, Reply};
 use crate::service::Context;
 use crate::{CollectionId, Kind, MapView};
 
@@ -202,6 +203,7 @@ impl Explorer {
                 key: KEY.to_owned(),
                 metadata: Metadata::default(),
                 algorithm: None,
+                acl: None,
             });
             let _: Option<Reply> = self.ask(&mut state, upload_of().upload, create);
         }
@@ -213,6 +215,7 @@ impl Explorer {
             bucket: B.to_owned(),
             region: "eu-west-1".to_owned(),
             ownership: None,
+            acl: None,
         });
         let _: Option<Reply> = self.ask(state, seed, create);
     }
@@ -232,7 +235,12 @@ impl Explorer {
             guards: &self.guards,
             ..Context::new(&self.account, &self.limits)
         };
-        let request = s3::Request { seed, command };
+        let principal = Principal::Account(self.account.0.clone());
+        let request = s3::Request {
+            caller: Caller::of(principal),
+            seed,
+            command,
+        };
         let decision = s3::decide(&state.rows, &context, &request);
         apply(&mut state.rows, &decision.changes);
         decision.outcome.ok()
@@ -399,6 +407,7 @@ impl Explorer {
                 etag: "e".to_owned(),
                 checksum: None,
                 metadata: Metadata::default(),
+                acl: None,
                 conditions: WriteConditions::default(),
             })),
             Some(numbers) => s3::Command::PutPart(PutPart {
@@ -480,6 +489,7 @@ impl Explorer {
             version: None,
             conditions: ReadConditions::default(),
             extent: Extent::From(0),
+            action: Action::GetObject,
         });
         let Some(Reply::Object(found)) = self.ask(&mut state, 0, get) else {
             return Vec::new();

@@ -23,14 +23,16 @@ fn version(number: u64, state: State) -> Version {
 }
 
 fn object(attempt: u128) -> State {
-    State::Object(Object {
+    State::Object(Box::new(Object {
         size: 1,
         etag: String::new(),
         checksum: None,
         metadata: crate::s3::rows::Metadata::default(),
         parts: 0,
         source: Source::Inline(attempt),
-    })
+        owner: String::new(),
+        acl: None,
+    }))
 }
 
 /// Puts rows without deciding each put: of the key `current` object, and older versions.

@@ -1,7 +1,6 @@
 //! Buckets are created, set, listed and deleted.
 
 use super::fixture::*;
-use crate::catalog::AccountId;
 use crate::s3::Code;
 use crate::s3::command::*;
 use crate::s3::reply::Reply;
@@ -11,7 +10,7 @@ fn create_in(world: &mut World, bucket: &str, region: &str) -> Result<Reply, Cod
     let told = world.run(Command::CreateBucket(CreateBucket {
         bucket: bucket.to_owned(),
         region: region.to_owned(),
-        ownership: None,
+        ..CreateBucket::default()
     }));
     told.map_err(|error| error.code)
 }
@@ -70,30 +69,17 @@ fn an_own_bucket_is_created_again_in_the_first_region_only() {
 #[test]
 fn a_name_is_the_clusters_and_its_bucket_the_owners() {
     let mut world = World::new();
-    world.account = AccountId("000000000002".to_owned());
+    world.as_account("000000000002");
     assert_eq!(
         create_in(&mut world, B, "us-east-1"),
         Err(Code::BucketAlreadyExists)
     );
-    assert_eq!(
-        world.code(Command::HeadBucket(named(B))),
-        Code::AccessDenied
-    );
+    assert_eq!(world.code(head_of(B)), Code::AccessDenied);
     assert_eq!(
         world.code(Command::DeleteBucket(named(B))),
         Code::AccessDenied
     );
-    assert_eq!(
-        world.code(Command::HeadBucket(named("none"))),
-        Code::NoSuchBucket
-    );
-    // A node judges access before it asks as the owner.
-    world.account = AccountId(String::new());
-    assert_eq!(world.head().owner, ACCOUNT);
-    assert_eq!(
-        world.code(Command::DeleteBucket(named(B))),
-        Code::AccessDenied
-    );
+    assert_eq!(world.code(head_of("none")), Code::NoSuchBucket);
 }
 
 #[test]
@@ -172,7 +158,8 @@ fn clear(world: &mut World, name: SettingName) -> Result<(), Code> {
 fn settings_are_shown_as_they_were_set_and_missed_with_codes_of_their_own() {
     let mut world = World::new();
     let policy = r#"{"Statement": {"Effect": "Allow", "Principal": "*",
-        "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}}"#;
+        "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*",
+        "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}}}"#;
     let cors = CorsRule {
         origins: vec!["https://*.example.com".to_owned()],
         methods: vec!["GET".to_owned()],
@@ -225,7 +212,8 @@ fn settings_are_shown_as_they_were_set_and_missed_with_codes_of_their_own() {
 #[test]
 fn an_acl_needs_an_ownership_that_permits_it() {
     let mut world = World::new();
-    let acl = Setting::Acl(vec![(Grantee::AllUsers, Permission::Read)]);
+    let other = Grantee::Account("000000000002".to_owned());
+    let acl = Setting::Acl(GivenAcl::Grants(vec![(other, Permission::Read)]));
     let code = world.set(acl.clone()).unwrap_err().code;
     assert_eq!(code, Code::AccessControlListNotSupported);
     world
@@ -234,7 +222,8 @@ fn an_acl_needs_an_ownership_that_permits_it() {
     world.set(acl.clone()).unwrap();
     assert_eq!(get(&mut world, SettingName::Acl), Ok(acl));
     let back = Setting::Ownership(Ownership::BucketOwnerEnforced);
-    assert_eq!(world.set(back).unwrap_err().code, Code::InvalidRequest);
+    let code = world.set(back).unwrap_err().code;
+    assert_eq!(code, Code::InvalidBucketAclWithObjectOwnership);
 }
 
 #[test]

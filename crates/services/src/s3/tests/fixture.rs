@@ -9,12 +9,14 @@ use fader_chain::{
 
 use crate::catalog::{self, AccountId, Name};
 use crate::forward::wire::Wire as _;
+use crate::policy::Principal;
+use crate::s3::bucket::settings;
 use crate::s3::command::*;
 use crate::s3::conditions::{DeleteConditions, ReadConditions, WriteConditions};
 use crate::s3::reply::*;
 use crate::s3::rows::*;
 use crate::s3::settings::{Setting, Settings, Versioning};
-use crate::s3::{Code, Error, Limits, Reply, S3, answer, decide, upkeep};
+use crate::s3::{Action, Caller, Code, Error, Limits, Reply, S3, answer, decide, upkeep};
 use crate::service::{Context, Service as _};
 use crate::{CollectionId, Kind, MapView};
 
@@ -65,7 +67,9 @@ pub(super) struct World {
     pub(super) now_ms: u64,
     pub(super) limits: Limits,
     pub(super) guards: Guards,
+    /// Whose bucket it is, until another one asks.
     pub(super) account: AccountId,
+    pub(super) caller: Caller,
     pub(super) index: u64,
 }
 
@@ -80,6 +84,7 @@ impl World {
             },
             guards: ALL_GUARDS.clone(),
             account: AccountId(ACCOUNT.to_owned()),
+            caller: Caller::of(Principal::Account(ACCOUNT.to_owned())),
             index: 0,
         }
     }
@@ -117,7 +122,11 @@ impl World {
     pub(super) fn run(&mut self, command: Command) -> Result<Reply, Error> {
         self.index += 1;
         let seed = u128::from(self.index).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        let request = Request { seed, command };
+        let request = Request {
+            seed,
+            caller: self.caller.clone(),
+            command,
+        };
         let collection = request.command.bucket().and_then(|it| self.collection(it));
         self.rows.take();
         let context = Context {
@@ -146,15 +155,26 @@ impl World {
         self.run(Command::CreateBucket(CreateBucket {
             bucket: bucket.to_owned(),
             region: "us-east-1".to_owned(),
-            ownership: None,
+            ..CreateBucket::default()
         }))
     }
 
+    /// Has another one ask from now on.
+    pub(super) fn as_(&mut self, caller: Caller) -> &mut Self {
+        let account = caller.principal.account().cloned();
+        self.account = AccountId(account.unwrap_or_else(|| "anonymous".to_owned()));
+        self.caller = caller;
+        self
+    }
+
+    /// Has an account ask from now on, with all its rights.
+    pub(super) fn as_account(&mut self, account: &str) -> &mut Self {
+        self.as_(Caller::of(Principal::Account(account.to_owned())))
+    }
+
     pub(super) fn head(&mut self) -> Settings {
-        match self.run(Command::HeadBucket(named(B))) {
-            Ok(Reply::Bucket(settings)) => *settings,
-            other => panic!("{other:?}"),
-        }
+        let collection = self.collection(B).unwrap();
+        settings(&self.rows, collection).unwrap().unwrap()
     }
 
     pub(super) fn set(&mut self, setting: Setting) -> Result<Reply, Error> {
@@ -214,6 +234,7 @@ impl World {
             version,
             conditions: ReadConditions::default(),
             extent,
+            action: Action::GetObject,
         };
         match self.run(Command::GetObject(get))? {
             Reply::Object(found) => Ok(*found),
@@ -263,6 +284,7 @@ impl World {
             bucket: B.to_owned(),
             key: key.to_owned(),
             metadata: Metadata::default(),
+            acl: None,
             algorithm: None,
         }));
         match reply.unwrap() {
@@ -347,6 +369,14 @@ pub(super) fn named(bucket: &str) -> Named {
     }
 }
 
+pub(super) fn head_of(bucket: &str) -> Command {
+    Command::HeadBucket(HeadBucket {
+        bucket: bucket.to_owned(),
+        action: Action::ListBucket,
+        key: None,
+    })
+}
+
 pub(super) fn inline(body: &str) -> Content {
     Content::Inline(Bytes::copy_from_slice(body.as_bytes()))
 }
@@ -371,6 +401,7 @@ pub(super) fn put_of(key: &str, attempt: Attempt, content: Content) -> PutObject
         etag: format!("{:032x}", attempt.id),
         checksum: None,
         metadata: Metadata::default(),
+        acl: None,
         conditions: WriteConditions::default(),
     }
 }

@@ -1,0 +1,247 @@
+//! The load generator: in a closed loop beside wrk, and in an open loop at its promised rate.
+//!
+//! Both sides of the closed loop ask the same bare server in turn, over as many connections, from
+//! one thread. wrk repeats one unsigned GET; the generator signs a PutAttributes each time, and
+//! judges and logs each reply.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fader_measure::{
+    Arrivals, Constant, DIGITS, Items, Load, Plan, Put, Rate, Schedule, Starts, Summary, Until,
+    Wire, median, ratio_of_medians, run as generate,
+};
+
+use crate::Options;
+use crate::machine::Machine;
+use crate::report::{Finding, Report, Side, Target};
+use crate::server::{Server, TICKS_PER_S};
+
+/// Octets of each reply.
+const REPLY_BYTES: usize = 300;
+/// Connections of both sides.
+const CONNECTIONS: u32 = 64;
+/// Operations a second of the open loop, on one thread.
+const RATE: f64 = 50_000.0;
+/// Operations start at most this much late, 99 of 100.
+const SLIP_MS_MAX: f64 = 1.0;
+/// The rate for each second of processor time is at least this part of wrk's.
+const SHARE_MIN: f64 = 0.5;
+
+/// What one side did, over all rounds.
+#[derive(Default)]
+struct Rounds {
+    rates: Vec<f64>,
+    /// Operations for each second of the side's own processor time.
+    processor_rates: Vec<f64>,
+    p50_ms: Vec<f64>,
+    p99_ms: Vec<f64>,
+}
+
+impl Rounds {
+    fn side(&self, name: &str) -> Side {
+        Side {
+            name: format!("{name}, {CONNECTIONS} connections"),
+            rate: median(&self.rates),
+            p50_ms: median(&self.p50_ms),
+            p99_ms: median(&self.p99_ms),
+            server_us: f64::NAN,
+            rates: self.rates.clone(),
+        }
+    }
+}
+
+/// Measures; true if all targets are met, or with `--quick`.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let (scratch, machine) = Machine::begin(&options.scratch)?;
+    let server = Server::floor(REPLY_BYTES, scratch.path())?;
+    let (mut ours, mut theirs, mut slips) = (Rounds::default(), Rounds::default(), Vec::new());
+    let mut missing = 0;
+    for _ in 0..options.runs() {
+        closed(options, &server, &mut ours)?;
+        if let Some(program) = &options.wrk {
+            wrk(program, &server, options.seconds(), &mut theirs)?;
+        }
+        let (slip_ms, left_out) = open(options, &server)?;
+        slips.push(slip_ms);
+        missing += left_out;
+    }
+    ensure!(missing == 0, "{missing} operations are not in the log");
+    let alone =
+        |samples: &[f64]| ratio_of_medians(samples, &vec![1.0; samples.len()], options.seed);
+    let finding = |name: &str, interval, target| Finding {
+        name: name.to_owned(),
+        interval,
+        unit: "",
+        target,
+    };
+    let name = format!("p99 of the slip at {RATE} operations a second, ms");
+    let mut findings = vec![finding(&name, alone(&slips), Target::AtMost(SLIP_MS_MAX))];
+    let mut sides = vec![ours.side("generator")];
+    if options.wrk.is_some() {
+        let ratio = |of: fn(&Rounds) -> &Vec<f64>, one, other| {
+            ratio_of_medians(of(one), of(other), options.seed)
+        };
+        let processor = ratio(|it| &it.processor_rates, &ours, &theirs);
+        findings.push(finding(
+            "generator / wrk: rate for its own processor time",
+            processor,
+            Target::AtLeast(SHARE_MIN),
+        ));
+        // Latencies of both agree if neither ratio is below 1 for certain.
+        for (name, of) in [
+            ("p50", (|it| &it.p50_ms) as fn(&Rounds) -> &Vec<f64>),
+            ("p99", |it| &it.p99_ms),
+        ] {
+            for (one, other, text) in [
+                (&ours, &theirs, "generator / wrk"),
+                (&theirs, &ours, "wrk / generator"),
+            ] {
+                let interval = ratio(of, one, other);
+                findings.push(finding(
+                    &format!("{text}: {name}"),
+                    interval,
+                    Target::Reaches(1.0),
+                ));
+            }
+        }
+        sides.push(theirs.side("wrk"));
+    }
+    let report = Report {
+        benchmark: "generator",
+        machine,
+        sides,
+        findings,
+        notes: Vec::new(),
+    };
+    report.finish(options.json.as_deref(), options.quick)
+}
+
+fn workload() -> Arc<dyn Wire> {
+    let items = Items {
+        domain: String::from("dom"),
+        count: 1_000,
+        attributes: 2,
+        value_bytes: DIGITS,
+        groups: 0,
+    };
+    let workload = Arc::new(Put {
+        items: Arc::new(items),
+        stamp_first: 0,
+    });
+    Arc::new(Constant {
+        workload,
+        bytes: REPLY_BYTES,
+    })
+}
+
+fn plan(load: Load, time: Duration, connections: u32) -> Plan {
+    Plan {
+        name: String::from("generator"),
+        load,
+        until: Until::Elapsed(time),
+        connections,
+        threads: 1,
+        errors_max: Some(1),
+        levels: Vec::new(),
+    }
+}
+
+/// A round of the closed loop.
+fn closed(options: &Options, server: &Server, rounds: &mut Rounds) -> Result<()> {
+    let before = ticks(Ticks::Own)?;
+    let plan = plan(Load::Closed, options.seconds(), CONNECTIONS);
+    let ran = generate(&server.target(), &plan, workload(), |_| {})?;
+    let used = ticks(Ticks::Own)? - before;
+    let summary = Summary::of(&ran.log, ran.elapsed);
+    let ms = |quantile| summary.service.value_at_quantile(quantile) as f64 / 1e6;
+    rounds.rates.push(summary.rate);
+    rounds.processor_rates.push(summary.done as f64 / used);
+    rounds.p50_ms.push(ms(0.5));
+    rounds.p99_ms.push(ms(0.99));
+    Ok(())
+}
+
+/// A round of the open loop: the slip's 99th percentile in milliseconds, and how many operations of
+/// the schedule are not in the log.
+fn open(options: &Options, server: &Server) -> Result<(f64, u64)> {
+    let starts = Starts::Rate {
+        rate: Rate::Constant(RATE),
+        arrivals: Arrivals::Constant,
+        seed: options.seed,
+    };
+    let time = options.seconds();
+    let end = u64::try_from(time.as_nanos())?;
+    let schedule = Schedule::new(starts.clone());
+    let expected = schedule.take_while(|at| *at < end).count() as u64;
+    let plan = plan(Load::Open(starts), time, 4 * CONNECTIONS);
+    let ran = generate(&server.target(), &plan, workload(), |_| {})?;
+    let summary = Summary::of(&ran.log, ran.elapsed);
+    let slip_ms = summary.slip.value_at_quantile(0.99) as f64 / 1e6;
+    Ok((slip_ms, expected.saturating_sub(summary.done)))
+}
+
+/// A round of wrk.
+fn wrk(program: &Path, server: &Server, time: Duration, rounds: &mut Rounds) -> Result<()> {
+    let before = ticks(Ticks::Children)?;
+    // It takes whole seconds.
+    let seconds = time.as_secs().max(1);
+    let output = Command::new(program)
+        .args(["--threads", "1", "--latency"])
+        .args(["--connections", &CONNECTIONS.to_string()])
+        .args(["--duration", &format!("{seconds}s")])
+        .arg(format!("http://{}/", server.target().address))
+        .output()
+        .with_context(|| format!("{} does not run", program.display()))?;
+    let used = ticks(Ticks::Children)? - before;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "wrk fails: {text}");
+    let figure = |label: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(label));
+        line.map(str::trim)
+            .with_context(|| format!("no {label} in {text}"))
+    };
+    let rate: f64 = figure("Requests/sec:")?.parse()?;
+    rounds.rates.push(rate);
+    rounds.processor_rates.push(rate * seconds as f64 / used);
+    rounds.p50_ms.push(milliseconds(figure("50%")?)?);
+    rounds.p99_ms.push(milliseconds(figure("99%")?)?);
+    Ok(())
+}
+
+/// A latency as wrk prints it, in milliseconds.
+fn milliseconds(text: &str) -> Result<f64> {
+    let units = [("us", 1e-3), ("ms", 1.0), ("s", 1e3)];
+    let found = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let (number, factor) = found.with_context(|| format!("{text}: no latency"))?;
+    Ok(number.parse::<f64>()? * factor)
+}
+
+/// Whose processor time.
+#[derive(Clone, Copy)]
+enum Ticks {
+    Own,
+    /// Of children that have ended.
+    Children,
+}
+
+/// Processor time of this process so far, or of its children, in seconds.
+fn ticks(of: Ticks) -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = text.rsplit_once(')').context("/proc/self/stat")?;
+    // proc(5): utime, stime, cutime and cstime are fields 14 to 17; the state is field 3.
+    let first = match of {
+        Ticks::Own => 11,
+        Ticks::Children => 13,
+    };
+    let fields = fields.split_whitespace().skip(first).take(2);
+    let ticks: Result<Vec<f64>, _> = fields.map(str::parse).collect();
+    Ok(ticks?.iter().sum::<f64>() / TICKS_PER_S)
+}

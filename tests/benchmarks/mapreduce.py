@@ -1,0 +1,257 @@
+"""Word count and sort by `fader mapreduce`, beside a program of two threads, coreutils, engines
+from PyPI and Hadoop, on the same files. Every output is compared with the first.
+
+A peer that has shown that it is slower than promised is stopped. Memory is the greatest of a
+process, as the kernel counted it."""
+
+import contextlib
+import hashlib
+import itertools
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import clouds
+import server as servers
+
+BENCH = pathlib.Path(servers.BINARY).parent / "fader-bench"
+MEGABYTES, MEGABYTES_SMALL = 512, 2
+SORTED_MEGABYTES = 2048
+FILE_MEGABYTES = 16
+# Distinct words that may come; of 58 million about 7 million differ.
+VOCABULARY, VOCABULARY_SMALL = 40_000_000, 100_000
+MEMORIES_MB = [64, 512]
+MEMORY_SHARE_MAX = 1.15
+PEER_SECONDS_MAX = 3600
+
+POLARS = """
+import glob, sys, polars as pl
+text = b"\\n".join(open(path, "rb").read() for path in sorted(glob.glob(sys.argv[1] + "/*")))
+words = pl.DataFrame({"line": text.decode("latin-1").split("\\n")}).lazy()
+words = words.select(pl.col("line").str.split(" ").explode().alias("word"))
+words = words.filter(pl.col("word") != "").group_by("word").len()
+words.collect().write_csv(sys.argv[2], separator="\\t", include_header=False, quote_style="never")
+"""
+DUCKDB = """
+import sys, duckdb
+words = f"select unnest(string_split(line, ' ')) as word from read_csv('{sys.argv[1]}/*', \
+columns={{'line': 'varchar'}}, delim='\\x01', header=false, quote='', escape='')"
+duckdb.sql(f"copy (select word, count(*) from ({words}) where word <> '' group by word) \
+to '{sys.argv[2]}' (delimiter '\\t', header false, quote '')")
+"""
+
+
+def write_words(folder, megabytes, vocabulary):
+    """Lines of words whose frequencies fall as Zipf's law says, with a long tail."""
+    chance = random.Random(36)
+    folder.mkdir()
+    for number in range(max(1, megabytes // FILE_MEGABYTES)):
+        left = min(megabytes, FILE_MEGABYTES) << 20
+        with open(folder / f"f{number:04}", "wb") as file:
+            while 0 < left:
+                # The inverse of a distribution whose density is 1 / x.
+                words = [b"%x" % int(vocabulary ** chance.random()) for _ in range(10_000)]
+                lines = b"\n".join(b" ".join(words[at : at + 12]) for at in range(0, 10_000, 12))
+                file.write(lines + b"\n")
+                left -= len(lines) + 1
+
+
+def write_lines(folder, megabytes):
+    """Lines of 100 random characters."""
+    chance = random.Random(37)
+    folder.mkdir()
+    for number in range(max(1, megabytes // FILE_MEGABYTES)):
+        count = (min(megabytes, FILE_MEGABYTES) << 20) // 101
+        text = chance.randbytes(50 * count).hex().encode()
+        lines = (text[at : at + 100] for at in range(0, len(text), 100))
+        (folder / f"f{number:04}").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def measured(command, seconds_max=PEER_SECONDS_MAX, **more):
+    """Seconds, and the greatest memory in MB, of a process; `None` if it was stopped."""
+    begun = time.monotonic()
+    process = subprocess.Popen(list(map(str, command)), **more)
+    while True:
+        found, status, usage = os.wait4(process.pid, os.WNOHANG)
+        taken = time.monotonic() - begun
+        if found:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            assert process.returncode == 0, command
+            return taken, usage.ru_maxrss / 1024
+        if seconds_max < taken:
+            process.kill()
+            process.wait()
+            return None
+        time.sleep(0.005)
+
+
+def digest(paths, is_sorted=True):
+    """Of the lines of files, in the order of their bytes."""
+    sort = ["sort", *([] if is_sorted else ["--merge"]), *map(str, paths)]
+    environment = os.environ | {"LC_ALL": "C"}
+    with subprocess.Popen(sort, stdout=subprocess.PIPE, env=environment) as process:
+        return hashlib.file_digest(process.stdout, "sha256").hexdigest()
+
+
+def joined(paths):
+    """The digest of files, one behind the other."""
+    found = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                found.update(piece)
+    return found.digest()
+
+
+class Sides:
+    """What is run on a folder of words or lines."""
+
+    def __init__(self, folder, small):
+        self.folder, self.small = folder, small
+        self.numbers = itertools.count()
+
+    def out(self):
+        return self.folder / f"out-{next(self.numbers)}"
+
+    def fader(self, program, source, memory_mb=1024, parts=8):
+        out = self.out()
+        command = [servers.BINARY, "mapreduce", "run", program, "--input", f"file://{source}",
+                   "--output", f"file://{out}", "--memory", f"{memory_mb}MiB", "--reduces", parts]
+        taken = measured(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        return taken, sorted(out.glob("part-*"))
+
+    def two_threads(self, source):
+        out = self.out()
+        return measured([BENCH, "words", "--input", source, "--output", out]), [out]
+
+    def coreutils(self, source, seconds_max):
+        out = self.out()
+        pipe = ("cat $0/* | tr -s ' \\n' '\\n' | LC_ALL=C sort --parallel=2 -S 512M | uniq -c"
+                " | awk '{print $2 \"\\t\" $1}' > $1")
+        taken = measured(["bash", "-c", pipe, source, out], seconds_max)
+        return taken, [out] if taken else []
+
+    def engine(self, name, source, seconds_max):
+        out = self.out()
+        python = engines(name)
+        script = {"polars": POLARS, "duckdb": DUCKDB}[name]
+        taken = measured([python, "-c", script, source, out], seconds_max)
+        return taken, [out] if taken else []
+
+    def hadoop(self, source, classpath, seconds_max):
+        out = self.out()
+        command = ["java", "-Xmx2g", "-cp", classpath, "org.apache.hadoop.examples.ExampleDriver",
+                   "wordcount", "-D", "mapreduce.framework.name=local", "-D",
+                   "fs.defaultFS=file:///", "-D", f"hadoop.tmp.dir={self.folder}/hadoop",
+                   "-D", "mapreduce.job.reduces=8", source, out]
+        taken = measured(command, seconds_max, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+        return taken, sorted(out.glob("part-*")) if taken else []
+
+    def sort(self, source):
+        out = self.out()
+        command = f"LC_ALL=C sort --parallel=2 -S 512M -T {self.folder} -o $0 $1/*"
+        return measured(["bash", "-c", command, out, source]), [out]
+
+
+def engines(name):
+    """The interpreter of an environment that has an engine."""
+    folder = servers.ROOT / ".venv" / name
+    if not (folder / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        pip = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+        requirements = servers.ROOT / "tests" / "benchmarks" / f"{name}.txt"
+        subprocess.run([*pip, "--requirement", requirements], check=True)
+    return folder / "bin" / "python"
+
+
+def hadoop_classpath(folder):
+    path = folder / "classpath.txt"
+    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={path}"]
+    subprocess.run(["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goal],
+                   cwd=clouds.HERE / "hadoop", check=True, timeout=clouds.INSTALL_SECONDS_MAX)
+    return path.read_text().strip()
+
+
+@contextlib.contextmanager
+def emptied(folder):
+    """Outputs of a round go at its end."""
+    yield
+    for path in folder.glob("out-*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def count_words(options, report, folder):
+    small = options.small
+    source = folder / "words"
+    write_words(source, MEGABYTES_SMALL if small else MEGABYTES,
+                VOCABULARY_SMALL if small else VOCABULARY)
+    sides = Sides(folder, small)
+    classpath = None if small else hadoop_classpath(folder)
+    times, expected = {}, None
+    for _ in range(options.runs):
+        with emptied(folder):
+            taken, files = sides.fader("word-count", source)
+            ours = taken[0]
+            found = {"fader": (taken, files), "two threads": sides.two_threads(source),
+                     "coreutils": sides.coreutils(source, 20 * ours + 60)}
+            if not small:
+                found["polars"] = sides.engine("polars", source, 20 * ours)
+                found["duckdb"] = sides.engine("duckdb", source, 20 * ours)
+                found["hadoop"] = sides.hadoop(source, classpath, 25 * ours)
+            for name, (one, files) in found.items():
+                limit = {"hadoop": 25, "coreutils": 20}.get(name, 20) * ours
+                times.setdefault(name, []).append(one[0] if one else limit)
+                if one is None:
+                    continue
+                same = digest(files, is_sorted=True)
+                expected = expected or same
+                report.promise(f"word count, {name}: the same lines", same == expected, "always")
+            for memory in MEMORIES_MB:
+                taken, files = sides.fader("word-count", source, memory)
+                times.setdefault(f"{memory} MiB", []).append(taken[1])
+                report.promise(f"word count in {memory} MiB: the same lines",
+                               digest(files) == expected, "always")
+    for name, values in times.items():
+        if "MiB" not in name:
+            report.series(f"word count, {name}", values, "s")
+    report.ratio("word count: two threads' time / ours", times["two threads"], times["fader"], 0.5)
+    report.ratio("word count: coreutils' time / ours", times["coreutils"], times["fader"], 1)
+    for name, least in [("polars", 1), ("duckdb", 1), ("hadoop", 20)]:
+        if name in times:
+            report.ratio(f"word count: {name}'s time / ours", times[name], times["fader"], least)
+    for memory in MEMORIES_MB:
+        report.at_most(f"word count, --memory {memory}MiB: peak", times[f"{memory} MiB"],
+                       MEMORY_SHARE_MAX * memory, "MB")
+
+
+def sort_lines(options, report, folder):
+    source = folder / "lines"
+    write_lines(source, MEGABYTES_SMALL if options.small else SORTED_MEGABYTES)
+    sides = Sides(folder, options.small)
+    ours, theirs, peaks = [], [], []
+    for _ in range(options.runs):
+        with emptied(folder):
+            taken, files = sides.fader("sort", source, 512)
+            ours.append(taken[0])
+            peaks.append(taken[1])
+            other, peer = sides.sort(source)
+            theirs.append(other[0])
+            report.promise("sort: the same bytes", joined(files) == joined(peer), "always")
+    report.series("sort, fader", ours, "s")
+    report.series("sort, coreutils", theirs, "s")
+    report.ratio("sort: coreutils' time / ours", theirs, ours, 1)
+    report.at_most("sort, --memory 512MiB: peak", peaks, MEMORY_SHARE_MAX * 512, "MB")
+
+
+def run(options, report):
+    with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=options.scratch) as folder:
+        folder = pathlib.Path(folder)
+        count_words(options, report, folder)
+        shutil.rmtree(folder / "words")
+        sort_lines(options, report, folder)

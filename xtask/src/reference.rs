@@ -1,0 +1,59 @@
+//! Pages of the reference that the code itself tells: commands and flags.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_markdown::MarkdownOptions;
+
+use crate::command;
+
+const FOLDER: &str = "docs/reference";
+
+/// What to do with the pages.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Changes nothing, and fails if a page is not as the code has it.
+    #[arg(long)]
+    check: bool,
+    /// A binary `fader` that is built already.
+    #[arg(long)]
+    fader: Option<std::path::PathBuf>,
+}
+
+/// Writes or checks the pages.
+pub(crate) fn run<C: CommandFactory>(options: &Options) -> Result<bool> {
+    let fader = match &options.fader {
+        Some(path) => path.clone(),
+        None => {
+            command::check(command::cargo().args(["build", "--package", "fader-fader"]))?;
+            command::root().join("target/debug/fader")
+        }
+    };
+    let output = std::process::Command::new(&fader).arg("reference").output();
+    let output = output.with_context(|| format!("{} does not run", fader.display()))?;
+    let of_fader = String::from_utf8(output.stdout)?;
+    let markdown = MarkdownOptions::new()
+        .title("cargo xtask".to_owned())
+        .show_footer(false);
+    let of_xtask = clap_markdown::help_markdown_custom::<C>(&markdown);
+    fs::create_dir_all(FOLDER)?;
+    let mut are_good = true;
+    for (name, text) in [("cli.md", of_fader), ("xtask.md", of_xtask)] {
+        let path = Path::new(FOLDER).join(name);
+        // Lines that end in spaces are breaks to Markdown, and complaints to editors.
+        let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+        let text = lines.join("\n") + "\n";
+        if options.check {
+            let is_same = fs::read_to_string(&path).is_ok_and(|known| known == text);
+            if !is_same {
+                println!("{} is old: run `cargo xtask docs`", path.display());
+            }
+            are_good &= is_same;
+        } else {
+            fs::write(&path, text)?;
+        }
+    }
+    Ok(are_good)
+}
