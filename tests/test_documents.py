@@ -141,12 +141,12 @@ def run_line(line, folder, signing):
 def test_the_configuration_document_names_every_setting(tmp_path):
     document = (ROOT / "docs/configuration.md").read_text()
     text = fader("serve", "--help", home=tmp_path).stdout
-    flags = set(re.findall(r"^ +(--[a-z-]+)", text, re.M))
+    flags = set(re.findall(r"^ +(--[a-z0-9-]+)", text, re.M))
     assert {"--listen", "--log-level"} <= flags
     assert {flag for flag in flags if f"`{flag}`" not in document} == set()
     # Nor does it name what is not there, or other defaults than the program's.
-    assert set(re.findall(r"^\| `(--[a-z-]+)`", document, re.M)) <= flags
-    for flag, default in re.findall(r"^\| `(--[a-z-]+)` \| `?([^`|]+?)`? \|", document, re.M):
+    assert set(re.findall(r"^\| `(--[a-z0-9-]+)`", document, re.M)) <= flags
+    for flag, default in re.findall(r"^\| `(--[a-z0-9-]+)` \| `?([^`|]+?)`? \|", document, re.M):
         if default not in ("none", "off"):
             at = text.index(f"{flag} ")
             assert f"[default: {default}]" in text[at : at + 300], flag

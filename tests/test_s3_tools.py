@@ -1,6 +1,7 @@
-"""S3 by tools: `fader s3`, the AWS command line, and the SDKs for Java and Go."""
+"""S3 by tools: `fader s3`, awscli, rclone, restic, Arrow, DuckDB, and the SDKs for Java and Go."""
 
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -133,6 +134,107 @@ def test_the_aws_command_line_syncs(server, bucket, photos, tmp_path):
     assert "a.jpg" in aws("ls", f"s3://{bucket}/sync/")
     aws("rm", "--recursive", f"s3://{bucket}")
     assert aws("ls", f"s3://{bucket}") == ""
+
+
+def run(command, server, home, **more):
+    """What a program prints that signs for the server, and succeeds."""
+    environment = servers.environment(home, **servers.signing(server.url), **more)
+    result = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def test_rclone_syncs_copies_and_checks(server, bucket, photos, tmp_path):
+    needs("rclone")
+    remote = {
+        "RCLONE_CONFIG_F_TYPE": "s3",
+        "RCLONE_CONFIG_F_PROVIDER": "Other",
+        "RCLONE_CONFIG_F_ENV_AUTH": "true",
+        "RCLONE_CONFIG_F_ENDPOINT": server.url,
+        "RCLONE_S3_UPLOAD_CUTOFF": "6M",
+        "RCLONE_S3_CHUNK_SIZE": "5M",
+        "RCLONE_CONFIG": str(tmp_path / "none.conf"),
+    }
+
+    def rclone(*arguments):
+        return run(["rclone", "-v", *arguments], server, tmp_path, **remote)
+
+    rclone("sync", photos, f"f:{bucket}/sync")
+    assert "0 differences found" in rclone("check", photos, f"f:{bucket}/sync")
+    (photos / "a.jpg").write_bytes(b"changed")
+    (photos / "b" / "c d.jpg").unlink()
+    rclone("sync", photos, f"f:{bucket}/sync")
+    rclone("copy", f"f:{bucket}/sync", f"f:{bucket}/again")
+    rclone("sync", f"f:{bucket}/again", tmp_path / "copy")
+    assert tree(tmp_path / "copy") == tree(photos)
+    rclone("purge", f"f:{bucket}/again")
+    assert "again" not in rclone("lsf", f"f:{bucket}")
+
+
+def test_restic_backs_up_checks_and_restores(server, bucket, photos, tmp_path):
+    needs("restic")
+    more = {
+        "RESTIC_REPOSITORY": f"s3:{server.url}/{bucket}/backup",
+        "RESTIC_PASSWORD": "correct horse",
+        "RESTIC_CACHE_DIR": str(tmp_path / "cache"),
+    }
+
+    def restic(*arguments):
+        return run(["restic", *arguments], server, tmp_path, **more)
+
+    restic("init")
+    restic("backup", str(photos))
+    (photos / "a.jpg").write_bytes(b"changed")
+    restic("backup", str(photos))
+    assert "no errors were found" in restic("check", "--read-data")
+    restic("restore", "latest", "--target", str(tmp_path / "restored"))
+    assert tree(tmp_path / "restored" / photos.relative_to("/")) == tree(photos)
+    restic("forget", "--keep-last", "1", "--prune")
+    assert "no errors were found" in restic("check")
+
+
+def test_columns_are_read_by_ranges(server, s3, bucket):
+    """Arrow's own client of S3 writes and reads Parquet, and DuckDB reads through it."""
+    if "CI" not in os.environ:
+        pytest.importorskip("pyarrow")
+    import duckdb
+    import pyarrow
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow import fs, parquet
+
+    files = fs.S3FileSystem(
+        access_key=servers.ACCESS_KEY, secret_key=servers.SECRET_KEY, scheme="http",
+        endpoint_override=server.url.removeprefix("http://"), region="us-east-1",
+    )
+    rows = 400_000
+    names = [f"name {at % 1000}" for at in range(rows)]
+    noises = random.Random(1).choices(range(1 << 40), k=rows)
+    table = pyarrow.table({"id": list(range(rows)), "name": names, "noise": noises})
+    parquet.write_table(table, f"{bucket}/t/a.parquet", filesystem=files, row_group_size=50_000)
+    size = s3.head_object(Bucket=bucket, Key="t/a.parquet")["ContentLength"]
+    assert size > 2 * MIB
+
+    column = parquet.read_table(f"{bucket}/t/a.parquet", columns=["id"], filesystem=files)
+    assert column["id"].to_pylist() == list(range(rows))
+    whole = parquet.ParquetDataset(f"{bucket}/t", filesystem=files).read()
+    assert whole.equals(table)
+
+    class Wrapped(ArrowFSWrapper):
+        protocol = "fader"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return path.removeprefix("fader://")
+
+    database = duckdb.connect()
+    database.register_filesystem(Wrapped(files))
+    found = database.sql(
+        f"select count(*), max(id) from 'fader://{bucket}/t/*.parquet' where name = 'name 7'"
+    ).fetchall()
+    assert found == [(rows // 1000, rows - 1000 + 7)]
 
 
 def test_the_sdk_for_go_version_2(server, tmp_path):

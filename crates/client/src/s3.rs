@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{HOST, HeaderMap};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap};
 use hyper::{Method, Request};
 
 use crate::client::{Settings, unix_seconds};
@@ -177,6 +177,10 @@ impl S3 {
         }
         for (name, value) in &signed.0 {
             built = built.header(*name, value);
+        }
+        if request.body.is_empty() && matches!(request.method, Method::PUT | Method::POST) {
+            // Nothing else says it of a body without bytes, and AWS refuses one without a length.
+            built = built.header(CONTENT_LENGTH, 0);
         }
         let built = built.body(Full::new(request.body)).map_err(|error| {
             let context = "the request does not fit HTTP";

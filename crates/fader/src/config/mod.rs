@@ -118,7 +118,7 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_HOST", value_name = "NAME,…")]
     host: Option<String>,
 
-    /// Domains of S3, with commas between them: BUCKET.DOMAIN names a bucket. [default: localhost]
+    /// Domains of S3 (BUCKET.DOMAIN), with commas between them. [default: localhost]
     #[arg(long, env = "FADER_S3_DOMAIN", value_name = "NAMES")]
     s3_domain: Option<String>,
 

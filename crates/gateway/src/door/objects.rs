@@ -341,11 +341,7 @@ impl Asked<'_> {
         let mut body = body.lock();
         let length = body.as_ref().and_then(length_of);
         let announced = Announced::read(&self.parts.headers, length)?;
-        let headers = &self.parts.headers;
-        let is_told = headers.contains_key(CONTENT_LENGTH)
-            || headers.contains_key(hyper::header::TRANSFER_ENCODING);
-        let length = announced.told.length.filter(|_| is_told);
-        let length = length.ok_or_else(fault::missing_length)?;
+        let length = announced.told.length.ok_or_else(fault::missing_length)?;
         let max = self.limits().put_bytes;
         if max < length {
             return Err(fault::too_large(length, max));

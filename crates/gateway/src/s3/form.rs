@@ -38,6 +38,16 @@ impl Fields {
             .find(|(it, _)| it.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
     }
+
+    /// Puts the name of the file where the key asks for it: policies are about the key that comes
+    /// of that.
+    pub(crate) fn name_key(&mut self) {
+        for (name, value) in &mut self.pairs {
+            if name.eq_ignore_ascii_case("key") {
+                *value = value.replace("${filename}", &self.file_name);
+            }
+        }
+    }
 }
 
 /// Reads one form.

@@ -58,7 +58,8 @@ pub(super) async fn post(
         let bytes = source.next().await?.ok_or_else(incomplete_body)?;
         reader.push(&bytes);
     }
-    let fields = reader.fields().clone();
+    let mut fields = reader.fields().clone();
+    fields.name_key();
     let (by, sizes) = judge(door, (parts, arrived), (place, &fields), size_max)?;
     let object = Object::read(&fields, &place.bucket)?;
     let (kept, put) = keep(door, &by, (source, reader), (object, length, sizes)).await?;
@@ -132,7 +133,7 @@ impl Object {
         }
         Ok(Object {
             bucket: bucket.to_owned(),
-            key: key.replace("${filename}", &fields.file_name),
+            key: key.to_owned(),
             metadata,
             acl: settings::acl_of_headers(&headers)?,
             told: Told::read(&headers)?,
