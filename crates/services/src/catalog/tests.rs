@@ -220,9 +220,9 @@ fn shapes_are_checked() {
     };
     let mut view = MapView::default();
     for bad in [
-        access_key("AKIA_TOO_SHORT_"),
+        access_key("ab"),
         access_key(&"x".repeat(129)),
-        access_key("AKIA00000000-OLD"),
+        access_key("AKIA00000000/OLD"),
         access_key("AKIA00000000öLD"),
         account("00000000001"),
         account("0000000000001"),
@@ -234,6 +234,8 @@ fn shapes_are_checked() {
     }
     for good in [
         access_key("a_Z4567890123456"),
+        access_key("a-1"),
+        access_key("old.server"),
         access_key(&"x".repeat(128)),
         note(256),
     ] {
