@@ -1,4 +1,4 @@
-"""Access to buckets between accounts, keys and nobody, as boto3 and plain HTTP see it."""
+"""Access to buckets between accounts, keys and unsigned requests, by boto3 and by plain HTTP."""
 
 import json
 import urllib.error
@@ -50,7 +50,7 @@ def other(running):
 
 
 @pytest.fixture
-def nobody(running):
+def anonymous(running):
     return of_key(running, (None, None), signature_version=botocore.UNSIGNED)
 
 
@@ -91,12 +91,12 @@ def test_a_policy_gives_another_account_what_it_names(owner, other):
     assert owner.get_object(Bucket=bucket, Key="copy")["ContentLength"] == 100_000
 
 
-def test_nobody_reads_and_writes_what_is_public(running, owner, nobody):
+def test_the_anonymous_read_and_write_what_is_public(running, owner, anonymous):
     bucket = made(owner, "of-all", is_open=False)
     with Refused("AccessDenied", 403):
         allow(owner, bucket, "*", "s3:GetObject")
     with Refused("AccessDenied", 403):
-        nobody.get_object(Bucket=bucket, Key="a")
+        anonymous.get_object(Bucket=bucket, Key="a")
     owner.delete_public_access_block(Bucket=bucket)
     allow(owner, bucket, "*", "s3:GetObject")
     with urllib.request.urlopen(f"{running.url}/{bucket}/a", timeout=60) as reply:
@@ -106,12 +106,12 @@ def test_nobody_reads_and_writes_what_is_public(running, owner, nobody):
         urllib.request.urlopen(request, timeout=60)
     assert refused.value.code == 403
     with Refused("AccessDenied", 403):
-        nobody.create_bucket(Bucket="of-nobody")
+        anonymous.create_bucket(Bucket="of-no-account")
     status = owner.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]
     assert status["IsPublic"] is True
 
 
-def test_acls_count_where_ownership_permits(owner, other, nobody):
+def test_acls_count_where_ownership_permits(owner, other, anonymous):
     bucket = made(owner, "of-acls", "ObjectWriter")
     owner.put_bucket_acl(Bucket=bucket, GrantWrite=f"id={OTHER}")
     other.put_object(Bucket=bucket, Key="theirs", Body=b"of the other", ACL="public-read")
@@ -121,9 +121,9 @@ def test_acls_count_where_ownership_permits(owner, other, nobody):
     granted = {it["Grantee"].get("ID") or it["Grantee"]["URI"]: it["Permission"]
                for it in acl["Grants"]}
     assert granted == {OTHER: "FULL_CONTROL", group: "READ"}
-    assert nobody.get_object(Bucket=bucket, Key="theirs")["Body"].read() == b"of the other"
+    assert anonymous.get_object(Bucket=bucket, Key="theirs")["Body"].read() == b"of the other"
     other.put_object_acl(Bucket=bucket, Key="theirs", ACL="private")
-    for one in (owner, nobody):
+    for one in (owner, anonymous):
         with Refused("AccessDenied", 403):
             one.get_object(Bucket=bucket, Key="theirs")
     listed = owner.list_objects_v2(Bucket=bucket, FetchOwner=True)["Contents"]

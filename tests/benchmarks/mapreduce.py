@@ -90,10 +90,10 @@ def measured(command, seconds_max=PEER_SECONDS_MAX, **more):
         time.sleep(0.005)
 
 
-def digest(paths, is_sorted=True):
+def digest(paths):
     """Of the lines of files, in the order of their bytes."""
-    sort = ["sort", *([] if is_sorted else ["--merge"]), *map(str, paths)]
     environment = os.environ | {"LC_ALL": "C"}
+    sort = ["sort", *map(str, paths)]
     with subprocess.Popen(sort, stdout=subprocess.PIPE, env=environment) as process:
         return hashlib.file_digest(process.stdout, "sha256").hexdigest()
 
@@ -111,8 +111,8 @@ def joined(paths):
 class Sides:
     """What is run on a folder of words or lines."""
 
-    def __init__(self, folder, small):
-        self.folder, self.small = folder, small
+    def __init__(self, folder):
+        self.folder = folder
         self.numbers = itertools.count()
 
     def out(self):
@@ -191,7 +191,7 @@ def count_words(options, report, folder):
     source = folder / "words"
     write_words(source, MEGABYTES_SMALL if small else MEGABYTES,
                 VOCABULARY_SMALL if small else VOCABULARY)
-    sides = Sides(folder, small)
+    sides = Sides(folder)
     classpath = None if small else hadoop_classpath(folder)
     times, expected = {}, None
     for _ in range(options.runs):
@@ -205,11 +205,11 @@ def count_words(options, report, folder):
                 found["duckdb"] = sides.engine("duckdb", source, 20 * ours)
                 found["hadoop"] = sides.hadoop(source, classpath, 25 * ours)
             for name, (one, files) in found.items():
-                limit = {"hadoop": 25, "coreutils": 20}.get(name, 20) * ours
+                limit = (25 if name == "hadoop" else 20) * ours
                 times.setdefault(name, []).append(one[0] if one else limit)
                 if one is None:
                     continue
-                same = digest(files, is_sorted=True)
+                same = digest(files)
                 expected = expected or same
                 report.promise(f"word count, {name}: the same lines", same == expected, "always")
             for memory in MEMORIES_MB:
@@ -233,7 +233,7 @@ def count_words(options, report, folder):
 def sort_lines(options, report, folder):
     source = folder / "lines"
     write_lines(source, MEGABYTES_SMALL if options.small else SORTED_MEGABYTES)
-    sides = Sides(folder, options.small)
+    sides = Sides(folder)
     ours, theirs, peaks = [], [], []
     for _ in range(options.runs):
         with emptied(folder):

@@ -16,7 +16,7 @@ from objects.load import PATIENCE_SECONDS, Load
 from ports import free_address, free_port
 from processes import Member, Processes
 
-# Blocks go soon: fences race commits, and garbage waits for nobody.
+# Blocks go soon: fences race commits, and garbage does not wait.
 FLAGS = ["--garbage-wait-s", "1", "--upload-lease-s", "3", "--block-reserve-mb", "0"]
 # The floor of a cluster rises once a minute: then what was removed goes.
 FLOOR_SECONDS = 60

@@ -2,7 +2,7 @@
 
 Each writer has keys of its own and knows what they may hold: the last body that was acknowledged,
 and those whose outcome is unknown since. A body says of itself which it is, so that half of one,
-or a mix of two, is seen by whoever reads it."""
+or a mix of two, is seen by each reader."""
 
 import collections
 import contextlib
@@ -132,7 +132,7 @@ class Writer:
         return NOTHING
 
     def check(self):
-        """What is wrong with its keys, at each server, while nobody writes."""
+        """What is wrong with its keys, at each server, while no client writes."""
         for key, may in self.may.items():
             for client in self.clients:
                 found = read_patiently(client, key)
@@ -240,7 +240,7 @@ class Load:
         return True
 
     def check(self):
-        """What is wrong now, while nobody writes."""
+        """What is wrong now, while no client writes."""
         complaints = list(self.errors)
         for writer in self.writers:
             complaints.extend(writer.check())

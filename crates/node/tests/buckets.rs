@@ -9,7 +9,7 @@ mod asked;
 use std::time::Duration;
 
 use asked::*;
-use fader_node::{BlockFigures, BlockOptions, Node, Settings, Unread};
+use fader_node::{BlockFigures, Node, Settings, Unread};
 use fader_services::request::Limits;
 use fader_services::s3::command::{Command, OneUpload};
 use fader_services::s3::conditions::WriteConditions;
@@ -18,23 +18,6 @@ use fader_services::s3::{Code, Reply};
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn settings(folder: &tempfile::TempDir) -> Settings {
-    let mut limits = Limits::default();
-    limits.s3.block_bytes = BLOCK as u32;
-    limits.s3.part_bytes_min = 0;
-    Settings {
-        limits,
-        blocks: BlockOptions {
-            reserve_bytes: 0,
-            segment_bytes: 4 * BLOCK as u32,
-            garbage_wait: Duration::ZERO,
-            look: Duration::from_millis(10),
-            ..BlockOptions::default()
-        },
-        ..Settings::new(folder.path().join("data"))
-    }
-}
 
 fn open(settings: Settings) -> Node {
     Node::open(settings).unwrap().0

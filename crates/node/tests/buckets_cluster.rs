@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use asked::*;
-use fader_node::{BlockOptions, ClusterSettings, Node, Settings, Wiring};
-use fader_services::request::Limits;
+use fader_node::{ClusterSettings, Node, Wiring};
 use fader_services::service::Trouble;
 
 /// What a test waits for at most.
@@ -34,22 +33,9 @@ fn bytes(seed: u64) -> bytes::Bytes {
 impl World {
     async fn start(wiring: Wiring) -> World {
         let folder = tempfile::tempdir().unwrap();
-        let mut limits = Limits::default();
-        limits.s3.block_bytes = BLOCK as u32;
-        limits.s3.part_bytes_min = 0;
-        limits.blocks.lease_ms = 12_000;
-        let member = Settings {
-            limits,
-            floor: Duration::from_millis(200),
-            blocks: BlockOptions {
-                reserve_bytes: 0,
-                segment_bytes: 4 * BLOCK as u32,
-                garbage_wait: Duration::ZERO,
-                look: Duration::from_millis(10),
-                ..BlockOptions::default()
-            },
-            ..Settings::new(folder.path().join("data"))
-        };
+        let mut member = settings(&folder);
+        member.limits.blocks.lease_ms = 12_000;
+        member.floor = Duration::from_millis(200);
         let settings = ClusterSettings {
             size: 3,
             wiring,

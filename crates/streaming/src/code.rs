@@ -209,13 +209,13 @@ struct Mapper {
     text: Vec<u8>,
 }
 
-/// Gives a pair for each line of a mapper.
+/// Gives a pair for each line of a mapper or a combiner, whose output has this form.
 fn emitter<'a>(
     settings: &'a Settings,
+    (separator, fields): &'a (Vec<u8>, usize),
     key: &'a mut Vec<u8>,
     out: &'a mut dyn Emit,
 ) -> impl FnMut(&[u8]) -> Outcome<()> + 'a {
-    let (separator, fields) = &settings.map_output;
     move |line| {
         let (of, value) = split(line, separator, *fields);
         settings.keys.shuffled(of, key);
@@ -231,7 +231,7 @@ impl Map for Mapper {
         }
         let mut key = Vec::new();
         let settings = &self.of.shared.settings;
-        let mut take = emitter(settings, &mut key, out);
+        let mut take = emitter(settings, &settings.map_output, &mut key, out);
         match &mut self.running {
             None => self.passed.feed(batch.bytes, &mut take),
             Some(process) => {
@@ -255,7 +255,7 @@ impl Map for Mapper {
         let mut key = Vec::new();
         let settings = &self.of.shared.settings;
         let counters = {
-            let mut take = emitter(settings, &mut key, out);
+            let mut take = emitter(settings, &settings.map_output, &mut key, out);
             match self.running.take() {
                 None => {
                     self.passed.finish(&mut take)?;
@@ -277,21 +277,6 @@ struct Combiner {
     running: Option<Process>,
 }
 
-/// Gives a pair for each line of a combiner.
-fn combined<'a>(
-    settings: &'a Settings,
-    key: &'a mut Vec<u8>,
-    out: &'a mut dyn Emit,
-) -> impl FnMut(&[u8]) -> Outcome<()> + 'a {
-    let (separator, fields) = &settings.reduce_output;
-    move |line| {
-        let (of, value) = split(line, separator, *fields);
-        settings.keys.shuffled(of, key);
-        out.emit(key, value);
-        Ok(())
-    }
-}
-
 impl Combine for Combiner {
     fn pair(&mut self, key: &[u8], value: &[u8], out: &mut dyn Emit) -> Outcome<()> {
         if self.running.is_none() {
@@ -302,7 +287,7 @@ impl Combine for Combiner {
         };
         let settings = &self.of.shared.settings;
         let mut made = Vec::new();
-        let mut take = combined(settings, &mut made, out);
+        let mut take = emitter(settings, &settings.reduce_output, &mut made, out);
         for part in [settings.keys.key(key), &settings.reduce_input, value, b"\n"] {
             process.feed(part, &mut take)?;
         }
@@ -310,13 +295,16 @@ impl Combine for Combiner {
     }
 
     fn end(&mut self, out: &mut dyn Emit) -> Outcome<()> {
-        let mut made = Vec::new();
-        let counters = match self.running.take() {
-            None => return Ok(()),
-            Some(process) => {
-                process.end(&mut combined(&self.of.shared.settings, &mut made, out))?
-            }
+        let Some(process) = self.running.take() else {
+            return Ok(());
         };
+        let (settings, mut made) = (&self.of.shared.settings, Vec::new());
+        let counters = process.end(&mut emitter(
+            settings,
+            &settings.reduce_output,
+            &mut made,
+            out,
+        ))?;
         for (name, number) in counters {
             out.count(&name, number);
         }

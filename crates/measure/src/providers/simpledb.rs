@@ -76,7 +76,7 @@ impl Level {
     /// words.
     fn demand<'s>(&self, ask: Ask, session: &'s mut Session) -> Demand<'s> {
         let own = match (&self.own, ask) {
-            // How stale a write may be nobody asks.
+            // A bound is for reads: a write has none.
             (Some(own), Ask::FaderToWrite) => Demand {
                 bound: None,
                 ..Demand::from(own.clone())

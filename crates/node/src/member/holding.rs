@@ -9,7 +9,7 @@
 //! Invariants:
 //! - B1 a record that puts the row of a block is logged only when the block's bytes are durable
 //!   here, or when its sender has reclaimed them. A message that brings such a record, or a part of
-//!   a state, waits outside of the replica: nobody counts it, and a new epoch forgets it.
+//!   a state, waits outside of the replica: no member counts it, and a new epoch forgets it.
 //! - HO-1 nothing is dropped while something waits, or while the log has entries that are not
 //!   computed: their rows are not known.
 

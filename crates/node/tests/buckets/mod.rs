@@ -3,12 +3,14 @@
 
 #![allow(dead_code, reason = "each test asks for a part of it")]
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use fader_node::{Call, Node, Stored, Unread};
+use fader_node::{BlockOptions, Call, Node, Settings, Stored, Unread};
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
 use fader_services::level::Demand;
-use fader_services::request::own;
+use fader_services::request::{Limits, own};
 use fader_services::s3::command::{
     Command, CompleteUpload, CreateBucket, CreateUpload, DeleteObject, Deletion, Extent, GetObject,
     List, ListedPart, Named, OneUpload, PutObject, PutPart, Request,
@@ -27,6 +29,24 @@ pub(crate) const BLOCK: usize = 64 << 10;
 
 pub(crate) fn account() -> AccountId {
     AccountId("000000000001".to_owned())
+}
+
+/// Small blocks, and garbage that goes at once.
+pub(crate) fn settings(folder: &tempfile::TempDir) -> Settings {
+    let mut limits = Limits::default();
+    limits.s3.block_bytes = BLOCK as u32;
+    limits.s3.part_bytes_min = 0;
+    Settings {
+        limits,
+        blocks: BlockOptions {
+            reserve_bytes: 0,
+            segment_bytes: 4 * BLOCK as u32,
+            garbage_wait: Duration::ZERO,
+            look: Duration::from_millis(10),
+            ..BlockOptions::default()
+        },
+        ..Settings::new(folder.path().join("data"))
+    }
 }
 
 /// Bytes that no others are like.

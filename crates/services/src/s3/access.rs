@@ -181,7 +181,7 @@ impl Action {
 pub(crate) enum Resource<'a> {
     /// The bucket.
     Bucket,
-    /// A key, whatever is there.
+    /// A key, with or without an object.
     Key(&'a str),
     /// The object at a key.
     Object(&'a str, &'a Object),
@@ -331,7 +331,7 @@ impl Settings {
     }
 
     /// The owner of an object that a caller writes, and its ACL. An owner that is empty is the
-    /// bucket's; of what nobody signed it is that one, too.
+    /// bucket's; of an unsigned put it is that one, too.
     pub(crate) fn new_object(
         &self,
         caller: &Caller,

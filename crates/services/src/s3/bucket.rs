@@ -71,7 +71,7 @@ impl<'a> Bucket<'a> {
         }))
     }
 
-    /// The bucket that a request names, whoever asks.
+    /// The bucket that a request names, for any caller.
     pub(crate) fn named(asked: Asked<'a>) -> Result<Bucket<'a>, Error> {
         let missing = || Error::of(Code::NoSuchBucket);
         let collection = asked.context.collection.ok_or_else(missing)?;

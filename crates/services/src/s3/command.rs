@@ -17,7 +17,7 @@ use crate::s3::settings::{GivenAcl, Ownership, Setting, SettingName};
 pub struct Request {
     /// Random, drawn where the request arrived: ids of buckets, versions and uploads come from it.
     pub seed: u128,
-    /// Who asks: the account of the context, or nobody's.
+    /// Who asks: the account of the context, or the anonymous principal.
     pub caller: Caller,
     /// What is asked.
     pub command: Command,

@@ -1,4 +1,4 @@
-//! Who asks, as the service judges it: by a signature, by nobody, and with what policies test.
+//! Who asks, as the service judges it: by a signature or without one, and with what policies test.
 //!
 //! Deliberately absent: who may do what (`services::s3`).
 
@@ -16,8 +16,8 @@ use crate::parameters::Parameters;
 use crate::s3::fault::{Fault, access_denied};
 use crate::s3::head;
 
-/// Whose requests are those that nobody signed.
-const NOBODY: &str = "anonymous";
+/// The account of unsigned requests, for sessions.
+const ANONYMOUS: &str = "anonymous";
 /// Headers that policies test, as `s3:` and their names.
 const HEADERS: [&str; 10] = [
     "x-amz-acl",
@@ -76,8 +76,8 @@ impl By {
 }
 
 impl Door {
-    /// Who sent a request: the key that signed it, or nobody, which is the account of an anonymous
-    /// server.
+    /// Who sent a request: the key that signed it; without one the account of an anonymous
+    /// server, or the anonymous principal.
     pub(super) fn s3_by(
         &self,
         key: Option<&OpenKey>,
@@ -98,7 +98,7 @@ impl Door {
             (None, None) => Principal::Anonymous,
         };
         let expected = head::text(&parts.headers, "x-amz-expected-bucket-owner")?;
-        let account = principal.account().map_or(NOBODY, String::as_str);
+        let account = principal.account().map_or(ANONYMOUS, String::as_str);
         Ok(By {
             account: AccountId(account.to_owned()),
             caller: Caller {

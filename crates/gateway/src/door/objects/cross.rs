@@ -15,7 +15,7 @@ use crate::s3::cors::{self, Asked as Wanted};
 use crate::s3::fault::{Fault, invalid_request};
 use crate::s3::{Place, head};
 
-/// The rules of a bucket, whoever asks; none where it cannot be asked.
+/// The rules of a bucket, for any caller; none where it cannot be asked.
 async fn rules(door: &Door, bucket: &str) -> Vec<CorsRule> {
     let Ok(Some(owner)) = door.node.bucket_owner(bucket) else {
         return Vec::new();

@@ -47,7 +47,7 @@ impl Asked<'_> {
     }
 
     /// Refuses a body before it comes, where the caller may not put it: one that is large, that its
-    /// client asks about, or that nobody signed.
+    /// client asks about, or that is unsigned.
     pub(super) async fn check_bucket(&self, length: u64) -> Result<(), Fault> {
         let is_asked = self.parts.headers.contains_key(EXPECT)
             || self.by.caller.principal == Principal::Anonymous;

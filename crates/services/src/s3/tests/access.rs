@@ -23,7 +23,7 @@ fn granted() -> Caller {
     }
 }
 
-/// Sets something as the owner; then nobody in particular asks.
+/// Sets something as the owner; then another caller asks.
 fn set(world: &mut World, setting: Setting) -> Result<(), Code> {
     world.as_account(ACCOUNT);
     let told = world.set(setting);
