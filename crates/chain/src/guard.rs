@@ -32,6 +32,8 @@ pub enum Guard {
     LeaseStamp,
     /// I7: answering version queries needs a live lease.
     LeaseQuery,
+    /// CK-2: a lease ends when the clock that measures it was found to have stood still.
+    LeaseEndsAtAlarm,
     /// I8: a version query is answered in its own epoch only.
     QuerySameEpoch,
     /// I8: a dirty register is asked about.

@@ -43,6 +43,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::AnswerWhenCommitted], Seed(1)),
     (&[Guard::LeaseRead], Seed(59)),
     (&[Guard::LeaseStamp], Seed(39)),
+    (&[Guard::LeaseEndsAtAlarm], About(Theme::Stops, 1)),
     (&[Guard::Query], Seed(8)),
     (&[Guard::QueryByCommitPoint], Seed(8)),
     (&[Guard::TailWaits], Scenario("star-crash")),

@@ -47,12 +47,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
+use crate::member::company::Company;
 use crate::member::copying::Copying;
 use crate::member::lease::Session;
 use crate::member::links::Links;
-use crate::member::thread::Company;
 use crate::member::{Folder, Member};
-use crate::peer::Outbox;
+use crate::peer::{Outbox, PeerClocks};
 use crate::random;
 use crate::secrets::seal::Seal;
 use crate::settings::Settings;
@@ -121,6 +121,7 @@ struct Parts {
     coordinator: Arc<dyn Coordinator>,
     links: Arc<Links>,
     outbox: Arc<dyn Outbox>,
+    clocks: Arc<PeerClocks>,
     /// Those of the members that are here.
     folders: Vec<PathBuf>,
     process: Option<Process>,
@@ -134,6 +135,7 @@ pub struct Cluster {
     links: Arc<Links>,
     /// The way to all members.
     outbox: Arc<dyn Outbox>,
+    clocks: Arc<PeerClocks>,
     slots: Vec<Slot>,
     pub(crate) process: Option<Process>,
     /// Whether its only member has no company, and never will.
@@ -176,11 +178,13 @@ impl Cluster {
         let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
         let links = Links::new(settings.delay);
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
+        let session = settings.session;
         let parts = Parts {
             folders: folders.collect(),
             settings,
             coordinator: Arc::new(coordinator),
             outbox: links.clone(),
+            clocks: Arc::new(PeerClocks::new(session)),
             links,
             process: None,
             is_lone: false,
@@ -236,6 +240,7 @@ impl Cluster {
             coordinator: parts.coordinator,
             links: parts.links,
             outbox: parts.outbox,
+            clocks: parts.clocks,
             process: parts.process,
             is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
@@ -512,6 +517,7 @@ impl Cluster {
         let company = Company {
             outbox: self.outbox.clone(),
             notices: sender,
+            clocks: self.clocks.clone(),
         };
         let (member, recovery) = folder.live(me, Some(company))?;
         if let Some(torn) = recovery.torn {

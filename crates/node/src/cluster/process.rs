@@ -287,6 +287,7 @@ pub(super) fn host(
         },
         links,
         outbox: home.peers.way(chain),
+        clocks: home.peers.clocks().clone(),
         folders: vec![folder],
         coordinator: Arc::new(coordinator),
         process: Some(process),

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use fader_chain::{EntryId, Identity, Progress, Report};
 
+use super::clocks::Lease;
+use super::company::Notice;
 use super::copying::Copying;
 use super::links::Links;
 use super::state::Shared;
-use super::thread::{Job, Notice};
+use super::thread::Job;
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
 use crate::peer::Outbox;
 use crate::random;
@@ -48,7 +50,7 @@ pub(crate) struct Session {
     pub(crate) told: u64,
     pub(crate) reports: VecDeque<Report>,
     /// The newest lease that the member's thread was not told of yet.
-    pub(crate) lease: Option<u64>,
+    pub(crate) lease: Option<Lease>,
     /// How far the disk has come.
     pub(crate) progress: Progress,
     /// Whether this life is over, and no other has begun.
@@ -164,7 +166,8 @@ impl Session {
         match self.coordinator.ping(self.me) {
             Ok(Pinged(sent)) => {
                 let lease = lease(self.coordinator.session());
-                self.lease = Some(sent + lease.as_millis() as u64);
+                let until = sent + lease.as_millis() as u64;
+                self.lease = Some(Lease { sent, until });
             }
             Err(CoordinatorError::SessionOver) => {
                 self.is_over = true;
@@ -184,7 +187,7 @@ impl Session {
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
         self.report();
-        if self.lease.is_some_and(|until| self.send(Job::Lease(until))) {
+        if self.lease.is_some_and(|lease| self.send(Job::Lease(lease))) {
             self.lease = None;
         }
         if let Ok(Some(newest)) = self.coordinator.configuration()
