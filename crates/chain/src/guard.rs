@@ -32,6 +32,8 @@ pub enum Guard {
     LeaseStamp,
     /// I7: answering version queries needs a live lease.
     LeaseQuery,
+    /// SL-6: no ping is sent for a member whose thread stands still.
+    StillNoPing,
     /// CK-2: a lease ends when the clock that measures it was found to have stood still.
     LeaseEndsAtAlarm,
     /// I8: a version query is answered in its own epoch only.

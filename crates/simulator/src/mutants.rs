@@ -108,6 +108,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::CasPublish], Seed(140)),
     (&[Guard::ConfigurationFirst], About(Theme::Races, 15)),
     (&[Guard::AnyVersion], Sessions(9)),
+    (&[Guard::StillNoPing], Sessions(1)),
     (&[Guard::ClockBound], Scenario("star-restart")),
     (&[Guard::FillDoneLast], Seed(46)),
     (&[Guard::FillPersisted], About(Theme::Fills, 2)),

@@ -545,6 +545,7 @@ impl Cluster {
             progress,
             reports: VecDeque::new(),
             lease: None,
+            leased_ms: 0,
             is_over: false,
             refused: None,
             has_stopped: false,
