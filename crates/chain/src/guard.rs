@@ -112,6 +112,10 @@ pub enum Guard {
     JoinKeepsOverlay,
     /// EX-2: W is joint over the configurations somebody may be in.
     JointW,
+    /// AD-8: and one that changes a seat does.
+    SeatsAreSame,
+    /// AD-8: an epoch that changes no seat stops no eventual operation of one member.
+    SameSeatsGoOn,
     /// EX-1: overlays are exchanged before a quorum is claimed.
     Exchange,
     /// EX-1: and the others' commit is waited for, not taken over.
