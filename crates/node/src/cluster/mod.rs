@@ -27,6 +27,7 @@ mod homing;
 pub(crate) mod hosting;
 pub(crate) mod joining;
 mod lone;
+mod names;
 pub(crate) mod process;
 mod restore;
 mod seats;
@@ -64,6 +65,8 @@ pub(crate) use blocks::Lacking;
 pub use controller::Event;
 use failing::Failures;
 pub use joining::{Plan, ProcessSettings, new_cluster};
+pub(crate) use names::Lent;
+use names::OwnNames;
 pub use status::MemberStatus;
 pub use why::Why;
 
@@ -142,6 +145,8 @@ pub struct Cluster {
     is_lone: bool,
     /// Who answers the next read.
     pub(crate) next: AtomicUsize,
+    /// For requests that several members may be asked.
+    pub(crate) names: OwnNames,
     pub(crate) scans: Semaphore,
     is_closing: AtomicBool,
     controller: Mutex<Option<JoinHandle<()>>>,
@@ -244,6 +249,7 @@ impl Cluster {
             process: parts.process,
             is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
+            names: OwnNames::default(),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
             controller: Mutex::new(None),
