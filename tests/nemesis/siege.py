@@ -30,7 +30,8 @@ def run(chosen, folder):
     print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
           f"seed {chosen.seed}, lease {chosen.lease} s, {chosen.zookeepers} of ZooKeeper")
     flags = ("--chains", str(chains), "--copies", str(COPIES))
-    settings = {"zookeepers": chosen.zookeepers, "wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
+    settings = {"zookeepers": chosen.zookeepers, "wiring": wiring, "lease": f"{chosen.lease}s",
+                "flags": flags}
     with Besieged(folder, network, names, **settings) as cluster:
         try:
             attacks = {"simpledb": attack, "sqs": attack_queues}

@@ -10,10 +10,12 @@
 //! since: it is never above the true one, while both rates are within rho.
 //!
 //! Invariants:
-//! - CK-1 the offsets of a peer are compared with the best that was known at least one lease before:
-//!   a stop since the ping of any lease that still holds counts in full.
+//! - CK-1 the offsets of a peer are compared with the best that was known at least one lease
+//!   before: a stop since the ping of any lease that still holds counts in full.
 //! - CK-2 after an alarm a lease holds only if its ping was sent later, by this clock.
 //! - CK-3 a peer is compared with itself only: with the same life, since whose clock had no alarm.
+//!
+//! - CK-4 a peer that says that this process has no session saw more than a session pass.
 //!
 //! Deliberately absent: comparison of wall clocks, correction of a clock.
 
@@ -76,6 +78,8 @@ struct Peer {
     /// The greatest offset in this time of gathering and in the one before.
     gathered: i64,
     before: Option<i64>,
+    /// Whether it has said since that this process has no session.
+    has_refused: bool,
 }
 
 /// The clocks of the peers, as one process saw them. Times are milliseconds of its lease clock.
@@ -145,6 +149,14 @@ impl Clocks {
         self.behind(now_ms).or_else(|| self.drift(now_ms))
     }
 
+    /// CK-4: at `now_ms` a peer refused a connection, since this process has no session.
+    pub fn on_refused(&mut self, now_ms: u64, node: NodeId) -> Option<Alarm> {
+        self.turn(now_ms);
+        let peer = self.peers.get_mut(&node)?;
+        (peer.has_refused, peer.heard_ms) = (true, now_ms);
+        self.behind(now_ms)
+    }
+
     /// Peers that are none any more do not count.
     pub fn retain(&mut self, is_peer: impl Fn(NodeId) -> bool) {
         self.peers.retain(|node, _| is_peer(*node));
@@ -178,7 +190,11 @@ impl Clocks {
         let heard = |peer: &&Peer| now_ms < peer.heard_ms + self.session_ms.max(1);
         let limit = micros(self.session_ms / BEHIND);
         let peers = self.peers.values().filter(heard).count();
-        let ahead = self.peers.values().filter(heard).map(Peer::gained);
+        let ahead = self.peers.values().filter(heard);
+        let ahead = ahead.map(|peer| match peer.has_refused {
+            true => limit.max(peer.gained()),
+            false => peer.gained(),
+        });
         let ahead: Vec<i64> = ahead.filter(|gained| limit <= *gained).collect();
         if ahead.is_empty() || 2 * ahead.len() < peers {
             return None;
@@ -189,6 +205,7 @@ impl Clocks {
         for peer in self.peers.values_mut() {
             (peer.compared, peer.next) = (peer.best, peer.best);
             (peer.gathered, peer.before) = (peer.best, None);
+            peer.has_refused = false;
         }
         let by_us = ahead.into_iter().min().unwrap_or_default();
         let by_ms = by_us.unsigned_abs() / 1_000;
@@ -241,6 +258,7 @@ impl Peer {
             next: offset,
             gathered: offset,
             before: None,
+            has_refused: false,
         }
     }
 
@@ -253,7 +271,7 @@ impl Peer {
         // Two clocks that are wrong in opposite directions part by twice rho.
         let since_ms = now_ms.saturating_sub(self.heard_ms);
         let parted = (since_ms.saturating_mul(2 * RHO_PPM).div_ceil(1_000)).cast_signed();
-        self.heard_ms = now_ms;
+        (self.heard_ms, self.has_refused) = (now_ms, false);
         self.best = offset.max(self.best - parted);
         self.compared -= parted;
         self.next -= parted;

@@ -19,8 +19,8 @@
 //! - Z10 no life that has a lease is missing in a write of its session; Z2 no session with such a
 //!   life is removed.
 //! - Z3 epochs increase; Z4 no number is given twice; Z9 all processes speak a version that rises.
-//! - SL-6 when faults have ended, a member whose thread stands still is out soon after S and its last
-//!   lease.
+//! - SL-6 when faults have ended, a member whose thread stands still is out soon after S and its
+//!   last lease.
 //! - I20 when faults have ended, every process has a lease for each of its lives, and every life a
 //!   seat.
 

@@ -278,6 +278,31 @@ fn drift_beyond_half_of_rho_is_told_and_less_is_not() {
     }
 }
 
+/// Its frames may have been lost with their connection, which is not made again.
+#[test]
+fn a_peer_that_knows_no_session_of_this_process_counts_as_one_that_is_ahead() {
+    let mut bench = Bench::new(4);
+    bench.rounds(20);
+    let (now, clocks) = (bench.now(), &mut bench.clocks);
+    assert_eq!(clocks.on_refused(now, NodeId(1)), None);
+    assert_eq!(
+        clocks.on_refused(now, NodeId(9)),
+        None,
+        "it never was heard"
+    );
+    assert_eq!(
+        clocks.on_refused(now, NodeId(2)),
+        Some(Alarm::Behind { by_ms: 500 })
+    );
+    assert!(!clocks.holds(now) && clocks.holds(now + 1));
+    // One that refuses alone, again and again, is not believed.
+    for _ in 0..9 {
+        let now = bench.now();
+        assert_eq!(bench.clocks.on_refused(now, NodeId(3)), None);
+        assert_eq!(bench.rounds(1), []);
+    }
+}
+
 #[test]
 fn a_reading_beyond_all_bounds_is_passed_over() {
     let mut clocks = Clocks::new(SESSION);

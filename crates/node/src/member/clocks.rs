@@ -6,15 +6,8 @@
 
 use fader_chain::Input;
 
+use super::company::Lease;
 use super::thread::ChainThread;
-
-/// A lease: when the ping was sent that it comes from, and when it ends, in milliseconds of the
-/// lease clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lease {
-    pub(crate) sent: u64,
-    pub(crate) until: u64,
-}
 
 impl ChainThread {
     /// A lease is taken if no alarm of clocks came since its ping was sent (CK-2).

@@ -29,3 +29,11 @@ pub(crate) enum Notice {
     /// (I23).
     Stopped,
 }
+
+/// A lease: when the ping was sent that it comes from, and when it ends, in milliseconds of the
+/// lease clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) sent: u64,
+    pub(crate) until: u64,
+}

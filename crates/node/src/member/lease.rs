@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use fader_chain::membership::{Stillness, stillness};
 use fader_chain::{ALL_GUARDS, EntryId, Identity, Progress, Report};
 
-use super::clocks::Lease;
-use super::company::Notice;
+use super::company::{Lease, Notice};
 use super::copying::Copying;
 use super::links::Links;
 use super::state::Shared;

@@ -5,7 +5,7 @@
 //! ```
 
 pub(crate) mod blocks;
-pub(crate) mod clocks;
+mod clocks;
 mod closing;
 pub(crate) mod company;
 pub(crate) mod context;

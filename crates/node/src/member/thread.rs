@@ -26,9 +26,8 @@ use fader_chain::{
 use fader_services::service::Trouble;
 use fader_services::{Reason, Table};
 
-use super::clocks::Lease;
 use super::closing::Closings;
-use super::company::{Company, Notice};
+use super::company::{Company, Lease, Notice};
 use super::desk::Desk;
 use super::fetching::Holding;
 use super::pending::Work;

@@ -42,8 +42,18 @@ impl PeerClocks {
 
     /// A process of another node showed its clock; this one's shows `now_ms`.
     pub(crate) fn on_frame(&self, now_ms: u64, node: NodeId, frame: Frame) {
+        self.heed(|clocks| clocks.on_frame(now_ms, node, frame));
+    }
+
+    /// Another node refused a connection, since it knows no session of this one.
+    pub(super) fn on_refused(&self, node: NodeId) {
+        let now_ms = clock::monotonic_ms();
+        self.heed(|clocks| clocks.on_refused(now_ms, node));
+    }
+
+    fn heed(&self, look: impl FnOnce(&mut Clocks) -> Option<Alarm>) {
         let mut clocks = self.clocks.lock();
-        match clocks.on_frame(now_ms, node, frame) {
+        match look(&mut clocks) {
             None => {}
             Some(Alarm::Behind { by_ms }) => {
                 self.alarms.fetch_add(1, Ordering::Release);

@@ -204,6 +204,9 @@ impl Outgoing {
                     ended
                 }
                 Err(error) => {
+                    if matches!(error, PeerError::Stranger) {
+                        common.clocks.on_refused(self.node);
+                    }
                     self.lose_all();
                     Err(error)
                 }

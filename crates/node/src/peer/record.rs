@@ -11,7 +11,7 @@
 //! Invariants:
 //! - F1 memory is taken for what has come and opened, never for what a size promises.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use bytes::Bytes;
 
@@ -114,7 +114,7 @@ impl Opener {
         take: &mut impl FnMut(Bytes) -> Result<(), PeerError>,
     ) -> Result<usize, PeerError> {
         let mut size = [0; 2];
-        if stream.read(&mut size[..1])? == 0 {
+        if read_some(stream, &mut size[..1])? == 0 {
             return Err(PeerError::Ended);
         }
         stream.read_exact(&mut size[1..])?;
@@ -134,6 +134,16 @@ impl Opener {
         let piece = piece.split_off(1);
         self.lanes[lane as usize].feed(piece, self.max, take)?;
         Ok(size)
+    }
+}
+
+/// Some bytes; a process that was stopped and goes on has missed none.
+fn read_some(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 

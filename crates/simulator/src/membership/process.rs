@@ -1,14 +1,16 @@
 //! A process of a cluster: the rules of [`fader_chain::membership`], carried as a node carries
 //! them, with members that do nothing but have leases.
 
+mod threads;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::{self, Facts, Reports};
 use fader_chain::membership::{
-    Answer, Ask, Change, Keeper, Newest, Ping, Put, Request, Seen, Session, SessionRecord,
-    Stillness, Told, Watch, number, publish, risen, session_name, stillness,
+    Answer, Ask, Change, Keeper, Newest, Ping, Put, Request, Seen, Session, SessionRecord, Told,
+    Watch, number, publish, risen, session_name,
 };
 use fader_chain::{
     ChainId, Configuration, DiskId, EntryId, Guards, Identity, Incarnation, NodeId, Report, Role,
@@ -159,12 +161,6 @@ impl Process {
         self.clock.steady(at) / 1_000
     }
 
-    /// Whether the thread of a chain's member stands still.
-    fn is_hung(&self, chain: ChainId, at: u64) -> bool {
-        self.hung
-            .is_some_and(|(of, until)| of == chain && at < until)
-    }
-
     /// Whether a life has a lease now.
     pub(super) fn is_leased(&self, life: &Life, at: u64) -> bool {
         self.is_up && self.ms(at) < life.lease_until_ms
@@ -233,37 +229,6 @@ impl Process {
         let mut wishes = self.run_errand();
         wishes.extend(self.drive(now));
         wishes
-    }
-
-    /// SL-6: it asks for pings for members whose threads make steps, and ends the lives of others
-    /// with their leases.
-    fn look_at_threads(&mut self, at: u64) {
-        let (now_ms, hung) = (self.ms(at), self.hung.filter(|(_, until)| at < *until));
-        let Some(keeper) = self.keeper.as_mut() else {
-            return;
-        };
-        let (guards, said) = (&self.guards, &mut self.said);
-        self.lives.retain(|chain, life| {
-            if hung.is_none_or(|(of, _)| of != *chain) {
-                life.stepped_ms = now_ms;
-            }
-            let still_ms = now_ms - life.stepped_ms;
-            let session_ms = SESSION.as_millis() as u64;
-            let lease = (now_ms, life.lease_until_ms);
-            match stillness(still_ms, session_ms, lease, guards) {
-                Stillness::Moves => {
-                    life.asked_ms.get_or_insert(now_ms);
-                }
-                Stillness::Still => life.asked_ms = None,
-                Stillness::Over => {
-                    if keeper.close(life.identity).is_some() {
-                        *said = (*said).max(Some(keeper.leave_out(life.identity)));
-                    }
-                    return false;
-                }
-            }
-            true
-        });
     }
 
     /// Sends the session's next request, if one is wanted and none is under way.

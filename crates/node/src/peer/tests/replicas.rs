@@ -15,8 +15,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
-use crate::member::clocks::Lease;
-use crate::member::company::{Company, Notice};
+use crate::member::company::{Company, Lease, Notice};
 use crate::member::pending::Work;
 use crate::member::thread::Job;
 use crate::member::{Folder, Member};
