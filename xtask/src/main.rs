@@ -85,8 +85,8 @@ enum Task {
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
-    /// Writes the generated pages of the reference: docs/reference/cli.md and xtask.md. With
-    /// `--check` it says whether they are as the code has them.
+    /// Writes the generated pages of the reference: docs/reference/cli.md, metrics.md and xtask.md.
+    /// With `--check` it says whether they are as the code has them.
     Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).

@@ -26,6 +26,7 @@ mod mapreduce;
 mod measure;
 mod output;
 mod placing;
+mod reference;
 mod restoring;
 mod s3;
 mod sdb;
@@ -94,9 +95,12 @@ enum Command {
     /// Shows the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Prints all commands and flags as Markdown: docs/reference/cli.md.
+    /// Prints a page of docs/reference as Markdown.
     #[command(hide = true)]
-    Reference,
+    Reference {
+        /// Which page.
+        page: reference::Page,
+    },
 }
 
 #[derive(Subcommand)]
@@ -182,12 +186,8 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
-        Command::Reference => {
-            let options = clap_markdown::MarkdownOptions::new()
-                .title("Commands".to_owned())
-                .show_footer(false);
-            let text = clap_markdown::help_markdown_custom::<Cli>(&options);
-            output::print(text.trim_end())?;
+        Command::Reference { page } => {
+            output::print(page.text::<Cli>().trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Config(ConfigCommand::Show(options)) => {

@@ -37,6 +37,7 @@ mod sqs;
 mod tls;
 
 pub use limit::{Capacity, Limit, LimitError};
+pub use metrics::{About, Kind, metrics_reference};
 pub use server::Gateway;
 pub use settings::Settings;
 pub use tls::{Tls, TlsError};

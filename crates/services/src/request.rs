@@ -12,8 +12,8 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Register, Version};
 
 pub use outcome::keep;
+pub use rows::{FIGURES, figures, settle, stir, upkeep};
 pub(crate) use rows::{check_mode, founded, razed, settle_step, take_step};
-pub use rows::{figures, settle, stir, upkeep};
 
 use crate::blocks::{self, Blocks};
 use crate::catalog::{self, Catalog};

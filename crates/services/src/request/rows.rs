@@ -5,7 +5,7 @@ use bytes::Bytes;
 use fader_chain::{ChainId, Change, ElementOp, Guards, Settled, Stamp};
 
 use crate::catalog::Name;
-use crate::figures::Figures;
+use crate::figures::{Figure, Figures};
 use crate::request::Limits;
 use crate::service::Service as _;
 use crate::simpledb::SimpleDb;
@@ -77,6 +77,9 @@ pub(crate) fn check_mode(name: Name<'_>, mode: Mode) -> Result<(), String> {
     }
 }
 
+/// What services show of their collections.
+pub const FIGURES: &[Figure] = &sqs::FIGURES;
+
 /// What the services of a chain show of its collections at `now_ms`, of up to `most` by name.
 ///
 /// # Errors
@@ -87,7 +90,7 @@ pub fn figures(
     at: (ChainId, u64),
     most: usize,
 ) -> Result<Figures, ViewError> {
-    let mut figures = Figures::new(&sqs::FIGURES);
+    let mut figures = Figures::new(FIGURES);
     for found in catalog::collections(view, Kind::Queue) {
         if let Some(shown) = sqs::figures(view, &limits.sqs, at, found?)? {
             figures.add(shown, most);
