@@ -56,6 +56,9 @@ enum Name {
     OneNode,
     /// Queues against ElasticMQ's, long polls, and receives that wait. Needs Java and Maven.
     Sqs,
+    /// Objects against MinIO's and against files of nginx. Needs Go and nginx, and takes minutes to
+    /// build MinIO; with `--quick` Fader alone.
+    S3,
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window,
     /// What a member's death costs the clients of a cluster, and its return.
@@ -117,7 +120,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     build()?;
     if let Name::Sqs = options.name {
-        return queues(options);
+        return with_peers(options, "queues.bench");
+    }
+    if let Name::S3 = options.name
+        && !options.quick
+    {
+        return with_peers(options, "objects.bench");
     }
     if let Name::Phases = options.name {
         return phases(options);
@@ -243,12 +251,12 @@ pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<(String, Command)>
         .collect()
 }
 
-/// Queues beside ElasticMQ, which Python starts.
-fn queues(options: &Options) -> Result<bool> {
+/// A benchmark beside servers that a module of tests starts.
+fn with_peers(options: &Options, module: &str) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
-        .args(["-m", "queues.bench"])
+        .args(["-m", module])
         .arg(Profile::Release.program("fader-bench"))
         .env("PYTHONPATH", command::root().join("tests"))
         .env("FADER_BIN", Profile::Release.program("fader"));
