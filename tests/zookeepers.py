@@ -11,6 +11,10 @@ from ports import free_port
 from processes import LAUNCHER, START_SECONDS_MAX
 
 
+# For clients, followers and elections.
+PORTS = (2181, 2888, 3888)
+
+
 class Certificates:
     """An authority, and what it signed."""
 
@@ -46,11 +50,16 @@ class Certificates:
 class Ensemble:
     """Three servers, of which each can be killed and started."""
 
-    def __init__(self, folder, certificates=None, client_auth="none"):
-        self.address = "127.0.0.1"
+    def __init__(self, folder, certificates=None, client_auth="none", places=None):
+        """On loopback; or, by number, at an address of its own, begun by a command before its own:
+        then with the same ports."""
+        self.places = places or {number: ("127.0.0.1", []) for number in [1, 2, 3]}
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(exist_ok=True)
-        self.ports = {number: tuple(free_port() for _ in range(3)) for number in [1, 2, 3]}
+        self.ports = {
+            number: PORTS if places else tuple(free_port() for _ in range(3))
+            for number in self.places
+        }
         for number in self.ports:
             self.configure(number, certificates, client_auth)
         self.processes = {}
@@ -59,7 +68,12 @@ class Ensemble:
 
     @property
     def hosts(self):
-        return ",".join(f"{self.address}:{client}" for client, _, _ in self.ports.values())
+        return ",".join(
+            f"{self.address(number)}:{client}" for number, (client, _, _) in self.ports.items()
+        )
+
+    def address(self, number):
+        return self.places[number][0]
 
     def configure(self, number, certificates, client_auth):
         data = self.folder / f"data-{number}"
@@ -69,15 +83,15 @@ class Ensemble:
         lines = [
             "tickTime=500", "initLimit=20", "syncLimit=6", f"dataDir={data}",
             "admin.enableServer=false", "4lw.commands.whitelist=srvr",
-            *(f"server.{other}=127.0.0.1:{follow}:{elect}"
+            *(f"server.{other}={self.address(other)}:{follow}:{elect}"
               for other, (_, follow, elect) in self.ports.items()),
         ]
         if certificates is None:
-            lines += [f"clientPort={client}", f"clientPortAddress={self.address}"]
+            lines += [f"clientPort={client}", f"clientPortAddress={self.address(number)}"]
         else:
             store = self.certify(number, certificates)
             lines += [
-                f"secureClientPort={client}", f"secureClientPortAddress={self.address}",
+                f"secureClientPort={client}", f"secureClientPortAddress={self.address(number)}",
                 "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
                 f"ssl.keyStore.location={store}", "ssl.keyStore.type=PEM",
                 f"ssl.trustStore.location={certificates.authority}", "ssl.trustStore.type=PEM",
@@ -87,14 +101,14 @@ class Ensemble:
 
     def certify(self, number, certificates):
         """The file of the server's certificate and key, which this authority signs."""
-        certificate, key = certificates.sign(f"zk{number}", self.address)
+        certificate, key = certificates.sign(f"zk{number}", self.address(number))
         store = self.folder / f"data-{number}" / "server.pem"
         store.write_text(key.read_text() + certificate.read_text())
         return store
 
     def start(self, number):
         process = subprocess.Popen(
-            [sys.executable, LAUNCHER, self.folder / f"{number}.cfg"],
+            [*self.places[number][1], sys.executable, LAUNCHER, self.folder / f"{number}.cfg"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
         with servers.killed_after(START_SECONDS_MAX, process):
@@ -121,7 +135,7 @@ class Ensemble:
 
     def ask(self, number):
         try:
-            address = (self.address, self.ports[number][0])
+            address = (self.address(number), self.ports[number][0])
             with socket.create_connection(address, timeout=5) as stream:
                 stream.sendall(b"srvr")
                 return stream.makefile().read()

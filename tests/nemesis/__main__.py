@@ -19,6 +19,8 @@ from nemesis import judge
 from nemesis.besieged import clock_library
 
 CLUSTER_SECONDS = 300
+# From so many minutes on there are three servers of ZooKeeper, if no number is given.
+THREE_MINUTES = 5
 SPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 PR_SET_PDEATHSIG = 1
 
@@ -57,12 +59,16 @@ def options():
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=3, choices=[3, 4, 5])
+    parser.add_argument("--zookeepers", type=int, choices=[1, 3],
+                        help=f"servers of ZooKeeper; 3 from {THREE_MINUTES} minutes on")
     parser.add_argument("--lease", type=int, default=2, help="seconds")
     parser.add_argument("--service", default="simpledb", choices=["simpledb", "sqs"])
     parser.add_argument("--kill-every", type=float, help="seconds; nothing else is done then")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the history and the logs")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    chosen.zookeepers = chosen.zookeepers or (3 if THREE_MINUTES <= chosen.minutes else 1)
+    return chosen
 
 
 def main():
@@ -100,6 +106,7 @@ def besiege(chosen, folder):
     again = [*spaces(), sys.executable, "-m", "nemesis", "--inside", folder,
              "--minutes", str(chosen.minutes), "--seed", str(chosen.seed),
              "--nodes", str(chosen.nodes), "--lease", str(chosen.lease),
+             "--zookeepers", str(chosen.zookeepers),
              "--service", chosen.service]
     if chosen.kill_every:
         again += ["--kill-every", str(chosen.kill_every)]

@@ -10,7 +10,8 @@ import subprocess
 import time
 import urllib.request
 
-from processes import Member, Processes, ZooKeeper
+from nemesis import ensemble
+from processes import Member, Processes
 
 LISTEN_PORT, PEER_PORT = 4566, 4570
 DISK_BYTES = 512 << 20
@@ -35,8 +36,8 @@ class Besieged(Processes):
     """A cluster that is whole when nothing is done to it. Members that end are started again, as
     systemd would."""
 
-    def __init__(self, folder, network, names, **settings):
-        self.network, self.folder = network, folder
+    def __init__(self, folder, network, names, zookeepers=1, **settings):
+        self.network, self.folder, self.zookeepers = network, folder, zookeepers
         self.library = clock_library()
         self.ended = []
         # How many members were seen out of a chain at once, since it was awaited.
@@ -62,9 +63,7 @@ class Besieged(Processes):
         return self.folder / name
 
     def new_zookeeper(self):
-        name = "zookeeper"
-        address, inside = self.network.address(name), self.network.inside(name)
-        return ZooKeeper(self.folder / name, address, before=inside)
+        return ensemble.begin(self.folder, self.network, self.zookeepers)
 
     def peer_address(self, name):
         return f"{self.network.address(name)}:{PEER_PORT}"

@@ -158,8 +158,10 @@ class CutZooKeeper(Cut):
     """A member cannot reach ZooKeeper, but all others."""
 
     def ways(self):
-        ways = [(self.member, "zookeeper"), ("zookeeper", self.member)]
-        return ways if self.chance.random() < 0.7 else ways[:1]
+        servers = self.cluster.zookeeper.names
+        ways = [(self.member, server) for server in servers]
+        back = [(server, self.member) for server in servers]
+        return ways + back if self.chance.random() < 0.7 else ways
 
 
 class CutMembers(Cut):
@@ -174,7 +176,7 @@ class Isolate(Cut):
     """A member reaches nobody; clients reach it."""
 
     def ways(self):
-        others = [*self.others(), "zookeeper"]
+        others = [*self.others(), *self.cluster.zookeeper.names]
         return itertools.chain(*[[(self.member, one), (one, self.member)] for one in others])
 
 
@@ -192,6 +194,116 @@ class KillZooKeeper(Fault):
 
     def end(self):
         self.cluster.zookeeper.start()
+
+
+class ServerFault(Fault):
+    """Something is done to one server of three: the others go on, after an election at times."""
+
+    MIXES = False
+    AWAY = ALL_MEMBERS
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.members = []
+        # Long enough for an election, and for leases to end.
+        self.lasts = self.chance.uniform(1, 4) * self.lease
+
+    @property
+    def servers(self):
+        return self.cluster.zookeeper
+
+    def followers(self):
+        return [number for number in self.servers.places if number != self.servers.leader()]
+
+    def end(self):
+        self.servers.await_answers()
+
+
+class KillLeader(ServerFault):
+    """kill -9 of the server that leads, and a start some time later."""
+
+    def begin(self):
+        self.number = self.servers.leader()
+        self.servers.kill(self.number)
+
+    def end(self):
+        self.servers.start(self.number)
+        super().end()
+
+
+class StopLeader(ServerFault):
+    """SIGSTOP of the server that leads, then SIGCONT: it believes that it leads still."""
+
+    def begin(self):
+        self.number = self.servers.leader()
+        self.servers.stop_for_now(self.number)
+
+    def end(self):
+        self.servers.go_on(self.number)
+        super().end()
+
+
+class CutServers(ServerFault, Cut):
+    """A server cannot reach the other two; members reach all."""
+
+    def draw_server(self):
+        raise NotImplementedError
+
+    def ways(self):
+        number = self.draw_server()
+        one = self.servers.name(number)
+        others = [name for name in self.servers.names if name != one]
+        return itertools.chain(*[[(one, other), (other, one)] for other in others])
+
+    def end(self):
+        Cut.end(self)
+        super().end()
+
+
+class CutLeader(CutServers):
+    """The server that leads is cut off from the others, who elect another one."""
+
+    def draw_server(self):
+        return self.servers.leader()
+
+
+class CutFollower(CutServers):
+    """A server that follows is cut off."""
+
+    def draw_server(self):
+        return self.chance.choice(self.followers())
+
+
+class CutMinority(CutServers):
+    """A member and one server reach each other, and nothing else."""
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.members = [siege.draw_member()]
+
+    def draw_server(self):
+        return self.chance.choice(list(self.servers.places))
+
+    def ways(self):
+        number = self.draw_server()
+        side = [self.servers.name(number), self.member]
+        all_names = [*self.servers.names, *self.cluster.names]
+        rest = [name for name in all_names if name not in side]
+        return [way for one in side for other in rest for way in [(one, other), (other, one)]]
+
+
+class RollServers(ServerFault):
+    """One server after the other ends and starts again, when all answer."""
+
+    def __init__(self, siege):
+        super().__init__(siege)
+        self.lasts = 0
+
+    def begin(self):
+        for number in self.servers.places:
+            self.servers.kill(number)
+            self.servers.start(number)
+            self.servers.await_answers()
 
 
 class StepClock(Fault):
@@ -289,6 +401,8 @@ ALL = [
     Kill, Stop, HangDisk, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll,
     KillZooKeeper, StepClock, FillDisk, WipeDisk, Roll,
 ]
+# Where there are three servers of ZooKeeper.
+OF_SERVERS = [KillLeader, StopLeader, CutLeader, CutFollower, CutMinority, RollServers]
 
 
 class Siege:
@@ -298,7 +412,8 @@ class Siege:
         self.cluster, self.load, self.lease = cluster, load, lease
         self.chance = random.Random(seed)
         left_out = [*without, *([] if cluster.library else [StepClock])]
-        self.kinds = [kind for kind in ALL if kind not in left_out]
+        self.all = [*ALL, *(OF_SERVERS if len(cluster.zookeeper.names) == 3 else [])]
+        self.kinds = [kind for kind in self.all if kind not in left_out]
         # Members are killed so often, in seconds, and nothing else is done.
         self.every = every
         if every:
@@ -342,10 +457,10 @@ class Siege:
 
     def summary(self):
         """How often each kind was done, and which were not."""
-        came = ", ".join(f"{self.counts[kind.__name__]} {kind.__name__}" for kind in ALL
+        came = ", ".join(f"{self.counts[kind.__name__]} {kind.__name__}" for kind in self.all
                          if self.counts[kind.__name__])
         missed = [kind.__name__ for kind in self.kinds if not self.counts[kind.__name__]]
-        impossible = [kind.__name__ for kind in ALL if kind not in self.kinds]
+        impossible = [kind.__name__ for kind in self.all if kind not in self.kinds]
         return "; ".join([
             f"{self.count} faults: {came}",
             *([f"not reached: {', '.join(missed)}"] if missed else []),

@@ -6,6 +6,7 @@ import sys
 import time
 import traceback
 
+from nemesis import ensemble
 from nemesis.besieged import COPIES, Besieged, Broken
 from nemesis.faults import Siege, StepClock, copy_logs
 from nemesis.load import DOMAINS, Caller, Load, NotSent, Refusal, Unknown
@@ -22,14 +23,14 @@ def run(chosen, folder):
     # The first process of its namespace hears of no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"n{number}" for number in range(1, chosen.nodes + 1)]
-    network = Network([*names, "zookeeper"])
+    network = Network([*names, *ensemble.names_of(chosen.zookeepers)])
     # Odd seeds have the one wiring, even ones the other; of each, every other one several chains.
     wiring = ["star", "chain"][chosen.seed % 2]
     chains = 2 * (chosen.seed // 2 % 2)
     print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
-          f"seed {chosen.seed}, lease {chosen.lease} s")
+          f"seed {chosen.seed}, lease {chosen.lease} s, {chosen.zookeepers} of ZooKeeper")
     flags = ("--chains", str(chains), "--copies", str(COPIES))
-    settings = {"wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
+    settings = {"zookeepers": chosen.zookeepers, "wiring": wiring, "lease": f"{chosen.lease}s", "flags": flags}
     with Besieged(folder, network, names, **settings) as cluster:
         try:
             attacks = {"simpledb": attack, "sqs": attack_queues}

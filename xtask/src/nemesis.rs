@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// Members of the cluster.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=5))]
     nodes: u32,
+    /// Servers of ZooKeeper, 1 or 3; 3 from 5 minutes on, where this is not given.
+    #[arg(long, value_parser = zookeepers)]
+    zookeepers: Option<u32>,
     /// What clients ask for.
     #[arg(long, default_value = "simpledb")]
     service: Service,
@@ -46,10 +49,22 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Some(seconds) = options.kill_every {
         nemesis.args(["--kill-every", &seconds.to_string()]);
     }
+    if let Some(count) = options.zookeepers {
+        nemesis.args(["--zookeepers", &count.to_string()]);
+    }
     if let Some(keep) = &options.keep {
         nemesis.arg("--keep").arg(keep);
     }
     command::succeeds(&mut nemesis)
+}
+
+/// One server, or three: two of them are a majority.
+fn zookeepers(text: &str) -> Result<u32, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        _ => Err("1 or 3".to_owned()),
+    }
 }
 
 /// Seconds, or milliseconds, with their unit.

@@ -40,13 +40,14 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
 }
 
 /// Themes that seeds do not draw, and how many runs of them every merge makes.
-const APART: [(&str, &str); 6] = [
+const APART: [(&str, &str); 7] = [
     ("leavings", "100"),
     ("moves", "100"),
     ("borrowings", "50"),
     ("retractions", "50"),
     ("races", "50"),
     ("idlers", "50"),
+    ("stops", "50"),
 ];
 
 /// The runs and searches of every merge, with programs that are built already.

@@ -32,6 +32,10 @@ pub enum Guard {
     LeaseStamp,
     /// I7: answering version queries needs a live lease.
     LeaseQuery,
+    /// SL-6: no ping is sent for a member whose thread stands still.
+    StillNoPing,
+    /// CK-2: a lease ends when the clock that measures it was found to have stood still.
+    LeaseEndsAtAlarm,
     /// I8: a version query is answered in its own epoch only.
     QuerySameEpoch,
     /// I8: a dirty register is asked about.
@@ -108,6 +112,10 @@ pub enum Guard {
     JoinKeepsOverlay,
     /// EX-2: W is joint over the configurations somebody may be in.
     JointW,
+    /// AD-8: and one that changes a seat does.
+    SeatsAreSame,
+    /// AD-8: an epoch that changes no seat stops no eventual operation of one member.
+    SameSeatsGoOn,
     /// EX-1: overlays are exchanged before a quorum is claimed.
     Exchange,
     /// EX-1: and the others' commit is waited for, not taken over.

@@ -3,6 +3,7 @@
 //! Deliberately absent: sockets, disks, clocks, threads, randomness. See ARCHITECTURE.md.
 
 mod change;
+pub mod clocks;
 mod codec;
 mod config;
 pub mod controller;

@@ -22,6 +22,7 @@
 //! Deliberately absent: what is in a znode's bytes, connections, and the servers' own sessions.
 
 mod keeper;
+mod stillness;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use crate::stamp::EntryId;
 use crate::version::Version;
 
 pub use keeper::{Answer, Change, Keeper, Ping, Request};
+pub use stillness::{Stillness, stillness};
 pub use watch::{Ask, Reading, SILENT, Seen, Told, Trouble, Watch};
 
 /// What a process says of itself and of its members' lives; its znode's version counts its pings.

@@ -35,6 +35,8 @@ pub struct Site {
     pub zone: String,
     /// Whether it is to give up what it has.
     pub is_leaving: bool,
+    /// Whether its process is to be stopped for a while: its members are no heads (HM-3).
+    pub is_resting: bool,
     /// Who takes what it gives up, as far as that one is not in the chain already; else anybody.
     pub successor: Option<String>,
 }

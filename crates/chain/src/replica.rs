@@ -106,6 +106,8 @@ pub struct Replica {
     tuning: Tuning,
     guards: Guards,
     phase: Phase,
+    /// AD-8: whether no seat has changed since an epoch in which it was ready.
+    goes_on: bool,
     /// The adopted configuration, or the one being adopted.
     configuration: Option<Arc<Configuration>>,
     lease_until: u64,
@@ -140,6 +142,7 @@ impl Replica {
             tuning,
             guards: Guards::default(),
             phase: Phase::New,
+            goes_on: false,
             configuration: None,
             lease_until: 0,
             lsn: Lsn(0),
@@ -229,8 +232,11 @@ impl Replica {
 
     /// Whether it may answer clients now (I7, I10).
     pub fn may_serve(&self, now: Now) -> bool {
-        let lease = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseRead);
-        lease && self.may_show()
+        self.has_lease(now) && self.may_show()
+    }
+
+    fn has_lease(&self, now: Now) -> bool {
+        now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseRead)
     }
 
     /// The state at the commit id `at`, over the engine's. `None` if the engine is beyond it: a

@@ -17,8 +17,10 @@ impl Version {
     pub const OLDEST: Version = Version(2);
     /// The first with collections other than domains, and steps between them.
     pub const FOURTH: Version = Version(4);
+    /// The first whose processes show each other their lease clocks.
+    pub const FIFTH: Version = Version(5);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version::FOURTH;
+    pub const NEWEST: Version = Version::FIFTH;
 
     /// What the version of a cluster becomes whose processes speak up to these; `None` stands for
     /// one that is missing, and of which nobody knows with what it comes back.

@@ -1,5 +1,5 @@
-//! `fader cluster init` and `fader cluster status`: a cluster of processes is made, once, in
-//! ZooKeeper, and looked at.
+//! `fader cluster init` and `fader cluster restore`: a cluster of processes is made, once, in
+//! ZooKeeper; and a chain goes on with what one member has.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_node::coordinator::{
-    CoordinatorError, Standing, ZooKeeperCoordinator, ZooKeeperSettings,
-};
+use fader_node::coordinator::{CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::peer::ClusterKey;
-use fader_node::{ChainId, Configuration, Plan, Role, Version, Wiring, Wish, new_cluster};
+use fader_node::{ChainId, Plan, Version, Wiring, Wish, new_cluster};
 
 use crate::config::membership::{Proofs, ROOT, spoken, zookeeper};
 use crate::dev::WiringName;
@@ -144,13 +142,6 @@ pub(crate) struct RestoreOptions {
     place: Place,
 }
 
-/// Which cluster.
-#[derive(Args)]
-pub(crate) struct StatusOptions {
-    #[command(flatten)]
-    place: Place,
-}
-
 /// Chains that a cluster can be made with.
 const CHAINS_MAX: i64 = 256;
 /// Members that a cluster can have: the system chain is on all.
@@ -278,89 +269,6 @@ pub(crate) fn restore(options: &RestoreOptions) -> Result<ExitCode> {
         "{chain} goes on with what {member} has, in epoch {epoch}\n"
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Says how a cluster stands.
-pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
-    let place = options.place.settings()?;
-    let standing = ZooKeeperCoordinator::look(&place).context("asking ZooKeeper")?;
-    output::print(&table(&standing))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The system chain, with each node; then a line for each chain of data.
-fn table(standing: &Standing) -> String {
-    let cluster = &standing.cluster;
-    let newest = standing.configurations.get(&ChainId::SYSTEM);
-    let epoch = newest.map_or(0, |newest| newest.epoch);
-    let (version, lease) = (cluster.version, cluster.session);
-    let mut text = format!("epoch {epoch}, lease {lease:?}, version {version}\n");
-    for site in &standing.layout.sites {
-        let name = &site.name;
-        let role = role(standing, ChainId::SYSTEM, name);
-        let mut lives = standing.present.iter().rev();
-        let address = lives.find(|life| life.name == *name);
-        let address = address.map_or("-", |life| life.address.as_str());
-        let leaves = if site.is_leaving { " leaves" } else { "" };
-        text += &format!("{name:<12} {role:<8} {address}{leaves}\n");
-    }
-    for (chain, spread) in standing.layout.chains.iter().skip(1) {
-        let (chain, names) = (*chain, &spread.nodes);
-        let newest = standing.configurations.get(&chain);
-        let epoch = newest.map_or(0, |newest| newest.epoch);
-        let members = in_order(standing, newest, names).into_iter();
-        let members = members.map(|name| format!("{name} {}", role(standing, chain, &name)));
-        let members: Vec<String> = members.collect();
-        text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
-    }
-    for fault in &standing.faults {
-        text += &format!("{fault}\n");
-    }
-    for (chain, newest) in &standing.configurations {
-        let lossy = newest.lossy;
-        if lossy.count != 0 {
-            let lossy = restoring::standing(lossy.count, lossy.epoch);
-            text += &format!("{chain} {lossy}");
-        }
-    }
-    text
-}
-
-/// The names of a chain's nodes, those with a seat first, in the order of the seats.
-fn in_order(standing: &Standing, newest: Option<&Configuration>, names: &[String]) -> Vec<String> {
-    let mut seated: Vec<String> = Vec::new();
-    for seat in newest.map_or(&[][..], |newest| &newest.seats) {
-        let is_its = |(_, life): &(ChainId, _)| fader_node::is_of(seat, life);
-        let mut present = standing.present.iter();
-        let of = present.find(|it| it.members.iter().any(is_its));
-        seated.extend(of.map(|it| it.name.clone()));
-    }
-    let out = names.iter().filter(|name| !seated.contains(name)).cloned();
-    let out: Vec<String> = out.collect();
-    seated.into_iter().chain(out).collect()
-}
-
-/// What the node of that name is in a chain.
-fn role(standing: &Standing, chain: ChainId, name: &str) -> &'static str {
-    let Some(newest) = standing.configurations.get(&chain) else {
-        return "out";
-    };
-    let lives = standing.present.iter().filter(|life| life.name == *name);
-    let mut members = lives.flat_map(|life| &life.members);
-    let seat = members.find_map(|(of, life)| {
-        let seat = newest
-            .seats
-            .iter()
-            .find(|seat| fader_node::is_of(seat, life));
-        seat.filter(|_| *of == chain)
-    });
-    match seat {
-        Some(seat) if newest.head() == seat.node => "head",
-        Some(seat) if seat.role == Role::Serving => "serving",
-        Some(seat) if seat.role == Role::Leaving => "leaving",
-        Some(_) => "joining",
-        None => "out",
-    }
 }
 
 impl From<WiringName> for Wiring {

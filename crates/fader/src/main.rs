@@ -22,6 +22,7 @@ mod dev;
 mod endpoint;
 mod founding;
 mod keys;
+mod maintenance;
 mod mapreduce;
 mod measure;
 mod output;
@@ -32,6 +33,7 @@ mod s3;
 mod sdb;
 mod serve;
 mod sqs;
+mod status;
 mod why;
 
 /// A request is read, decided on and answered by different threads: what one allocates another
@@ -114,7 +116,7 @@ enum ClusterCommand {
     /// Has a chain go on with what one member has, when all who have more are lost.
     Restore(founding::RestoreOptions),
     /// Prints who decides, who serves, who joins, and where members listen for each other.
-    Status(founding::StatusOptions),
+    Status(status::StatusOptions),
     /// Makes a node one of the cluster's, or has one stay that was leaving.
     Add(placing::AddOptions),
     /// Has a node give up all that it has, and waits until it can be stopped.
@@ -123,6 +125,8 @@ enum ClusterCommand {
     Replace(placing::ReplaceOptions),
     /// Moves a member of a chain from a node to another, where it then stays.
     Move(placing::MoveOptions),
+    /// Says when the process of a node may be stopped for a while, or that it is back.
+    Maintenance(maintenance::Options),
     /// Adds chains.
     Chains(placing::ChainsOptions),
 }
@@ -165,7 +169,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
         Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
-        Command::Cluster(ClusterCommand::Status(options)) => founding::status(&options),
+        Command::Cluster(ClusterCommand::Status(options)) => status::status(&options),
         Command::Cluster(ClusterCommand::Restore(options)) => founding::restore(&options),
         Command::Cluster(ClusterCommand::Why(options)) => runtime.block_on(why::why(&options)),
         Command::Cluster(ClusterCommand::Add(options)) => placing::add(&options),
@@ -173,6 +177,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Cluster(ClusterCommand::Replace(options)) => placing::replace(&options),
         Command::Cluster(ClusterCommand::Move(options)) => placing::relocate(&options),
         Command::Cluster(ClusterCommand::Chains(options)) => placing::chains(&options),
+        Command::Cluster(ClusterCommand::Maintenance(options)) => maintenance::run(&options),
         Command::Cluster(ClusterCommand::Mode(options)) => {
             runtime.block_on(cluster::change_mode(&options))
         }

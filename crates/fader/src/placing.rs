@@ -173,7 +173,7 @@ pub(crate) fn chains(options: &ChainsOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn give(place: &ZooKeeperSettings, order: &Order) -> Result<fader_node::Layout> {
+pub(crate) fn give(place: &ZooKeeperSettings, order: &Order) -> Result<fader_node::Layout> {
     Ok(ZooKeeperCoordinator::order(place, order)?)
 }
 
@@ -264,7 +264,7 @@ fn unwell(standing: &Standing) -> String {
 }
 
 /// The nodes that are waited for.
-fn absent(standing: &Standing) -> String {
+pub(crate) fn absent(standing: &Standing) -> String {
     let runs = |name: &str| standing.present.iter().any(|it| it.name == name);
     let sites = standing.layout.sites.iter();
     let absent = sites.filter(|site| !site.is_leaving && !runs(&site.name));
@@ -287,7 +287,7 @@ fn rests(standing: &Standing, chain: ChainId) -> bool {
 
 /// Looks until nothing is waited for any more, and tells what is. What was ordered stands while
 /// ZooKeeper does not answer.
-fn follow(
+pub(crate) fn follow(
     place: &ZooKeeperSettings,
     mut waits: impl FnMut(&Standing) -> Result<Option<String>>,
 ) -> Result<()> {

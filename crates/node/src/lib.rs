@@ -30,8 +30,8 @@ pub use cluster::{
 };
 pub use coordinator::Standing;
 pub use fader_chain::controller::is_of;
-pub use fader_chain::placement::Wish;
 pub use fader_chain::placement::layout::{Layout, NotDone, Order, is_at_rest};
+pub use fader_chain::placement::{Site, Wish};
 pub use fader_chain::{ChainId, Configuration, Progress, Role, Version, Wiring};
 pub use fader_services::Call;
 pub use node::Node;

@@ -19,6 +19,8 @@
 //! - Z10 no life that has a lease is missing in a write of its session; Z2 no session with such a
 //!   life is removed.
 //! - Z3 epochs increase; Z4 no number is given twice; Z9 all processes speak a version that rises.
+//! - SL-6 when faults have ended, a member whose thread stands still is out soon after S and its last
+//!   lease.
 //! - I20 when faults have ended, every process has a lease for each of its lives, and every life a
 //!   seat.
 
@@ -28,7 +30,7 @@ mod zookeeper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fader_chain::{ChainId, Guards, NodeId, Version};
+use fader_chain::{ChainId, Guards, Incarnation, NodeId, Version};
 
 use self::process::{Life, Now, Process, Way, Wish};
 use self::zookeeper::{Data, Op, Outcome, Path, ZooKeeper};
@@ -56,7 +58,12 @@ const LOOK: u64 = 20_000;
 const HEAR: u64 = 10_000;
 /// When faults end, and when everything is well again.
 const CALM: u64 = 5_000_000;
-const END: u64 = CALM + 4_000_000;
+const END: u64 = CALM + 5_000_000;
+/// When one member's thread stands still after that, for how long, and by when it is out: S, the
+/// rest of its last lease, and what a controller takes.
+const HANG: u64 = CALM + 1_000_000;
+const HANG_TIME: u64 = 1_500_000;
+const OUT: u64 = 700_000;
 
 /// A run that has happened.
 #[derive(Debug)]
@@ -94,6 +101,10 @@ enum Event {
     Timeout(Call),
     Hear,
     Fault,
+    /// When faults have ended, the thread of one member stands still.
+    Hang,
+    /// By now the member with that life is out.
+    Hung(ChainId, Incarnation),
     /// A process ends, and one that speaks the newest version takes its place.
     Upgrade(usize),
 }
@@ -147,7 +158,7 @@ impl World {
                 drift_ppm: *random.pick(&[0, -rho, rho]),
                 ahead_ms: 0,
             };
-            Process::new(place, version, clock)
+            Process::new(place, version, clock, guards.clone())
         });
         let mut world = World {
             processes: processes.collect(),
@@ -170,6 +181,7 @@ impl World {
         }
         world.queue.plan(HEAR, Event::Hear);
         world.queue.plan(500_000, Event::Fault);
+        world.queue.plan(HANG, Event::Hang);
         world
     }
 
@@ -210,6 +222,8 @@ impl World {
                 }
             }
             Event::Fault => self.fault(),
+            Event::Hang => self.hang_once(),
+            Event::Hung(chain, life) => self.check_hung(chain, life),
             Event::Upgrade(process) => {
                 self.processes[process].speaks = Version::NEWEST;
                 self.crash(process, self.now + 50_000);
@@ -381,8 +395,9 @@ impl World {
         let until = self.now + time;
         let process = self.random.below(self.processes.len());
         let server = self.random.below(SERVERS);
-        match self.random.below(5) {
+        match self.random.below(6) {
             0 => self.crash(process, until),
+            5 => drop(self.hang(process, until)),
             1 => self.processes[process].paused_until = until,
             2 | 3 => self.zookeeper.lag_until(server, until),
             _ => {
@@ -393,6 +408,35 @@ impl World {
         self.trace.say(self.now, || {
             format!("a fault of n{process} or server {server} for {time} us")
         });
+    }
+
+    /// The thread of one of its members stands still until then.
+    fn hang(&mut self, process: usize, until: u64) -> ChainId {
+        let chain = ChainId(u32::try_from(self.random.below(CHAINS as usize)).unwrap_or_default());
+        self.processes[process].hung = Some((chain, until));
+        chain
+    }
+
+    fn hang_once(&mut self) {
+        let process = self.random.below(self.processes.len());
+        let chain = self.hang(process, self.now + HANG_TIME);
+        if let Some(life) = self.processes[process].lives.get(&chain) {
+            let life = life.identity.incarnation;
+            self.queue.plan(self.now + OUT, Event::Hung(chain, life));
+        }
+    }
+
+    /// SL-6: no other disk is in the way.
+    fn check_hung(&mut self, chain: ChainId, life: Incarnation) {
+        self.count("SL-6");
+        let newest = self.zookeeper.newest(&Path::Chain(chain));
+        let Some(Data::Chain(newest)) = newest else {
+            return;
+        };
+        if newest.seats.iter().any(|seat| seat.incarnation == life) {
+            let text = format!("a member of {chain} stands still, and has its seat");
+            self.fail("SL-6", &text);
+        }
     }
 
     /// A process ends, and starts again then.

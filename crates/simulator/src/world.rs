@@ -14,7 +14,8 @@
 //! - W2 what a replica is told is what its shell may tell it: clocks that drift within rho, records
 //!   that survive as a prefix, messages that somebody once sent.
 //!
-//! Deliberately absent: forged messages, and clocks whose rates are beyond rho.
+//! Deliberately absent: forged messages, and clocks whose rates are beyond rho while their machine
+//! runs.
 
 mod client;
 pub(crate) mod clock;
@@ -36,6 +37,7 @@ pub(crate) mod random;
 mod rest;
 mod run;
 mod shrink;
+mod stops;
 mod theme;
 pub(crate) mod trace;
 mod watch;

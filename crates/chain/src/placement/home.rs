@@ -39,6 +39,15 @@ pub fn homeward<'a>(
         .map(|node| Shift::Back(*node))
 }
 
+/// HM-3: the head leaves a node that rests, for the first member that serves and does not.
+pub fn relief(newest: &Configuration, rests: impl Fn(NodeId) -> bool) -> Option<Shift> {
+    if !rests(newest.head()) {
+        return None;
+    }
+    let mut members = newest.serving();
+    members.find(|node| !rests(*node)).map(Shift::Head)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +123,18 @@ mod tests {
         check(&[2], &wish("east", "north"), &[2]);
         check(&[3, 2], &wish("", ""), &[3, 2]);
         check(&[2, 3], &wish("south", "south"), &[2, 3]);
+    }
+
+    #[test]
+    fn the_head_leaves_a_node_that_rests() {
+        let members: Vec<Identity> = [2, 3, 1].map(member).to_vec();
+        let newest = first(&members, Wiring::Star, Version::NEWEST);
+        let of = |resting: &[u32]| relief(&newest, |node| resting.contains(&node.0));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3, 1]), None, "others may rest where they are");
+        assert_eq!(of(&[2]), Some(Shift::Head(NodeId(3))));
+        assert_eq!(of(&[2, 3]), Some(Shift::Head(NodeId(1))));
+        assert_eq!(of(&[1, 2, 3]), None, "some member is the head");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub enum Order {
     Replace(String, String, Option<String>),
     /// A member of a chain moves from a node to another.
     Move(ChainId, String, String),
+    /// The process of a node is to be stopped for a while, or that is over.
+    Rest(String, bool),
     /// So many chains more.
     AddChains(u32),
     /// A node that leaves, and has nothing any more, is forgotten; one that was forgotten stays so.
@@ -155,6 +157,7 @@ impl Layout {
             Order::Drain(name) => next.leave(name, None)?,
             Order::Replace(old, new, zone) => next.replace(old, new, zone.as_deref())?,
             Order::Move(chain, from, to) => next.relocate(*chain, from, to, wish)?,
+            Order::Rest(name, is_resting) => next.rest(name, *is_resting)?,
             Order::AddChains(count) => next.add_chains(*count, wish)?,
             Order::Forget(name) => next.forget(name)?,
         }
@@ -203,6 +206,7 @@ impl Layout {
                 name: name.to_owned(),
                 zone: zone.to_owned(),
                 is_leaving: false,
+                is_resting: false,
                 successor: None,
             });
         }
@@ -215,10 +219,19 @@ impl Layout {
 
     fn leave(&mut self, name: &str, successor: Option<&str>) -> Result<(), NotDone> {
         let site = self.site_mut(name)?;
-        site.is_leaving = true;
+        (site.is_leaving, site.is_resting) = (true, false);
         if let Some(successor) = successor {
             site.successor = Some(successor.to_owned());
         }
+        Ok(())
+    }
+
+    fn rest(&mut self, name: &str, is_resting: bool) -> Result<(), NotDone> {
+        let site = self.site_mut(name)?;
+        if site.is_leaving {
+            return Err(NotDone::Leaves(name.to_owned()));
+        }
+        site.is_resting = is_resting;
         Ok(())
     }
 
@@ -236,6 +249,7 @@ impl Layout {
                     name: new.to_owned(),
                     zone: zone.unwrap_or(&own).to_owned(),
                     is_leaving: false,
+                    is_resting: false,
                     successor: None,
                 });
                 let system = self.chains.entry(ChainId::SYSTEM).or_default();

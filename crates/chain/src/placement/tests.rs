@@ -12,6 +12,7 @@ fn sites(zones: &[usize]) -> Vec<Site> {
         name: format!("n{}", number + 1),
         zone: format!("z{zone}"),
         is_leaving: false,
+        is_resting: false,
         successor: None,
     };
     zones.iter().enumerate().map(site).collect()

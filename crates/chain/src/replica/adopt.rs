@@ -114,6 +114,8 @@ impl Replica {
             // Only an operator's choice begins it again (AL-4).
             return;
         }
+        let has_exchanged = self.has_exchanged();
+        self.goes_on = self.goes_on_in(&next);
         let lsn = self.persist(Record::Epoch(next.clone()), step);
         self.phase = Phase::Adopting(lsn);
         self.early = None;
@@ -140,7 +142,28 @@ impl Replica {
         }
         self.collect.on_epoch();
         self.eventual.on_epoch(self.configuration.as_deref(), &next);
+        self.eventual.carry_exchange(self.goes_on && has_exchanged);
         self.configuration = Some(next);
+    }
+
+    /// AD-8: whether `next` changes no seat of an epoch in which this member was ready, or that
+    /// changed none.
+    fn goes_on_in(&self, next: &Configuration) -> bool {
+        let is_same = |previous: &Arc<Configuration>| {
+            let (was, is) = (&**previous, next);
+            let seats = was.seats == is.seats && was.wiring == is.wiring;
+            let is_next = was.lossy == is.lossy && was.epoch + 1 == is.epoch;
+            (seats && is_next) || !self.guards.has(Guard::SeatsAreSame)
+        };
+        let was_in = self.is_ready() || (self.goes_on && self.phase == Phase::Greeting);
+        let is_same = self.configuration.as_ref().is_some_and(is_same);
+        was_in && is_same && self.guards.has(Guard::SameSeatsGoOn)
+    }
+
+    /// AD-8: whether it takes eventual operations that need no other member: it is in its epoch, or
+    /// waits to be greeted in one that changed no seat.
+    pub(super) fn is_ready_alone(&self) -> bool {
+        self.is_ready() || (self.goes_on && self.phase == Phase::Greeting)
     }
 
     /// AD-1, AD-2: the epoch is durable.
@@ -159,6 +182,9 @@ impl Replica {
         }
         if self.is_head() {
             return self.become_ready(step);
+        }
+        if self.goes_on {
+            self.go_on_eventual(step)?;
         }
         match self.early.take() {
             Some(greeting) => self.on_envelope(greeting, step),

@@ -197,6 +197,11 @@ impl Eventual {
         self.barriers.values_mut().for_each(Barrier::on_epoch);
     }
 
+    /// AD-8: whether what was exchanged before this epoch counts in it.
+    pub(super) fn carry_exchange(&mut self, is_carried: bool) {
+        self.exchange.carry(is_carried);
+    }
+
     /// A message of this epoch came: its sender has adopted it.
     pub(super) fn on_heard(&mut self, from: NodeId) {
         self.exchange.on_heard(from);
@@ -306,6 +311,13 @@ impl Replica {
         self.requeue();
         self.settle_owed(step)?;
         self.begin_barriers_anew(step)?;
+        self.retry_eventual_reads(step)
+    }
+
+    /// AD-8: who waited for what this member can do alone.
+    pub(super) fn go_on_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        self.settle_owed(step)?;
+        self.acknowledge_all(step)?;
         self.retry_eventual_reads(step)
     }
 

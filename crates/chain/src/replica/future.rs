@@ -30,7 +30,8 @@ pub struct Ahead {
 impl Replica {
     /// Hashes what can still make a difference, if no more than `ahead` comes.
     pub fn hash_future<H: Hasher>(&self, ahead: &Ahead, state: &mut H) {
-        (self.me, self.phase, &self.configuration, self.lease_until).hash(state);
+        (self.me, self.phase, self.goes_on).hash(state);
+        (&self.configuration, self.lease_until).hash(state);
         self.log.hash_future(ahead, self.persisted, state);
         (self.persisted, self.commit, self.applying).hash(state);
         let inherits = self.phase == Phase::Ready && self.commit < self.inherited;

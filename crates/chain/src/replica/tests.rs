@@ -75,6 +75,7 @@ scripts! {
     a_clock_goes_on_after_a_restart
     a_barrier_takes_note_of_what_others_hold
     an_eventual_write_is_held_and_settled
+    an_epoch_that_changes_no_seat_stops_nothing
     a_write_takes_its_way_in_star_wiring
     a_write_takes_its_way_in_chain_wiring
     a_dirty_read_asks_the_commit_point

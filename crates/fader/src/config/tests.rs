@@ -163,8 +163,8 @@ fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
     let chosen = chosen.membership.member().unwrap().unwrap();
     assert_eq!((chosen.speaks.0, chosen.fill_rate), (2, 8 << 20));
     for (flags, why) in [
-        (["--speaks", "5"], "speaks versions 2 to 4"),
-        (["--speaks", "1"], "speaks versions 2 to 4"),
+        (["--speaks", "6"], "speaks versions 2 to 5"),
+        (["--speaks", "1"], "speaks versions 2 to 5"),
         (["--fill-mb", "0"], "fill-mb is 1 to"),
     ] {
         assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");

@@ -156,7 +156,8 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
     );
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
         let homeward = process.homeward(newest);
-        facts.shift = acting.homing.due(newest, homeward, Instant::now());
+        let due = acting.homing.due(newest, homeward, Instant::now());
+        facts.shift = process.relief(newest).or(due);
     }
     if let Some(newest) = &newest {
         let now = Duration::from_millis(monotonic_ms());

@@ -145,8 +145,14 @@ pub(crate) fn join(
         context: "starting to listen for nodes".to_owned(),
         source,
     };
-    let peers =
-        Peers::start(listener, me, cluster.id, settings.key, door.clone()).map_err(starting)?;
+    let peers = Peers::start(
+        listener,
+        me,
+        (cluster.id, cluster.session),
+        settings.key,
+        door.clone(),
+    );
+    let peers = peers.map_err(starting)?;
     let home = Arc::new(Home {
         name: settings.name,
         coordinator,

@@ -11,6 +11,7 @@ use super::{Cluster, ClusterSettings, Parts, Running};
 use crate::coordinator::{Alone, Coordinator};
 use crate::member::Folder;
 use crate::member::links::Links;
+use crate::peer::PeerClocks;
 use crate::random;
 use crate::status::{OpenError, Recovery};
 
@@ -27,16 +28,18 @@ impl Cluster {
         let coordinator = Arc::new(Alone::new(folder.disk(), incarnation));
         let me = coordinator.member();
         let links = Links::new(Duration::ZERO);
+        let session = coordinator.session();
         let parts = Parts {
             settings: ClusterSettings {
                 size: 1,
                 wiring: Wiring::Star,
-                session: coordinator.session(),
+                session,
                 delay: Duration::ZERO,
                 member: folder.settings().clone(),
             },
             coordinator,
             outbox: links.clone(),
+            clocks: Arc::new(PeerClocks::new(session)),
             links,
             folders: vec![folder.data().to_owned()],
             process: None,

@@ -27,6 +27,7 @@ mod homing;
 pub(crate) mod hosting;
 pub(crate) mod joining;
 mod lone;
+mod names;
 pub(crate) mod process;
 mod restore;
 mod seats;
@@ -47,12 +48,12 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
+use crate::member::company::Company;
 use crate::member::copying::Copying;
 use crate::member::lease::Session;
 use crate::member::links::Links;
-use crate::member::thread::Company;
 use crate::member::{Folder, Member};
-use crate::peer::Outbox;
+use crate::peer::{Outbox, PeerClocks};
 use crate::random;
 use crate::secrets::seal::Seal;
 use crate::settings::Settings;
@@ -64,6 +65,8 @@ pub(crate) use blocks::Lacking;
 pub use controller::Event;
 use failing::Failures;
 pub use joining::{Plan, ProcessSettings, new_cluster};
+pub(crate) use names::Lent;
+use names::OwnNames;
 pub use status::MemberStatus;
 pub use why::Why;
 
@@ -121,6 +124,7 @@ struct Parts {
     coordinator: Arc<dyn Coordinator>,
     links: Arc<Links>,
     outbox: Arc<dyn Outbox>,
+    clocks: Arc<PeerClocks>,
     /// Those of the members that are here.
     folders: Vec<PathBuf>,
     process: Option<Process>,
@@ -134,12 +138,15 @@ pub struct Cluster {
     links: Arc<Links>,
     /// The way to all members.
     outbox: Arc<dyn Outbox>,
+    clocks: Arc<PeerClocks>,
     slots: Vec<Slot>,
     pub(crate) process: Option<Process>,
     /// Whether its only member has no company, and never will.
     is_lone: bool,
     /// Who answers the next read.
     pub(crate) next: AtomicUsize,
+    /// For requests that several members may be asked.
+    pub(crate) names: OwnNames,
     pub(crate) scans: Semaphore,
     is_closing: AtomicBool,
     controller: Mutex<Option<JoinHandle<()>>>,
@@ -176,11 +183,13 @@ impl Cluster {
         let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
         let links = Links::new(settings.delay);
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
+        let session = settings.session;
         let parts = Parts {
             folders: folders.collect(),
             settings,
             coordinator: Arc::new(coordinator),
             outbox: links.clone(),
+            clocks: Arc::new(PeerClocks::new(session)),
             links,
             process: None,
             is_lone: false,
@@ -236,9 +245,11 @@ impl Cluster {
             coordinator: parts.coordinator,
             links: parts.links,
             outbox: parts.outbox,
+            clocks: parts.clocks,
             process: parts.process,
             is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
+            names: OwnNames::default(),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
             controller: Mutex::new(None),
@@ -512,6 +523,7 @@ impl Cluster {
         let company = Company {
             outbox: self.outbox.clone(),
             notices: sender,
+            clocks: self.clocks.clone(),
         };
         let (member, recovery) = folder.live(me, Some(company))?;
         if let Some(torn) = recovery.torn {
@@ -539,6 +551,7 @@ impl Cluster {
             progress,
             reports: VecDeque::new(),
             lease: None,
+            leased_ms: 0,
             is_over: false,
             refused: None,
             has_stopped: false,

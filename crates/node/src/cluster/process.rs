@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fader_chain::controller::Shift;
-use fader_chain::placement::home::homeward;
+use fader_chain::placement::home::{homeward, relief};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 use parking_lot::{Mutex, RwLock};
@@ -183,9 +183,18 @@ impl Process {
         let (layout, names) = (self.home.layout(), self.home.names.lock());
         let zone_of = |node| {
             let site = layout.site(names.get(&node)?)?;
-            Some(site.zone.as_str())
+            Some(site.zone.as_str()).filter(|_| !site.is_resting)
         };
         homeward(newest, zone_of, &self.home.coordinator.cluster().wish)
+    }
+
+    /// The change that takes the head's role from a node that rests.
+    pub(super) fn relief(&self, newest: &Configuration) -> Option<Shift> {
+        let (layout, names) = (self.home.layout(), self.home.names.lock());
+        let site = |node| layout.site(names.get(&node)?);
+        relief(newest, |node| {
+            site(node).is_some_and(|site| site.is_resting)
+        })
     }
 
     /// The first members: when all that the chain is placed with are there, in that order.
@@ -287,6 +296,7 @@ pub(super) fn host(
         },
         links,
         outbox: home.peers.way(chain),
+        clocks: home.peers.clocks().clone(),
         folders: vec![folder],
         coordinator: Arc::new(coordinator),
         process: Some(process),

@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 
 use super::Member;
 use super::blocks::MemberBlocks;
+use super::company::Company;
 use super::state::Shared;
-use super::thread::{ChainThread, Company};
+use super::thread::ChainThread;
 use crate::settings::Settings;
 use crate::status::{OpenError, Recovery};
 use crate::storage::care;

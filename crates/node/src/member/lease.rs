@@ -12,12 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use fader_chain::{EntryId, Identity, Progress, Report};
+use fader_chain::membership::{Stillness, stillness};
+use fader_chain::{ALL_GUARDS, EntryId, Identity, Progress, Report};
 
+use super::clocks::Lease;
+use super::company::Notice;
 use super::copying::Copying;
 use super::links::Links;
 use super::state::Shared;
-use super::thread::{Job, Notice};
+use super::thread::Job;
+use crate::clock::monotonic_ms;
 use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
 use crate::peer::Outbox;
 use crate::random;
@@ -29,9 +33,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long a member waits that was left out for the first time, and how often that doubles.
 const LEFT_OUT: Duration = Duration::from_secs(1);
 const LEFT_OUT_MAX: u32 = 6;
-/// How many times a session lasts a member's thread may stand still before it is given no more
-/// leases; one more, and its life is ended (SL-6).
-const STILL: u32 = 4;
 /// Reports kept while the coordinator cannot be reached; the newest say all.
 const REPORTS_MAX: usize = 16;
 
@@ -48,7 +49,9 @@ pub(crate) struct Session {
     pub(crate) told: u64,
     pub(crate) reports: VecDeque<Report>,
     /// The newest lease that the member's thread was not told of yet.
-    pub(crate) lease: Option<u64>,
+    pub(crate) lease: Option<Lease>,
+    /// Until when the last lease of this life holds.
+    pub(crate) leased_ms: u64,
     /// How far the disk has come.
     pub(crate) progress: Progress,
     /// Whether this life is over, and no other has begun.
@@ -141,16 +144,23 @@ impl Session {
     /// and when they have, its life. The process lives, and pings for its other members.
     fn stands_still(&mut self) -> bool {
         let (still, session) = (self.shared.still_for(), self.coordinator.session());
-        let has_no_lease = (STILL + 1) * session <= still;
-        if has_no_lease && !self.is_over {
-            let seconds = still.as_secs();
-            tracing::error!(
-                seconds,
-                "this member did nothing for too long (its disk may hang): it is given up"
-            );
-            self.wait_longer();
+        let millis = |time: Duration| time.as_millis() as u64;
+        let lease = (monotonic_ms(), self.leased_ms);
+        match stillness(millis(still), millis(session), lease, &ALL_GUARDS) {
+            Stillness::Moves => false,
+            Stillness::Still => true,
+            Stillness::Over => {
+                if !self.is_over {
+                    let seconds = still.as_secs();
+                    tracing::error!(
+                        seconds,
+                        "this member did nothing for too long (its disk may hang): it is given up"
+                    );
+                    self.wait_longer();
+                }
+                true
+            }
         }
-        STILL * session <= still
     }
 
     /// Copies blocks that it lacks. Whether it may ask for a seat.
@@ -164,7 +174,9 @@ impl Session {
         match self.coordinator.ping(self.me) {
             Ok(Pinged(sent)) => {
                 let lease = lease(self.coordinator.session());
-                self.lease = Some(sent + lease.as_millis() as u64);
+                let until = sent + lease.as_millis() as u64;
+                self.lease = Some(Lease { sent, until });
+                self.leased_ms = self.leased_ms.max(until);
             }
             Err(CoordinatorError::SessionOver) => {
                 self.is_over = true;
@@ -184,7 +196,7 @@ impl Session {
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
         self.report();
-        if self.lease.is_some_and(|until| self.send(Job::Lease(until))) {
+        if self.lease.is_some_and(|lease| self.send(Job::Lease(lease))) {
             self.lease = None;
         }
         if let Ok(Some(newest)) = self.coordinator.configuration()
@@ -220,6 +232,7 @@ impl Session {
                 self.refused = None;
                 self.told = 0;
                 self.lease = None;
+                self.leased_ms = 0;
                 self.copying = Copying::default();
                 // If not, it gets another one.
                 self.is_over = !self.send(Job::Live(me));

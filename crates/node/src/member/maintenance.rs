@@ -7,10 +7,11 @@ use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Tok
 use fader_services::{Reason, ViewError, catalog};
 
 use super::closing::{Closings, Waiting};
+use super::company::Notice;
 use super::pending::Work;
 use super::quorum::Members;
 use super::refusal::{Kind, Refusal};
-use super::thread::{ChainThread, Notice};
+use super::thread::ChainThread;
 use crate::clock;
 use crate::random;
 use crate::status::Health;

@@ -5,7 +5,9 @@
 //! ```
 
 pub(crate) mod blocks;
+pub(crate) mod clocks;
 mod closing;
+pub(crate) mod company;
 pub(crate) mod context;
 pub(crate) mod copying;
 mod desk;

@@ -21,12 +21,14 @@ use std::time::Duration;
 
 use fader_chain::{
     Configuration, Effect, EntryId, Envelope, Fill, Identity, Input, Level, Lsn, Mutation, Record,
-    Replica, Reply, Report, Token,
+    Replica, Reply, Token,
 };
 use fader_services::service::Trouble;
 use fader_services::{Reason, Table};
 
+use super::clocks::Lease;
 use super::closing::Closings;
+use super::company::{Company, Notice};
 use super::desk::Desk;
 use super::fetching::Holding;
 use super::pending::Work;
@@ -35,7 +37,6 @@ use super::refusal::{Kind, Refusal};
 use super::state::Shared;
 use super::weight::size_of;
 use crate::clock;
-use crate::peer::Outbox;
 use crate::settings::Settings;
 use crate::storage::blocks::BlockId;
 use crate::storage::cache::touches;
@@ -61,8 +62,8 @@ pub(crate) enum Job {
     Message(Envelope),
     /// The coordinator published a configuration.
     Configuration(Arc<Configuration>),
-    /// The lease holds until then.
-    Lease(u64),
+    /// There is a lease.
+    Lease(Lease),
     /// The life is over; another begins.
     Live(Identity),
     /// A reader found that the store is damaged.
@@ -73,26 +74,6 @@ pub(crate) enum Job {
     Close,
     /// End at once, as a process that is killed.
     Kill,
-}
-
-/// What a member of a chain of several has beside itself.
-pub(crate) struct Company {
-    /// The way to the others.
-    pub(crate) outbox: Arc<dyn Outbox>,
-    /// The way to the coordinator.
-    pub(crate) notices: Sender<Notice>,
-}
-
-/// What a member says to whoever keeps its session.
-pub(crate) enum Notice {
-    /// For the coordinator.
-    Report(Report),
-    /// This life is over, and the disk takes writes: another may begin.
-    LifeOver,
-    /// This life is over: others went on without waiting for its confirmations any longer (SL-1).
-    LeftOut,
-    /// The member takes nothing more and answers nobody: the others are not to wait for it (I23).
-    Stopped,
 }
 
 /// The thread's state.
@@ -126,6 +107,9 @@ pub(crate) struct ChainThread {
     pub(super) closings: Closings,
     /// Eventual writes whose next input is due when the effects are performed.
     pub(super) turned: VecDeque<Box<Work>>,
+    /// The lease, and the alarms of clocks that were heeded.
+    pub(super) lease: Lease,
+    pub(super) alarms: u64,
     /// When the replica was told the time last.
     ticked_at: u64,
     /// When it was looked last for clients that have gone while they waited, and the next deadline
@@ -178,6 +162,8 @@ impl ChainThread {
             effects: Vec::new(),
             closings: Closings::new(),
             turned: VecDeque::new(),
+            lease: Lease::default(),
+            alarms: 0,
             ticked_at: 0,
             looked_at: 0,
             until_ms: None,
@@ -292,7 +278,7 @@ impl ChainThread {
             }
             Job::Message(envelope) => self.hear(envelope),
             Job::Configuration(configuration) => self.on_configuration(configuration),
-            Job::Lease(until) => self.step(Input::Lease { until }),
+            Job::Lease(lease) => self.on_lease(lease),
             Job::Live(me) => self.live_again(me),
             Job::Damaged(reason) => {
                 self.shared.on_dequeued();
@@ -419,6 +405,7 @@ impl ChainThread {
     }
 
     pub(super) fn step(&mut self, input: Input) {
+        self.heed_clocks();
         let mut effects = std::mem::take(&mut self.effects);
         let asked = Self::asked(&input);
         let stepped = self

@@ -14,18 +14,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{ChainId, DecodeError, Envelope, NodeId, Reader};
+use fader_chain::clocks::Frame;
+use fader_chain::{ChainId, DecodeError, Envelope, Incarnation, NodeId, Reader};
 use fader_services::forward::{Asked, Told};
 use fader_services::service::WAIT_MAX;
 use parking_lot::Mutex;
 
 use super::blocks;
 use super::handshake::{Purpose, Timed, answer};
-use super::outgoing::{KIND_ANSWER, KIND_ENVELOPE, KIND_REQUEST, KIND_WITHDRAWAL};
+use super::outgoing::{KIND_ANSWER, KIND_CLOCK, KIND_ENVELOPE, KIND_REQUEST, KIND_WITHDRAWAL};
 use super::record::{Opener, Sealer};
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
 use super::{Common, Reply};
+use crate::clock;
 
 /// Connections that have proved nothing yet.
 const UNKNOWN_MAX: usize = 16;
@@ -226,6 +228,16 @@ pub(super) fn take(
             let number = reader.varint()?;
             reader.end()?;
             common.inbox.withdraw(node, Some(number));
+        }
+        KIND_CLOCK => {
+            let frame = Frame {
+                life: Incarnation(reader.u128()?),
+                stops: reader.varint()?,
+                clock_ms: reader.varint()?,
+            };
+            reader.end()?;
+            let now_ms = clock::monotonic_ms();
+            common.clocks.on_frame(now_ms, node, frame);
         }
         _ => return Err(DecodeError::new("the kind of what is in a frame").into()),
     }

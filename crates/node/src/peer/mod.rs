@@ -14,6 +14,7 @@
 
 mod asks;
 mod blocks;
+mod clocks;
 mod handshake;
 mod incoming;
 mod noise;
@@ -47,6 +48,7 @@ use traffic::Traffic;
 
 pub use crate::secrets::cluster::{ClusterKey, KeyError};
 pub use blocks::{BlockAsked, BlockTold};
+pub(crate) use clocks::PeerClocks;
 pub use traffic::PeerCounters;
 
 /// What takes a member's messages to others: queues within a process, connections between nodes.
@@ -139,6 +141,7 @@ struct Common {
     identity: Identity,
     /// The cluster's.
     version: AtomicU32,
+    clocks: Arc<PeerClocks>,
     inbox: Arc<dyn Inbox>,
     directory: RwLock<BTreeMap<NodeId, Peer>>,
     /// The nodes of members that have numbers of their own.
@@ -199,14 +202,14 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Listens for nodes of the cluster. As yet none is known.
+    /// Listens for nodes of the cluster, whose sessions last so long. As yet none is known.
     ///
     /// # Errors
     /// [`io::Error`] when there is no thread for it.
     pub fn start(
         listener: TcpListener,
         me: Identity,
-        cluster: u128,
+        (cluster, session): (u128, Duration),
         key: ClusterKey,
         inbox: Arc<dyn Inbox>,
     ) -> io::Result<Arc<Peers>> {
@@ -215,6 +218,7 @@ impl Peers {
             cluster,
             identity: me,
             version: AtomicU32::new(Version::OLDEST.0),
+            clocks: Arc::new(PeerClocks::new(session)),
             inbox,
             directory: RwLock::default(),
             homes: RwLock::default(),
@@ -246,6 +250,7 @@ impl Peers {
     /// [`io::Error`] when there is no thread for one of them; saying it again tries again.
     pub fn know(&self, mut nodes: BTreeMap<NodeId, Peer>) -> io::Result<()> {
         nodes.remove(&self.common.identity.node);
+        self.common.clocks.retain(|node| nodes.contains_key(&node));
         let mut outgoing = self.common.outgoing.write();
         let mut directory = self.common.directory.write();
         let is_left = |node: &NodeId, peer: Peer| nodes.get(node) != Some(&peer);
@@ -278,6 +283,11 @@ impl Peers {
     /// there are go on, for what a message is in it says itself.
     pub fn speak(&self, version: Version) {
         self.common.version.store(version.0, Ordering::Relaxed);
+    }
+
+    /// The lease clocks of other processes.
+    pub(crate) fn clocks(&self) -> &Arc<PeerClocks> {
+        &self.common.clocks
     }
 
     /// These members are on those nodes, from now on.

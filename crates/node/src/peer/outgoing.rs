@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{ChainId, Envelope, Message, NodeId, put_varint};
+use fader_chain::clocks::Frame;
+use fader_chain::{ChainId, Envelope, Message, NodeId, Version, put_varint};
 use parking_lot::{Condvar, Mutex};
 use rand::RngExt;
 use rustix::net::RecvFlags;
@@ -50,6 +51,7 @@ pub(super) const KIND_ENVELOPE: u8 = 1;
 pub(super) const KIND_REQUEST: u8 = 2;
 pub(super) const KIND_ANSWER: u8 = 3;
 pub(super) const KIND_WITHDRAWAL: u8 = 4;
+pub(super) const KIND_CLOCK: u8 = 5;
 
 /// What goes to another node.
 pub(super) enum Letter {
@@ -62,10 +64,13 @@ pub(super) enum Letter {
     /// The asker waits no more for what comes of the request with this number of its own. From
     /// version 4 on.
     Withdrawal(u64),
+    /// The lease clock of this process. From version 5 on.
+    Clock(Frame),
 }
 
 /// ```text
 /// body := 1 chain envelope | 2 chain number patience_ms asked | 3 number told | 4 number
+///       | 5 incarnation:u128be stops clock_ms
 /// ```
 impl Letter {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -90,6 +95,12 @@ impl Letter {
             Letter::Withdrawal(number) => {
                 out.push(KIND_WITHDRAWAL);
                 put_varint(out, *number);
+            }
+            Letter::Clock(frame) => {
+                out.push(KIND_CLOCK);
+                out.extend_from_slice(&frame.life.0.to_be_bytes());
+                put_varint(out, frame.stops);
+                put_varint(out, frame.clock_ms);
             }
         }
     }
@@ -188,7 +199,7 @@ impl Outgoing {
             let ended = match self.connect(common) {
                 Ok((stream, sealer)) => {
                     retry = RETRY_MIN;
-                    let ended = self.pump(&stream, sealer);
+                    let ended = self.pump(&stream, sealer, common);
                     self.queue.lock().stream = None;
                     ended
                 }
@@ -232,12 +243,18 @@ impl Outgoing {
     }
 
     /// Writes what there is, until the connection is lost, or closed.
-    fn pump(&self, mut stream: &TcpStream, mut sealer: Sealer) -> Result<(), PeerError> {
+    fn pump(
+        &self,
+        mut stream: &TcpStream,
+        mut sealer: Sealer,
+        common: &Common,
+    ) -> Result<(), PeerError> {
         let mut lanes = Lanes::default();
         let mut out = Vec::new();
+        let mut showing_at = Instant::now();
         loop {
             if lanes.bulk.is_empty() {
-                self.wait();
+                self.wait(showing_at, common);
                 // Whoever is about to send, on a machine that is busy, does so first: one write
                 // carries it all. On one that is idle this is nothing.
                 std::thread::yield_now();
@@ -249,6 +266,12 @@ impl Outgoing {
             };
             for letter in letters {
                 self.encode(&letter, &mut lanes);
+            }
+            let now = Instant::now();
+            if showing_at <= now && shows_clock(common) {
+                let frame = common.clocks.frame(common.identity.incarnation);
+                self.encode(&Letter::Clock(frame), &mut lanes);
+                showing_at = now + common.clocks.pace();
             }
             out.clear();
             lanes.seal(&mut sealer, &mut out);
@@ -272,10 +295,14 @@ impl Outgoing {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for something to do: at the latest it is to say that it is there.
-    fn wait(&self) {
+    /// Waits for something to do: at the latest it is to say that it is there, or to show the
+    /// clock.
+    fn wait(&self, showing_at: Instant, common: &Common) {
+        let mut end = Instant::now() + SIGN_OF_LIFE;
+        if shows_clock(common) {
+            end = end.min(showing_at);
+        }
         let mut queue = self.queue.lock();
-        let end = Instant::now() + SIGN_OF_LIFE;
         while queue.letters.is_empty() && !queue.is_closed {
             if self.due.wait_until(&mut queue, end).timed_out() {
                 return;
@@ -301,6 +328,11 @@ impl Outgoing {
         let mut queue = self.queue.lock();
         while !queue.is_closed && !self.due.wait_until(&mut queue, end).timed_out() {}
     }
+}
+
+/// Whether every process of the cluster reads clocks.
+fn shows_clock(common: &Common) -> bool {
+    Version::FIFTH <= common.version()
 }
 
 impl Lanes {

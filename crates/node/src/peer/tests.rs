@@ -20,6 +20,7 @@ use crate::storage::blocks::BlockId;
 /// Longer than anything here takes on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CLUSTER: u128 = 7;
+const SESSION: Duration = Duration::from_millis(500);
 const CHAIN: ChainId = ChainId(300);
 
 fn identity(node: u32) -> Identity {
@@ -122,7 +123,8 @@ fn node(number: u32, key: &ClusterKey) -> Node {
         blocks: Mutex::default(),
     });
     let (me, key) = (identity(number), key.clone());
-    let peers = Peers::start(listener, me, CLUSTER, key, inbox.clone());
+    let cluster = (CLUSTER, SESSION);
+    let peers = Peers::start(listener, me, cluster, key, inbox.clone());
     let peers = peers.unwrap();
     Node {
         peers,
@@ -211,6 +213,21 @@ fn offer(from: u32, size: usize) -> Envelope {
         message: Message::Offer { operations },
         ..confirm(from, 0)
     }
+}
+
+#[test]
+fn clocks_are_shown_from_version_5_on_and_connections_of_before_go_on() {
+    let (_, one, two) = two();
+    one.peers.speak(Version::FOURTH);
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
+    two.hears(&confirm(1, 1));
+    let heard = |node: &Node| node.peers.clocks().heard();
+    assert_eq!(heard(&two), []);
+    one.peers.speak(Version::FIFTH);
+    let life = identity(1).incarnation;
+    eventually(|| heard(&two) == [(NodeId(1), life, 0)]);
+    assert_eq!(heard(&one), [], "the other is of before still");
+    assert_eq!(one.peers.counters()[&NodeId(2)].connections, 1);
 }
 
 #[test]

@@ -1,24 +1,32 @@
 //! Requests that only the head can carry out, handed on to its process.
 //!
+//! What any member can do goes to one after the other, where none is here: to the next one when one
+//! has not answered for a moment, and the first answer counts.
+//!
 //! Invariants:
-//! - X2 a write is handed on again only while it is certain that nobody took it.
+//! - X2 a write is handed on again only while it is certain that no member took it, or under one
+//!   name.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Configuration, Level, NodeId};
+use fader_chain::{Configuration, Level, NodeId, RequestId};
 use fader_services::forward::{Asked, Told};
 use fader_services::{Call, Reason, level};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 
 use super::Answer;
 use super::route::AGAIN;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Lent};
 use crate::member::pending::REQUEST;
 use crate::member::refusal::{Kind, Refusal};
 use crate::peer::Unheard;
 
 /// How much longer the answer is waited for than the head takes at most.
 const WAY: Duration = Duration::from_secs(1);
+/// How long one member is waited for before the next one is asked, of those that can all do it.
+const NEXT: Duration = Duration::from_millis(100);
 
 impl Cluster {
     /// Whether a request is to be carried out elsewhere: it is for the head and that is not here,
@@ -66,13 +74,19 @@ impl Cluster {
         let Some(process) = &self.process else {
             return Ok(None);
         };
+        let lent = self.lend_name(asked);
+        let named = lent.as_ref().and_then(|lent| named(asked, lent.name()));
+        let asked = named.as_ref().unwrap_or(asked);
         let (waits, is_write) = match asked {
             Asked::Request(call) => (call.request.patience(), call.request.class().is_write()),
             Asked::Mode(..) | Asked::Why => (Duration::ZERO, false),
         };
         let patience = REQUEST + waits + WAY;
         let end = Instant::now() + REQUEST + waits;
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut why = Refusal::new(Kind::Elsewhere, Reason::NoMember);
+        let unknown = Refusal::new(Kind::Unknown, Reason::Lost);
+        let mut under_way = FuturesUnordered::new();
         for turn in 0_usize.. {
             if end <= Instant::now() {
                 break;
@@ -81,30 +95,57 @@ impl Cluster {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             };
-            let to = self.taker(&newest, asked, turn);
+            let takers = self.takers(&newest, asked);
+            let to = takers[first.wrapping_add(turn) % takers.len()];
             if Some(to) == self.own() {
                 return Ok(None);
             }
-            match process
-                .peers()
-                .forward(to, process.chain, asked, patience)
-                .await
-            {
-                Ok(Told::NotHere(words)) => why = Refusal::told(&words),
-                Ok(told) => return Ok(Some(told)),
-                Err(Unheard::Unknown) if is_write => {
-                    return Err(Refusal::new(Kind::Unknown, Reason::Lost));
+            let chain = process.chain;
+            under_way.push(process.peers().forward(to, chain, asked, patience));
+            // What may wait for long waits at one member.
+            let may_repeat = 1 < takers.len() && waits.is_zero() && (!is_write || is_named(asked));
+            // Of those that were asked, one is well, or all are waited for.
+            let wait = match may_repeat && under_way.len() < takers.len() {
+                true => NEXT,
+                false => patience,
+            };
+            match tokio::time::timeout(wait, under_way.next()).await {
+                Ok(Some(Ok(Told::NotHere(words)))) => why = Refusal::told(&words),
+                Ok(Some(Ok(told))) => return Ok(Some(told)),
+                Ok(Some(Err(Unheard::Unknown))) if is_write => {
+                    if !may_repeat {
+                        return Err(unknown);
+                    }
+                    why = unknown.clone();
                 }
-                Err(Unheard::Unknown | Unheard::Untouched) => {}
+                Ok(Some(Err(Unheard::Unknown | Unheard::Untouched)) | None) => {}
+                Err(_) => continue,
             }
             tokio::time::sleep(AGAIN).await;
         }
-        Err(why)
+        // What was asked, and not answered, may have been done.
+        match is_write && !under_way.is_empty() {
+            true => Err(unknown),
+            false => Err(why),
+        }
     }
 
-    /// Who is asked next: the head, for what may be its own; of what any serving member can do, one
-    /// after the other, where none is here.
-    fn taker(&self, newest: &Configuration, asked: &Asked, turn: usize) -> NodeId {
+    /// A name for an eventual write that has none, and that any member may take.
+    fn lend_name(&self, asked: &Asked) -> Option<Lent<'_>> {
+        let newest = self.configuration()?;
+        let Asked::Request(call) = asked else {
+            return None;
+        };
+        let is_write = call.request.class().is_write();
+        let is_short = call.request.patience().is_zero();
+        let may_repeat = is_write && is_short && call.demand.request.is_none();
+        let is_anyones = may_repeat && 1 < self.takers(&newest, asked).len();
+        is_anyones.then(|| self.names.lend().ok()).flatten()
+    }
+
+    /// Who may be asked: the head, for what may be its own; of what any serving member can do, all
+    /// of them, where none is here.
+    fn takers(&self, newest: &Configuration, asked: &Asked) -> Vec<NodeId> {
         let is_anyones = match asked {
             Asked::Request(call) if call.request.class().is_write() => {
                 matches!(call.demand.level, level::Level::Eventual { .. })
@@ -112,12 +153,10 @@ impl Cluster {
             Asked::Request(call) => call.demand.level != level::Level::Barrier,
             Asked::Mode(..) | Asked::Why => false,
         };
-        if !is_anyones || self.serving_here(newest).is_some() {
-            return newest.head();
+        match is_anyones && self.serving_here(newest).is_none() {
+            true => newest.serving().collect(),
+            false => vec![newest.head()],
         }
-        let serving: Vec<NodeId> = newest.serving().collect();
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
-        serving[(first + turn) % serving.len()]
     }
 
     /// Whether this process can carry out what another was asked.
@@ -128,4 +167,20 @@ impl Cluster {
             Asked::Why => self.is_here(),
         }
     }
+}
+
+/// Whether a request has a name: asked twice, it is carried out once.
+fn is_named(asked: &Asked) -> bool {
+    matches!(asked, Asked::Request(call) if call.demand.request.is_some())
+}
+
+/// The same request under a name of this process; what it says is all that the name is for.
+fn named(asked: &Asked, name: RequestId) -> Option<Asked> {
+    let Asked::Request(call) = asked else {
+        return None;
+    };
+    let mut call = call.clone();
+    call.demand.request = Some(name);
+    call.demand.digest = name.client.id ^ u128::from(name.seq);
+    Some(Asked::Request(call))
 }

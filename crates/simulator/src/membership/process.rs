@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use fader_chain::controller::{self, Facts, Reports};
 use fader_chain::membership::{
-    Answer, Ask, Change, Keeper, Newest, Ping, Put, Request, Seen, Session, SessionRecord, Told,
-    Watch, number, publish, risen, session_name,
+    Answer, Ask, Change, Keeper, Newest, Ping, Put, Request, Seen, Session, SessionRecord,
+    Stillness, Told, Watch, number, publish, risen, session_name, stillness,
 };
 use fader_chain::{
-    ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Report, Role, Version,
-    Wiring,
+    ChainId, Configuration, DiskId, EntryId, Guards, Identity, Incarnation, NodeId, Report, Role,
+    Version, Wiring,
 };
 
 use super::zookeeper::{Data, Op, Outcome, Path};
@@ -48,6 +48,8 @@ pub(super) struct Life {
     pub(super) serves: bool,
     /// When it asked for a ping that has not come yet.
     asked_ms: Option<u64>,
+    /// When its thread made a step last.
+    stepped_ms: u64,
     is_open: bool,
 }
 
@@ -74,6 +76,9 @@ pub(super) struct Process {
     pub(super) run: u64,
     pub(super) is_up: bool,
     pub(super) paused_until: u64,
+    /// The chain whose member's thread stands still, and until when.
+    pub(super) hung: Option<(ChainId, u64)>,
+    guards: Guards,
     /// The numbers of its disks: its own is the first.
     pub(super) numbers: BTreeMap<u32, NodeId>,
     ways: [Connection; 3],
@@ -109,7 +114,7 @@ pub(super) struct Now {
 }
 
 impl Process {
-    pub(super) fn new(place: u32, speaks: Version, clock: Clock) -> Self {
+    pub(super) fn new(place: u32, speaks: Version, clock: Clock, guards: Guards) -> Self {
         Process {
             name: format!("n{place}"),
             place,
@@ -118,6 +123,8 @@ impl Process {
             run: 0,
             is_up: false,
             paused_until: 0,
+            hung: None,
+            guards,
             numbers: BTreeMap::new(),
             ways: Default::default(),
             keeper: None,
@@ -136,11 +143,11 @@ impl Process {
     /// What is kept in memory is gone.
     pub(super) fn stop(&mut self) {
         let (run, numbers) = (self.run + 1, std::mem::take(&mut self.numbers));
-        let clock = self.clock;
+        let (clock, guards) = (self.clock, self.guards.clone());
         *self = Process {
             run,
             numbers,
-            ..Process::new(self.place, self.speaks, clock)
+            ..Process::new(self.place, self.speaks, clock, guards)
         };
     }
 
@@ -150,6 +157,12 @@ impl Process {
 
     pub(super) fn ms(&self, at: u64) -> u64 {
         self.clock.steady(at) / 1_000
+    }
+
+    /// Whether the thread of a chain's member stands still.
+    fn is_hung(&self, chain: ChainId, at: u64) -> bool {
+        self.hung
+            .is_some_and(|(of, until)| of == chain && at < until)
     }
 
     /// Whether a life has a lease now.
@@ -194,7 +207,9 @@ impl Process {
         let asked_ms = self.ms(now.at);
         for slot in 1..=CHAINS {
             let chain = ChainId(slot - 1);
-            if let (None, Some(node)) = (self.lives.get(&chain), self.numbers.get(&slot)) {
+            if let (None, Some(node)) = (self.lives.get(&chain), self.numbers.get(&slot))
+                && !self.is_hung(chain, now.at)
+            {
                 let identity = Identity {
                     node: *node,
                     incarnation: Incarnation(now.fresh ^ u128::from(slot)),
@@ -208,17 +223,47 @@ impl Process {
                     epoch: 0,
                     serves: false,
                     asked_ms: None,
+                    stepped_ms: asked_ms,
                     is_open: false,
                 };
                 self.lives.insert(chain, life);
             }
         }
-        for life in self.lives.values_mut() {
-            life.asked_ms.get_or_insert(asked_ms);
-        }
+        self.look_at_threads(now.at);
         let mut wishes = self.run_errand();
         wishes.extend(self.drive(now));
         wishes
+    }
+
+    /// SL-6: it asks for pings for members whose threads make steps, and ends the lives of others
+    /// with their leases.
+    fn look_at_threads(&mut self, at: u64) {
+        let (now_ms, hung) = (self.ms(at), self.hung.filter(|(_, until)| at < *until));
+        let Some(keeper) = self.keeper.as_mut() else {
+            return;
+        };
+        let (guards, said) = (&self.guards, &mut self.said);
+        self.lives.retain(|chain, life| {
+            if hung.is_none_or(|(of, _)| of != *chain) {
+                life.stepped_ms = now_ms;
+            }
+            let still_ms = now_ms - life.stepped_ms;
+            let session_ms = SESSION.as_millis() as u64;
+            let lease = (now_ms, life.lease_until_ms);
+            match stillness(still_ms, session_ms, lease, guards) {
+                Stillness::Moves => {
+                    life.asked_ms.get_or_insert(now_ms);
+                }
+                Stillness::Still => life.asked_ms = None,
+                Stillness::Over => {
+                    if keeper.close(life.identity).is_some() {
+                        *said = (*said).max(Some(keeper.leave_out(life.identity)));
+                    }
+                    return false;
+                }
+            }
+            true
+        });
     }
 
     /// Sends the session's next request, if one is wanted and none is under way.
@@ -387,7 +432,7 @@ impl Process {
             self.newest.take(chain, configuration);
         }
         self.sessions = reading.sessions;
-        self.adopt();
+        self.adopt(now.at);
         if self.errand.is_none() {
             self.control();
         }
@@ -397,12 +442,16 @@ impl Process {
     }
 
     /// Members adopt what is new, report, and end where they have no seat any more.
-    fn adopt(&mut self) {
+    fn adopt(&mut self, at: u64) {
         let Some(keeper) = self.keeper.as_mut() else {
             return;
         };
         let mut said = self.said;
+        let hung = self.hung.filter(|(_, until)| at < *until);
         self.lives.retain(|chain, life| {
+            if hung.is_some_and(|(of, _)| of == *chain) {
+                return true;
+            }
             let Some(newest) = self.newest.get(*chain) else {
                 return true;
             };

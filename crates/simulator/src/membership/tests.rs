@@ -23,7 +23,10 @@ fn nothing_is_wrong_with_the_first_seeds() {
     }
     // Everything that is checked happens, and what is rare as well.
     let rare = ["late done", "late refused", "deposed", "Z9", "Z2"];
-    for claim in rare.iter().chain(&["FN-2", "Z10", "Z4", "I20", "leases"]) {
+    for claim in rare
+        .iter()
+        .chain(&["FN-2", "Z10", "Z4", "SL-6", "I20", "leases"])
+    {
         assert!(claims.contains_key(claim), "{claim} did not happen");
     }
 }

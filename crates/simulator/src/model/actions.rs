@@ -105,6 +105,7 @@ impl World {
             true => brief.is_ready && brief.is_head,
             // Who lost its lease may prove a bound for a while.
             false if ask.is_bounded() => brief.is_ready,
+            false if ask.is_of_one() => brief.takes_alone,
             false => brief.is_ready && brief.may_serve,
         }
     }

@@ -123,6 +123,18 @@ impl Ask {
         matches!(level, Level::BoundVersions(_) | Level::BoundMillis(_))
     }
 
+    /// Whether it is an eventual operation that may need no other member.
+    pub(super) fn is_of_one(&self) -> bool {
+        let is_read = matches!(
+            self,
+            Ask::Read {
+                level: Level::Eventual { r: 1, .. },
+                ..
+            }
+        );
+        is_read || self.is_eventual_write()
+    }
+
     /// Of a quorum's read: R.
     pub(super) fn quorum(&self) -> Option<usize> {
         match self {

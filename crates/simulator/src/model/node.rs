@@ -96,6 +96,8 @@ pub(super) struct Brief {
     pub(super) is_ready: bool,
     pub(super) is_head: bool,
     pub(super) may_serve: bool,
+    /// Whether it takes eventual operations that need no other member (AD-8).
+    pub(super) takes_alone: bool,
     pub(super) is_unsynced: bool,
     /// Whether it holds eventual operations.
     pub(super) holds: bool,
@@ -160,6 +162,7 @@ impl Node {
             is_ready: self.is_up && replica.is_ready(),
             is_head: replica.is_head(),
             may_serve,
+            takes_alone: self.is_up && replica.takes_alone(now),
             is_unsynced: self.is_up && !self.unsynced.is_empty(),
             holds: self.is_up && 0 < replica.eventual_counts().held,
             is_asked: self.is_up && replica.awaits_answer(),

@@ -420,6 +420,25 @@ fn further(wiring: Wiring) -> Vec<Scenario> {
                 vec![tentative("k", "e", 1), delete("k")],
             )
         },
+        // AD-8: members go on before they are greeted in an epoch that raises the floor only.
+        Scenario {
+            members: 2,
+            floors: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-floor-write", "chain-floor-write"],
+                vec![put("k", "a"), tentative("k", "e", 1), put("k", "b")],
+            )
+        },
+        Scenario {
+            members: 2,
+            floors: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-floor-read", "chain-floor-read"],
+                vec![put("k", "a"), tentative("k", "e", 2), quorum_read("k", 1)],
+            )
+        },
     ]
 }
 

@@ -223,6 +223,10 @@ impl World {
 
     /// A replica answers.
     pub(crate) fn answer(&mut self, machine: usize, call: usize, reply: Reply) {
+        if self.is_unaware(machine) {
+            self.end(call, Outcome::Unknown);
+            return;
+        }
         self.renew_session(machine, call, &reply);
         let outcome = match reply {
             Reply::Decided { id } => Outcome::Done(history::Reply::Decided {

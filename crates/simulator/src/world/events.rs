@@ -7,6 +7,7 @@ use fader_chain::{Configuration, Envelope, Incarnation, Lsn, RequestId, Role};
 use super::coordinator::{Ping, Pong};
 use super::network::{End, Kind};
 use super::operator::Turn;
+use super::stops::Sent;
 use super::{COORDINATOR_TICK, TICK, World};
 use crate::world::network::End::Coordinator as AtCoordinator;
 
@@ -29,6 +30,8 @@ pub(crate) enum Event {
     },
     /// At a member.
     Message(Envelope),
+    /// At a member.
+    Clock(Sent),
     /// At the coordinator.
     Ping(Ping),
     /// At a member, in the life that it is meant for.
@@ -62,6 +65,7 @@ pub(crate) enum What {
     Outcome { call: usize, names: Vec<RequestId> },
     Abandon { call: usize },
     Message(Envelope),
+    Clock(Sent),
     Pong(Pong),
     Turn(Turn),
 }
@@ -104,7 +108,7 @@ impl World {
             }
             Event::Calm => self.calm(),
             Event::Operator => self.operate(),
-            Event::Message(_) | Event::Ping(_) | Event::Pong(..) => {
+            Event::Message(_) | Event::Clock(_) | Event::Ping(_) | Event::Pong(..) => {
                 unreachable!("messages are wrapped in their arrival")
             }
         }
@@ -120,6 +124,7 @@ impl World {
                 };
                 let what = match event {
                     Event::Message(envelope) => What::Message(envelope),
+                    Event::Clock(sent) => What::Clock(sent),
                     Event::Pong(life, pong) if self.lives(machine, life) => What::Pong(pong),
                     _ => return,
                 };

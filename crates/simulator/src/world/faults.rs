@@ -34,6 +34,7 @@ impl World {
                 }
             }
             Fault::Pause(machine, time) => self.machines[machine % count].paused_until = now + time,
+            Fault::Stop(machine, time) => self.stop_clock(machine % count, time),
             Fault::Cut(from, to, time) => self.cut(from % count, to % count, now + time),
             Fault::Isolate(machine, time) => {
                 for other in (0..count).filter(|other| *other != machine % count) {

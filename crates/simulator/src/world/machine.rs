@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use fader_chain::clocks::Clocks;
 use fader_chain::{
     Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Progress, Replica, Report, Token, Tuning,
 };
@@ -10,6 +11,7 @@ use fader_chain::{
 use super::clock::Clock;
 use super::disk::{Disk, Work};
 use super::operator::Turns;
+use super::stops::Unaware;
 use crate::history::Request;
 
 /// A machine.
@@ -22,6 +24,8 @@ pub(crate) struct Machine {
     pub(crate) life: u64,
     pub(crate) process: Option<Process>,
     pub(crate) paused_until: u64,
+    /// Whether its clock stood still, and its process cannot know it yet.
+    pub(crate) unaware: Option<Unaware>,
     pub(crate) deaf_until: u64,
     pub(crate) slow_until: u64,
     pub(crate) fails_sync: bool,
@@ -55,6 +59,8 @@ pub(crate) struct Process {
     /// Entries written, by id: the log as the disk knows it.
     pub(crate) log: BTreeMap<EntryId, Arc<Entry>>,
     pub(crate) lease: Lease,
+    /// The lease clocks of the others.
+    pub(crate) clocks: Clocks,
     pub(crate) reports: Vec<Report>,
     pub(crate) was_ready: bool,
     /// The epoch in which it was ready last.
@@ -68,6 +74,8 @@ pub(crate) struct Lease {
     pinged: u64,
     sent_at: BTreeMap<u64, u64>,
     pub(crate) until: u64,
+    /// When the ping was sent that it comes from.
+    pub(crate) sent: u64,
 }
 
 impl Lease {
@@ -78,10 +86,12 @@ impl Lease {
         self.pinged
     }
 
-    /// The ping was heard: the lease holds `length` from when it was sent.
-    pub(crate) fn heard(&mut self, number: u64, length: u64) {
-        if let Some(sent_at) = self.sent_at.get(&number) {
-            self.until = self.until.max(sent_at + length);
+    /// The ping was heard: the lease holds `length` from when it was sent, if it `holds` then.
+    pub(crate) fn heard(&mut self, number: u64, length: u64, holds: impl Fn(u64) -> bool) {
+        if let Some(sent_at) = self.sent_at.get(&number).copied() {
+            if self.until < sent_at + length && holds(sent_at) {
+                (self.sent, self.until) = (sent_at, sent_at + length);
+            }
             self.sent_at = self.sent_at.split_off(&number);
         }
     }
@@ -96,6 +106,7 @@ impl Machine {
             life: 0,
             process: None,
             paused_until: 0,
+            unaware: None,
             deaf_until: 0,
             slow_until: 0,
             fails_sync: false,
@@ -115,7 +126,7 @@ impl Machine {
 }
 
 impl Process {
-    pub(crate) fn new(me: Identity, replica: Replica, shown: Progress) -> Self {
+    pub(crate) fn new(me: Identity, replica: Replica, shown: Progress, clocks: Clocks) -> Self {
         Process {
             me,
             replica,
@@ -128,6 +139,7 @@ impl Process {
             turns: Turns::new(),
             log: BTreeMap::new(),
             lease: Lease::default(),
+            clocks,
             reports: Vec::new(),
             was_ready: false,
             ready_in: 0,

@@ -66,6 +66,8 @@ pub struct Plan {
     pub idle_ms: u64,
     /// What goes wrong, by its time.
     pub faults: Vec<(Micros, Fault)>,
+    /// Whether clocks stop: then processes show theirs.
+    pub stops: bool,
     /// Whether the registers are in a collection, whose mode changes.
     pub modes: bool,
     /// What mode the operator then wants, and when.
@@ -119,6 +121,8 @@ pub enum Fault {
     CrashAll(Micros),
     /// A process stands still.
     Pause(usize, Micros),
+    /// A machine stands still, with its clocks.
+    Stop(usize, Micros),
     /// One direction between two members is cut.
     Cut(usize, usize, Micros),
     /// A member is cut off from all others.
@@ -251,6 +255,7 @@ impl Plan {
             flush_max: *random.pick(&[0, 0, 300]),
             idle_ms: Tuning::default().idle_ms,
             faults: Vec::new(),
+            stops: false,
             modes: false,
             wishes: Vec::new(),
             clients: Vec::new(),

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use fader_chain::clocks::Clocks;
 use fader_chain::{
     Configuration, Digest, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record,
     Replica, RequestId, Role, Scope, Stamp, Token,
@@ -16,7 +18,7 @@ use super::events::{Event, What};
 use super::host::{Seen, Shell};
 use super::machine::{Process, identity, tuning};
 use super::network::End;
-use super::{LEASE, Micros, RHO_PPM, World};
+use super::{LEASE, Micros, RHO_PPM, SESSION, World};
 use crate::history::{Bound, Call, Fact, Level, Outcome, Stamping};
 use crate::service::State;
 
@@ -36,7 +38,8 @@ impl World {
         let replica = guarded(Replica::new(me, tuning(self.plan.idle_ms)), &self.guards);
         let durable = here.disk.durable();
         let (applied, filling) = (here.disk.state().applied, here.disk.state().is_filling);
-        let mut process = Process::new(me, replica, here.disk.progress());
+        let clocks = clocks(&self.guards);
+        let mut process = Process::new(me, replica, here.disk.progress(), clocks);
         let entries = durable.entries.iter();
         process.log = entries.map(|entry| (entry.id, entry.clone())).collect();
         // An engine that was being filled stands for nothing.
@@ -72,6 +75,7 @@ impl World {
         };
         here.life += 1;
         here.paused_until = 0;
+        here.unaware = None;
         let survivors = here.disk.crash(&mut self.random);
         let node = here.node;
         self.trace
@@ -88,6 +92,7 @@ impl World {
             What::Tick => {
                 self.plan_tick(machine);
                 self.ping(machine);
+                self.show_clock(machine);
                 self.input(machine, Input::Tick);
             }
             What::Flush => {
@@ -122,6 +127,7 @@ impl World {
                 self.trace.message(self.now, node, &envelope);
                 self.input(machine, Input::Message(envelope));
             }
+            What::Clock(sent) => self.see_clock(machine, sent),
             What::Pong(pong) => self.pong(machine, pong),
             What::Turn(turn) => self.turn(machine, turn),
         }
@@ -155,8 +161,11 @@ impl World {
         match pong {
             Pong::Heard { number, news } => {
                 let length = LEASE - LEASE * RHO_PPM / 1_000_000;
-                process.lease.heard(number, length);
-                let until = process.lease.until / 1_000;
+                let clocks = &process.clocks;
+                let holds = |sent_at: u64| clocks.holds(sent_at / 1_000);
+                process.lease.heard(number, length, holds);
+                let (sent, until) = (process.lease.sent, process.lease.until / 1_000);
+                self.is_leased_anew(machine, sent);
                 self.input(machine, Input::Lease { until });
                 if let Some(news) = news.filter(|_| !is_deaf) {
                     self.news(machine, news);
@@ -523,4 +532,15 @@ fn guarded(replica: Replica, guards: &fader_chain::Guards) -> Replica {
 #[cfg(not(feature = "mutants"))]
 fn guarded(replica: Replica, _guards: &fader_chain::Guards) -> Replica {
     replica
+}
+
+/// The clocks of peers as a new process sees them.
+#[cfg(feature = "mutants")]
+fn clocks(guards: &fader_chain::Guards) -> Clocks {
+    Clocks::new(Duration::from_micros(SESSION)).with_guards(guards.clone())
+}
+
+#[cfg(not(feature = "mutants"))]
+fn clocks(_guards: &fader_chain::Guards) -> Clocks {
+    Clocks::new(Duration::from_micros(SESSION))
 }

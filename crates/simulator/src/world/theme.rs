@@ -16,6 +16,7 @@ use super::plan::{
     write,
 };
 use super::random::Random;
+use super::stops;
 use crate::history::{Level, Request, Write};
 
 /// What a run is about.
@@ -51,11 +52,13 @@ pub enum Theme {
     Races,
     /// Clients that are idle, of which nothing is kept. Not drawn.
     Idlers,
+    /// Machines that stand still with their clocks. Not drawn.
+    Stops,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Theme; 15] = [
+    pub const ALL: [Theme; 16] = [
         Theme::Returns,
         Theme::Quorums,
         Theme::Closings,
@@ -71,6 +74,7 @@ impl Theme {
         Theme::Retractions,
         Theme::Races,
         Theme::Idlers,
+        Theme::Stops,
     ];
     /// Those that seeds draw; later ones are asked for by name, so that seeds stay what they are.
     const DRAWN: usize = 7;
@@ -95,6 +99,7 @@ impl Theme {
             Theme::Borrowings => ("borrowings", "Names are used for other requests too"),
             Theme::Retractions => ("retractions", "Who has left for good is to stay after all"),
             Theme::Idlers => ("idlers", "Clients are idle, and forgotten"),
+            Theme::Stops => ("stops", "Machines stand still with their clocks"),
             Theme::Races => ("races", "Slow controllers race while members come and go"),
         }
     }
@@ -112,7 +117,6 @@ pub(super) fn drawn(seed: u64, choice: &Choice) -> Option<Theme> {
 pub(super) fn shape(plan: &mut Plan, theme: Theme) {
     let mut random = Random::new(plan.seed ^ 0x7468_656d_6521);
     let random = &mut random;
-    plan.mixed = true;
     plan.calm_at = random.between(2_000_000, 4_000_000);
     if random.chance(400) {
         plan.work_max = *random.pick(&[20_000, 100_000, 400_000]);
@@ -121,6 +125,8 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
     if theme == Theme::Names {
         plan.stride = *random.pick(&[1, 200, 300, 600]);
     }
+    // What is stamped under a lease that should be none is not told apart: strong operations only.
+    (plan.stops, plan.mixed) = (theme == Theme::Stops, theme != Theme::Stops);
     if theme == Theme::Races {
         plan.controllers = random.between(3, 5) as usize;
         plan.control_max = *random.pick(&[100_000, 300_000, 600_000]);
@@ -147,6 +153,7 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
             faults
         }
         Theme::Moves => moves::faults(plan, random),
+        Theme::Stops => stops::faults(plan, random),
         Theme::Retractions => leavings::taken_back(plan, random),
         _ => shower(plan, theme, random),
     };
@@ -166,6 +173,9 @@ pub(super) fn shape(plan: &mut Plan, theme: Theme) {
 fn clients(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<Vec<Order>> {
     let members = plan.members as usize;
     let mut clients = Vec::new();
+    if theme == Theme::Stops {
+        return strong_clients(plan, random);
+    }
     for machine in 0..members {
         let pace = random.between(3_000, 40_000);
         clients.push(work(plan, random, pace, |label, random| {
@@ -203,6 +213,21 @@ fn clients(plan: &Plan, theme: Theme, random: &mut Random) -> Vec<Vec<Order>> {
     }
     if theme == Theme::Borrowings {
         borrow(&mut clients, random);
+    }
+    clients
+}
+
+/// Some write at the head, and at each member some read.
+fn strong_clients(plan: &Plan, random: &mut Random) -> Vec<Vec<Order>> {
+    let pace = random.between(5_000, 30_000);
+    let writers = work(plan, random, pace, strong_write);
+    let mut clients = vec![writers];
+    for machine in 0..plan.members as usize {
+        let pace = random.between(5_000, 30_000);
+        clients.push(work(plan, random, pace, |_, random| {
+            let read = single_read(key(random));
+            Order::new(Target::Machine(machine), Level::Strong, read)
+        }));
     }
     clients
 }

@@ -14,6 +14,7 @@ fn site(name: &str, zone: &str) -> Site {
         name: name.to_owned(),
         zone: zone.to_owned(),
         is_leaving: false,
+        is_resting: false,
         successor: None,
     }
 }

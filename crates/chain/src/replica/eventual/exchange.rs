@@ -18,6 +18,8 @@ use crate::view::ViewError;
 pub(super) struct Exchange {
     /// Whose overlay was merged in this epoch, and the commit id it came with.
     merged: BTreeMap<NodeId, EntryId>,
+    /// AD-8: whether they were merged in an epoch before, and no seat has changed since.
+    is_carried: bool,
     /// When the others were last asked for theirs.
     said_at: Option<u64>,
     /// Who is known to have adopted this epoch.
@@ -55,6 +57,10 @@ impl Exchange {
         }
     }
 
+    pub(super) fn carry(&mut self, is_carried: bool) {
+        self.is_carried = is_carried;
+    }
+
     pub(super) fn on_heard(&mut self, from: NodeId) {
         self.adopted.insert(from);
     }
@@ -62,7 +68,7 @@ impl Exchange {
     /// See [`Ahead`]: once all are known to have adopted the epoch, earlier ones are over.
     pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
         if ahead.claims || ahead.time {
-            self.merged.hash(state);
+            (&self.merged, self.is_carried).hash(state);
         }
         if ahead.time {
             self.said_at.hash(state);
@@ -109,7 +115,10 @@ impl Exchange {
 impl Replica {
     /// EX-1: whether this member may claim a quorum: it has what any member of this epoch held
     /// when it became ready, as an operation or as committed state.
-    pub(super) fn has_exchanged(&self) -> bool {
+    pub(in crate::replica) fn has_exchanged(&self) -> bool {
+        if self.eventual.exchange.is_carried {
+            return !self.is_withholding();
+        }
         let merged = &self.eventual.exchange.merged;
         let is_merged = !self.guards.has(Guard::Exchange)
             || self.others().iter().all(|other| merged.contains_key(other));

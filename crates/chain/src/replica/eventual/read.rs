@@ -15,7 +15,7 @@ use crate::host::{Refusal, Token};
 use crate::message::{Message, Scope};
 use crate::operation::Operation;
 use crate::register::Register;
-use crate::replica::{Replica, Reply, Session, Step};
+use crate::replica::{Now, Replica, Reply, Session, Step};
 use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
@@ -101,7 +101,22 @@ impl Replica {
         self.is_ready() && role && !self.is_behind_gap()
     }
 
-    pub(super) fn retry_eventual_reads(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+    /// AD-8: whether it takes eventual operations that need no other member.
+    pub fn takes_alone(&self, now: Now) -> bool {
+        self.has_lease(now) && self.may_show_alone(1)
+    }
+
+    /// AD-8: the same for what it shows of its own, also where it waits to be greeted.
+    fn may_show_alone(&self, r: usize) -> bool {
+        let role = self.role() == Some(Role::Serving);
+        let alone = r == 1 && role && self.is_ready_alone() && !self.is_behind_gap();
+        alone || self.may_show()
+    }
+
+    pub(in crate::replica) fn retry_eventual_reads(
+        &mut self,
+        step: &mut Step<'_>,
+    ) -> Result<(), ViewError> {
         let numbers: Vec<u64> = self.eventual.reads.keys().copied().collect();
         numbers
             .into_iter()
@@ -114,7 +129,7 @@ impl Replica {
             return Ok(());
         };
         let is_claim = !waiting.sloppy;
-        if !self.may_show() || (is_claim && !self.may_serve(step.now)) {
+        if !self.may_show_alone(waiting.r) || (is_claim && !self.has_lease(step.now)) {
             self.answer_read(number, Reply::Refused(Refusal::NotServing), step);
             return Ok(());
         }

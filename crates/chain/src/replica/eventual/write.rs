@@ -115,7 +115,7 @@ impl Replica {
         let is_leased = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseStamp);
         let drifts = self.eventual.clock.drifts(now, self.tuning.max_drift_ms);
         let size = self.adopted().map_or(0, |adopted| adopted.size());
-        let is_whole = self.is_ready() && is_serving && !self.is_behind_gap();
+        let is_whole = self.is_ready_alone() && is_serving && !self.is_behind_gap();
         if !is_whole || drifts || (!is_leased && !sloppy) {
             Some(Refusal::NotServing)
         } else if !(1..=size).contains(&w) {
@@ -331,7 +331,7 @@ impl Replica {
         number: u64,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        if !self.is_ready() {
+        if !self.is_ready_alone() {
             return Ok(());
         }
         let Some(request) = self.eventual.requests.get(&number).cloned() else {

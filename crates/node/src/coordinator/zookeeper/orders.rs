@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fader_chain::controller::abandon;
 use fader_chain::placement::layout::{Layout, Order};
-use fader_chain::{ChainId, Configuration, DiskId};
+use fader_chain::{ChainId, Configuration, DiskId, Version};
 use fader_zookeeper::{Asker, Changed};
 
 use super::paths::{chain_path, layout_path};
@@ -61,6 +61,13 @@ impl ZooKeeperCoordinator {
             return Err(CoordinatorError::Refused(format!(
                 "the cluster is of version {}: members move when all its processes have run one of \
                  version 3",
+                cluster.version
+            )));
+        }
+        if let (Order::Rest(..), true) = (order, cluster.version < Version::FIFTH) {
+            return Err(CoordinatorError::Refused(format!(
+                "the cluster is of version {}: nodes rest when all its processes have run one of \
+                 version 5",
                 cluster.version
             )));
         }

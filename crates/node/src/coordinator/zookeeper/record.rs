@@ -97,6 +97,7 @@ impl ClusterRecord {
             name: name.clone(),
             zone: zone.clone(),
             is_leaving: false,
+            is_resting: false,
             successor: None,
         });
         sites.collect()

@@ -36,12 +36,17 @@ fn bodies() -> Vec<Vec<u8>> {
     put_varint(&mut answer, 3);
     answer.extend(named("a name").encode(Version::NEWEST));
     let withdrawal = vec![outgoing::KIND_WITHDRAWAL, 3];
+    let mut clock = vec![outgoing::KIND_CLOCK];
+    clock.extend(7_u128.to_be_bytes());
+    put_varint(&mut clock, 0);
+    put_varint(&mut clock, 1_000_000);
     vec![
         envelope,
         request(&read("q")),
         request(&write()),
         answer,
         withdrawal,
+        clock,
     ]
 }
 
@@ -67,7 +72,14 @@ impl Inbox for Deaf {
 fn fuzz_peer_messages() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let key = ClusterKey::random().unwrap();
-    let peers = Peers::start(listener, identity(2), CLUSTER, key, Arc::new(Deaf)).unwrap();
+    let peers = Peers::start(
+        listener,
+        identity(2),
+        (CLUSTER, SESSION),
+        key,
+        Arc::new(Deaf),
+    )
+    .unwrap();
     let common = &peers.common;
     let traffic = common.traffic(NodeId(1));
     let lanes: Vec<Vec<u8>> = bodies()

@@ -6,14 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use bytes::Bytes;
-use fader_chain::{Change, Configuration, Direction, Entry, EntryId, Role, Seat, Stamp, Wiring};
+use fader_chain::clocks::Frame;
+use fader_chain::{
+    Change, Configuration, Direction, Entry, EntryId, Level, Role, Seat, Stamp, Wiring,
+};
 use fader_services::catalog::{AccessKey, KeyStatus, Rights};
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
+use crate::member::clocks::Lease;
+use crate::member::company::{Company, Notice};
 use crate::member::pending::Work;
-use crate::member::thread::{Company, Job, Notice};
+use crate::member::thread::Job;
 use crate::member::{Folder, Member};
 use crate::random;
 use crate::settings::Settings;
@@ -65,9 +70,10 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let inbox = Arc::new(Jobs::default());
-    let peers = Peers::start(listener, me, CLUSTER, key.clone(), inbox.clone()).unwrap();
+    let peers = Peers::start(listener, me, (CLUSTER, SESSION), key.clone(), inbox.clone()).unwrap();
     let (sender, notices) = channel();
     let company = Company {
+        clocks: peers.clocks().clone(),
         outbox: peers.way(CHAIN),
         notices: sender,
     };
@@ -78,6 +84,29 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
         peers,
         member,
         _notices: Mutex::new(notices),
+    }
+}
+
+impl Replica {
+    /// It has a lease of an hour, from a ping that was sent then.
+    fn lease(&self, sent: u64) {
+        let until = sent + 3_600_000;
+        let lease = Job::Lease(Lease { sent, until });
+        self.member.jobs().send(lease).unwrap();
+    }
+
+    /// Whether a strong read is answered.
+    fn reads(&self) -> bool {
+        let (reply, told) = oneshot::channel();
+        let request = counter::Request::Read("a".to_owned());
+        let work = Work::Read {
+            call: Arc::new(Call::of_node(request)),
+            session: None,
+            reply,
+        };
+        let job = Job::Read(Box::new(work), Level::Strong);
+        self.member.enqueue(job).unwrap();
+        told.blocking_recv().unwrap().is_ok()
     }
 }
 
@@ -98,8 +127,7 @@ impl Chain {
         let chain = Chain { replicas };
         for replica in &chain.replicas {
             replica.peers.know(nodes.clone()).unwrap();
-            let until = monotonic_ms() + 3_600_000;
-            replica.member.jobs().send(Job::Lease(until)).unwrap();
+            replica.lease(monotonic_ms());
         }
         chain.configure(1, wiring);
         chain
@@ -288,5 +316,31 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
     let state = chain.agrees();
     assert!(has(&state, "newer") && !has(&state, "forged"));
     eventually(|| (0..2).all(|at| before[at] + 2 <= foreign()[at]));
+    chain.close();
+}
+
+/// CK-2: one frame, and no answer is given under a lease that was pinged for before it.
+#[test]
+fn a_member_whose_clock_stood_still_answers_no_strong_read_until_another_lease() {
+    let chain = Chain::new(Wiring::Star);
+    chain.write(&put("item"));
+    chain.agrees();
+    for replica in &chain.replicas {
+        assert!(replica.reads());
+        let (now, clocks) = (monotonic_ms(), replica.peers.clocks());
+        let frame = |clock_ms| Frame {
+            life: Incarnation(1),
+            stops: 0,
+            clock_ms,
+        };
+        clocks.on_frame(now, NodeId(9), frame(5_000));
+        assert!(replica.reads());
+        clocks.on_frame(now + 1, NodeId(9), frame(6_000));
+        assert!(!replica.reads(), "it has a lease of an hour");
+        replica.lease(now);
+        assert!(!replica.reads(), "that was pinged for before");
+        replica.lease(now + 2);
+        assert!(replica.reads());
+    }
     chain.close();
 }

@@ -83,6 +83,9 @@ missed! {
     join_keeps_overlay: JoinKeepsOverlay,
         "what_a_returning_member_held_is_handed_on"
         => "n1 answers 13: at 2.2: k=a";
+    same_seats_go_on: SameSeatsGoOn,
+        "an_epoch_that_changes_no_seat_stops_nothing"
+        => "n2 answers 11: refused, NotServing";
     joint_w: JointW,
         "a_write_is_held_by_a_quorum_of_the_epoch_before"
         => "n1 answers 11: held, 101/1 is 1.1";

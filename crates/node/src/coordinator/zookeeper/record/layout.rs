@@ -4,6 +4,7 @@
 //! ```text
 //! layout := count site*  count spread*                                        kind L, format 1
 //! site   := name zone 0 | name zone 1 | name zone 2 successor     stays, leaves, leaves to another
+//!         | name zone 3                            stays, and rests (version 5 of a cluster)
 //! spread := chain kept:u8 count name*
 //! ```
 
@@ -25,6 +26,7 @@ impl Content for Layout {
             put_bytes(out, site.name.as_bytes());
             put_bytes(out, site.zone.as_bytes());
             match &site.successor {
+                _ if site.is_resting => out.push(3),
                 _ if !site.is_leaving => out.push(0),
                 None => out.push(1),
                 Some(successor) => {
@@ -68,8 +70,9 @@ fn bounded(reader: &mut Reader, max: usize) -> Result<usize, DecodeError> {
 
 fn read_site(reader: &mut Reader) -> Result<Site, DecodeError> {
     let (name, zone) = (text(reader, NAME_MAX)?, text(reader, NAME_MAX)?);
-    let (is_leaving, successor) = match reader.byte()? {
-        0 => (false, None),
+    let tag = reader.byte()?;
+    let (is_leaving, successor) = match tag {
+        0 | 3 => (false, None),
         1 => (true, None),
         2 => (true, Some(text(reader, NAME_MAX)?)),
         _ => return Err(DecodeError::new("what becomes of a node")),
@@ -78,6 +81,7 @@ fn read_site(reader: &mut Reader) -> Result<Site, DecodeError> {
         name,
         zone,
         is_leaving,
+        is_resting: tag == 3,
         successor,
     })
 }
@@ -114,6 +118,7 @@ mod tests {
             name: name.to_owned(),
             zone: "z".to_owned(),
             is_leaving: false,
+            is_resting: false,
             successor: None,
         });
         let name = |text: &str| text.to_owned();
@@ -123,6 +128,8 @@ mod tests {
             Order::Replace(name("n1"), name("n5"), Some(name("z"))),
             Order::Drain(name("n2")),
             Order::Add(name("n2"), name("")),
+            Order::Rest(name("n3"), true),
+            Order::Rest(name("n3"), false),
         ];
         for order in orders {
             layout = layout.ordered(&order, &wish).unwrap();
