@@ -21,7 +21,8 @@ use crate::reduce::{List, Winner};
 use crate::rows::{Phase, Row, Task};
 use crate::shuffle::{crc32c, crc32c_of_both};
 use crate::store::Upload;
-use crate::worker::Job;
+use crate::view::Job;
+use crate::work::staging;
 
 /// Parts that are created at once.
 const PARTS: usize = 4;
@@ -146,7 +147,8 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
     let key = |name: &str| key(job, task, id, name);
     let is_large = job.part_bytes_max() < file.bytes;
     if is_large && job.has(Guard::CreateOnlyParts) {
-        let staged = key(&format!("whole-{}", file.name.replace('/', "-")));
+        let name = file.name.replace('/', "-");
+        let staged = Path::from(format!("{}/{task}/{id}/{name}", staging(job.id())));
         let objects = objects.iter().map(|object| (key(&object.name), object));
         match stage(job, &staged, objects).await? {
             Staged::Copied => match job.store().copy(&staged, &at).await {
@@ -302,9 +304,11 @@ async fn success(
         for (name, number) in &manifest.counters {
             *success.counters.entry(name.clone()).or_default() += number;
         }
-        for (name, number) in &manifest.requests {
-            *success.requests.entry(name.clone()).or_default() += number;
-        }
+    }
+    let own = job.take_requests();
+    let winners = manifests.iter().map(|manifest| &manifest.requests);
+    for (name, number) in winners.chain([&own]).flatten() {
+        *success.requests.entry(name.clone()).or_default() += number;
     }
     Ok(success)
 }
