@@ -24,10 +24,10 @@ use crate::store::Upload;
 use crate::view::Job;
 use crate::work::staging;
 
-/// Parts that are created at once.
-const PARTS: usize = 4;
+/// Parts that are created at once, at most: of large ones so many as fit in memory.
+pub(crate) const PARTS: usize = 4;
 /// Bytes of a piece of a large part: S3 takes none below 5 MiB.
-const UPLOAD_BYTES: usize = 8 << 20;
+pub(crate) const UPLOAD_BYTES: usize = 8 << 20;
 
 /// The name of a part; those of further outputs are in folders of their own.
 fn part_name(output: u8, number: u32) -> String {
@@ -66,8 +66,10 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
         }
     });
     let files: Vec<_> = files.collect();
-    let files: Vec<(Vec<Part>, Manifest)> =
-        stream::iter(files).buffered(PARTS).try_collect().await?;
+    let files: Vec<(Vec<Part>, Manifest)> = stream::iter(files)
+        .buffered(job.parts_max())
+        .try_collect()
+        .await?;
     let success = success(job, &winners, &files).await?;
     let text = serde_json::to_vec_pretty(&success).expect("its keys are text");
     job.store().create(&success_key(), &text.into()).await?;

@@ -15,6 +15,7 @@ use crate::guard::{Guard, Guards};
 use crate::input::Inputs;
 use crate::job::{Definition, JobId, Output, Register, parse, prefix};
 use crate::plan::Plan;
+use crate::publish::{PARTS, UPLOAD_BYTES};
 use crate::reduce::{List, Winner};
 use crate::rows::{Order, Phase, Rows, Task};
 use crate::store::Store;
@@ -75,6 +76,11 @@ impl Job {
     /// Bytes of a part that is created from memory: of several that are at once, all fit.
     pub(crate) fn part_bytes_max(&self) -> u64 {
         (self.memory as u64 / 8).max(64 << 10)
+    }
+
+    /// Parts that are created at once: no task runs then. A piece of an upload is there twice.
+    pub(crate) fn parts_max(&self) -> usize {
+        (self.memory / (2 * UPLOAD_BYTES)).clamp(1, PARTS)
     }
 
     pub(crate) fn has(&self, guard: Guard) -> bool {
