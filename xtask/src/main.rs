@@ -18,6 +18,7 @@ mod differ;
 mod earlier;
 mod fake_s3;
 mod fuzz;
+mod lines;
 mod nemesis;
 mod python;
 mod reference;
@@ -48,6 +49,8 @@ enum Task {
     Ci(ci::Options),
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
+    /// Counts the lines of MapReduce without built-in jobs and tests: at most 6,000.
+    Lines,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
     /// `one-node`, `sqs`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`,
     /// `scaling` or `etcd`; one under `attacks`.
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         .and_then(|()| match cli.task {
             Task::Ci(options) => ci::run(&options),
             Task::Tidy => tidy::run(),
+            Task::Lines => lines::run(),
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
             Task::Fuzz(options) => fuzz::run(&options),

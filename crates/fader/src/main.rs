@@ -41,6 +41,9 @@ mod why;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Threads of a worker of MapReduce for files.
+const FILE_THREADS: usize = 4;
+
 const EXAMPLES: &str = "\
 Start here:
   fader serve           a server on 127.0.0.1:4566 with its data in ./fader-data; the first start
@@ -162,9 +165,13 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Command::Mapreduce(_) = &command {
+        // Each thread has a heap of its own, which keeps what other threads free: with tokio's 512
+        // threads for files a job takes many times its `--memory`.
+        runtime.max_blocking_threads(FILE_THREADS);
+    }
+    let runtime = runtime.enable_all().build()?;
     let code = match command {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),

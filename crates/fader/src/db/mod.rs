@@ -19,6 +19,7 @@ mod export;
 mod import;
 mod index;
 mod keys;
+mod parquet;
 mod price;
 mod sort;
 
