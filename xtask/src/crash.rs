@@ -19,6 +19,17 @@ pub(crate) enum Service {
     S3,
 }
 
+impl Service {
+    /// As options name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Service::Simpledb => "simpledb",
+            Service::Sqs => "sqs",
+            Service::S3 => "s3",
+        }
+    }
+}
+
 /// Which kind of crash.
 #[derive(Subcommand)]
 pub(crate) enum Kind {

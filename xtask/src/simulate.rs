@@ -66,12 +66,14 @@ pub(crate) fn ci() -> Result<bool> {
     are_good &= start("fader-simulate", &jobs)?;
     let queues = ["sqs", "--seeds", "40"].map(OsString::from);
     are_good &= start("fader-simulate", &queues)?;
+    let buckets = ["s3", "--seeds", "40"].map(OsString::from);
+    are_good &= start("fader-simulate", &buckets)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 9] = [
+const MUTANTS: [(&str, &str, bool); 11] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -88,6 +90,9 @@ const MUTANTS: [(&str, &str, bool); 9] = [
     ("fader-simulator", "mapreduce::tests::every_mutant", true),
     // Runs of queues without one of their guards.
     ("fader-simulator", "sqs::tests::every_mutant", true),
+    // Runs of buckets without one of the rules of those who carry their bytes, or of their guards.
+    ("fader-simulator", "s3::tests::every_rule", true),
+    ("fader-simulator", "s3::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
 ];

@@ -17,6 +17,7 @@ mod connection;
 mod consistency;
 mod control;
 mod door;
+mod exports;
 #[cfg(test)]
 mod fuzz;
 mod limit;

@@ -13,6 +13,7 @@ mod bucket;
 mod caller;
 mod copy;
 mod cross;
+mod export;
 mod form;
 mod multipart;
 mod object;

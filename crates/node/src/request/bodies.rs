@@ -39,6 +39,7 @@ use crate::member::pending::REQUEST;
 use crate::member::refusal::Refusal;
 use crate::random;
 use crate::storage::blocks::{self as storage, BLOCK_BYTES_MAX, BlockId};
+use crate::storage::engine::Snapshot;
 
 /// Blocks of one body that are on their way at once, beside the one that is gathered.
 const FLYING_MAX: usize = 3;
@@ -208,6 +209,16 @@ impl Router {
             Ok(Err(Lacking::Silent)) => Err(later(Reason::NoMember)),
             Err(error) => Err(Unread::Trouble(of_store(error.to_string()))),
         }
+    }
+
+    /// All that a chain has committed, at a member here.
+    pub(crate) async fn fixed(&self, chain: ChainId) -> Result<Snapshot, Trouble> {
+        let cluster = self.chains.get(chain);
+        let cluster = cluster.ok_or_else(|| later(Reason::NoChain))?;
+        // What is answered strongly here is applied here.
+        cluster.ready().await.map_err(|it| self.of_refusal(it))?;
+        let keeper = self.keeper_of(chain).map_err(|it| self.of_refusal(it))?;
+        Ok(keeper.snapshot())
     }
 
     /// What is stored will not be named: it goes soon.

@@ -14,6 +14,7 @@ use crate::s3::command::{
     DeleteObjects, Deletion, GetObject, PutObject, PutObjectAcl, PutObjectTags,
 };
 use crate::s3::error::{Code, Error};
+use crate::s3::lifecycle::expiry;
 use crate::s3::limits::Limits;
 use crate::s3::pieces;
 use crate::s3::reply::{Deleted, Found, Put, Reply};
@@ -35,7 +36,7 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
         let is_it = |it: &&Version| it.object().is_some_and(|object| object.source == source);
         let current = current.as_ref().filter(is_it);
         let current = current.ok_or_else(|| Error::of(Code::AttemptFenced))?;
-        return Ok((Reply::Put(shown(&bucket, current)), Vec::new()));
+        return Ok((Reply::Put(shown(&bucket, key, current)), Vec::new()));
     }
     if bucket.has(Guard::S3Condition) {
         command.conditions.check(bucket.current(key)?.as_ref())?;
@@ -57,17 +58,18 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
         State::Object(Box::new(object)),
         asked.request.seed,
     )?;
-    Ok((Reply::Put(shown(&bucket, &version)), bucket.finish()))
+    Ok((Reply::Put(shown(&bucket, key, &version)), bucket.finish()))
 }
 
 /// What a put tells of a version: its id only where each put makes one.
-pub(crate) fn shown(bucket: &Bucket<'_>, version: &Version) -> Put {
+pub(crate) fn shown(bucket: &Bucket<'_>, key: &str, version: &Version) -> Put {
     let object = version.object();
     let is_enabled = bucket.settings.versioning == Versioning::Enabled;
     Put {
         version: is_enabled.then_some(version.id),
         etag: object.map_or_else(String::new, |object| object.etag.clone()),
         checksum: object.and_then(|object| object.checksum.clone()),
+        expiry: expiry(bucket, key, version),
     }
 }
 
@@ -379,7 +381,7 @@ fn find_for(
 pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error> {
     let bucket = Bucket::named(asked)?;
     let named = (&*command.key, command.version);
-    let (mut version, _) = find_for(&bucket, asked, command.action, named)?;
+    let (mut version, is_current) = find_for(&bucket, asked, command.action, named)?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
     let checked = command.conditions.check(&version, object);
@@ -388,12 +390,14 @@ pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error>
         ..error
     })?;
     let extent = pieces::find(&bucket, object, command.extent)?;
+    let expiry = is_current.then(|| expiry(&bucket, &command.key, &version));
     if let State::Object(object) = &mut version.state {
         bucket.settings.show(object);
     }
     Ok(Reply::Object(Box::new(Found {
         is_versioned: bucket.settings.versioning != Versioning::Off,
         extent,
+        expiry: expiry.flatten(),
         version,
     })))
 }
@@ -440,7 +444,7 @@ fn change(
     }
     let reply = Put {
         version: shown_id(&bucket, version.id),
-        ..shown(&bucket, &version)
+        ..shown(&bucket, key, &version)
     };
     Ok((Reply::Put(reply), bucket.finish()))
 }

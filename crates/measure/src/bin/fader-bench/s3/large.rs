@@ -58,7 +58,7 @@ impl Large {
 
     pub(super) fn note(&self) -> String {
         format!(
-            "The large object has {} MiB. Memory is a single figure, the peak of looks every 20 ms.",
+            "The large object has {} MiB. Memory is one figure, the peak of looks every 20 ms.",
             self.bytes >> 20
         )
     }

@@ -1,5 +1,5 @@
-//! Objects of Fader beside those of MinIO, as it ships and with synced writes, and beside files that
-//! nginx serves. One generator signs for all.
+//! Objects of Fader beside those of MinIO, as it ships and with synced writes, and beside files
+//! that nginx serves. One generator signs for all.
 //!
 //! | finding | what is counted |
 //! |---|---|
