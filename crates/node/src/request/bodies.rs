@@ -327,14 +327,15 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Memory for a block, as large as it may become.
+    /// Memory for a block, as large as it may become: for its bytes as they come, and for the copy
+    /// that is written.
     async fn lend(&self) -> Result<Lent, Trouble> {
         let most = self.block_max as u64;
         let told = self
             .left
             .map(|left| left.saturating_add(self.gathered as u64));
         let size = told.map_or(most, |told| told.clamp(1, most));
-        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(size)).await;
+        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(2 * size)).await;
         match lent {
             Ok(Some(lent)) => Ok(lent),
             Ok(None) | Err(_) => Err(later(Reason::BlockMemory)),

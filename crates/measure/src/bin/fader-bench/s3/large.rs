@@ -1,11 +1,11 @@
-//! Memory of the server: while a large object is put in parts and got by ranges, and while many
-//! uploads are under way at once.
+//! Memory of the server: while a large object is put in parts, one after the other, and got by
+//! ranges, and while many uploads are under way at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use fader_client::{S3, S3Request};
 use fader_measure::Interval;
@@ -18,8 +18,6 @@ use crate::report::{Finding, Target};
 use crate::server::Server;
 
 const PART_BYTES: u64 = 16 << 20;
-/// Parts under way at once.
-const PARTS: usize = 4;
 const UPLOADS: u64 = 64;
 const KEY: &str = "large-object";
 /// How often the server's memory is read.
@@ -107,52 +105,31 @@ async fn put_in_parts(client: &Arc<S3>, bytes: u64) -> Result<()> {
         ..S3Request::new(Method::POST, BUCKET, KEY)
     };
     let begun = client.call(request).await?.xml()?;
-    let upload: Arc<str> = begun.child_text("UploadId").into();
-    let parts = bytes.div_ceil(PART_BYTES);
-    let (mut tags, mut under_way) = (vec![String::new(); parts as usize], JoinSet::new());
+    let upload = begun.child_text("UploadId").to_owned();
     let body = content(PART_BYTES as usize, 0);
-    for part in 0..parts {
-        if PARTS <= under_way.len() {
-            keep(&mut tags, &mut under_way).await?;
-        }
-        let (client, upload, body) = (Arc::clone(client), Arc::clone(&upload), body.clone());
+    let mut parts = Vec::new();
+    for part in 0..bytes.div_ceil(PART_BYTES) {
+        let number = (part + 1).to_string();
         let size = PART_BYTES.min(bytes - part * PART_BYTES) as usize;
-        under_way.spawn(async move {
-            let number = (part + 1).to_string();
-            let query = [("partNumber", number.as_str()), ("uploadId", &*upload)];
-            let request = S3Request {
-                query: &query,
-                body: body.slice(..size),
-                ..S3Request::new(Method::PUT, BUCKET, KEY)
-            };
-            let reply = client.call(request).await?;
-            anyhow::Ok((part as usize, reply.header("etag").to_owned()))
-        });
+        let request = S3Request {
+            query: &[("partNumber", &number), ("uploadId", &upload)],
+            body: body.slice(..size),
+            ..S3Request::new(Method::PUT, BUCKET, KEY)
+        };
+        let reply = client.call(request).await?;
+        let tag = reply.header("etag");
+        parts.push(format!(
+            "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+        ));
     }
-    while !under_way.is_empty() {
-        keep(&mut tags, &mut under_way).await?;
-    }
-    let parts = tags.iter().enumerate().map(|(at, tag)| {
-        format!(
-            "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag></Part>",
-            at + 1
-        )
-    });
-    let list: String = parts.collect();
+    let list = parts.concat();
     let body = format!("<CompleteMultipartUpload>{list}</CompleteMultipartUpload>");
     let request = S3Request {
-        query: &[("uploadId", &*upload)],
+        query: &[("uploadId", &upload)],
         body: Bytes::from(body),
         ..S3Request::new(Method::POST, BUCKET, KEY)
     };
     client.call(request).await?;
-    Ok(())
-}
-
-async fn keep(tags: &mut [String], under_way: &mut JoinSet<Result<(usize, String)>>) -> Result<()> {
-    let ended = under_way.join_next().await.context("a part is under way")?;
-    let (at, tag) = ended.context("a client panicked")??;
-    tags[at] = tag;
     Ok(())
 }
 
