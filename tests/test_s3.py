@@ -630,7 +630,8 @@ def test_over_https_with_trailers(tmp_path):
 
 
 def test_an_object_tells_when_a_rule_ends_it(s3, bucket):
-    rule = {"ID": "old ones", "Status": "Enabled", "Filter": {"Prefix": "logs/"}, "Expiration": {"Days": 3}}
+    rule = {"ID": "old ones", "Status": "Enabled", "Filter": {"Prefix": "logs/"}}
+    rule["Expiration"] = {"Days": 3}
     s3.put_bucket_lifecycle_configuration(
         Bucket=bucket, LifecycleConfiguration={"Rules": [rule]}
     )
@@ -640,7 +641,8 @@ def test_an_object_tells_when_a_rule_ends_it(s3, bucket):
     assert len(set(told)) == 1
     date, name = told[0].split('", ')
     assert name == 'rule-id="old%20ones"'
-    ends = datetime.datetime.strptime(date.removeprefix('expiry-date="'), "%a, %d %b %Y %H:%M:%S GMT")
+    date = date.removeprefix('expiry-date="')
+    ends = datetime.datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT")
     left = ends - datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
     assert datetime.timedelta(days=2, hours=23) < left <= datetime.timedelta(days=4)
     assert "Expiration" not in s3.put_object(Bucket=bucket, Key="photos/1", Body=b"x")

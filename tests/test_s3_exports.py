@@ -262,7 +262,8 @@ def test_an_export_survives_kills_and_is_of_one_moment(tmp_path):
                 number += 1
                 twins(sdb, number)
             check(s3, waiting.result(), expected, 0)
-        told = wait(exports, exports.start_domain_export(domainName=DOMAIN, s3Bucket=BUCKET)["exportArn"])
+        again = exports.start_domain_export(domainName=DOMAIN, s3Bucket=BUCKET)
+        told = wait(exports, again["exportArn"])
         check(s3, told, expected, number)
         sdb.delete_domain(DomainName=DOMAIN)
         assert running.stop() == 0, running.log()

@@ -147,7 +147,8 @@ fn check_encryption(members: &Members) -> Result<(), Error> {
         (None, None) => Ok(()),
         (Some("AES256" | "KMS"), _) => Err(Error::new(
             Code::InvalidParameterValue,
-            "The value of the parameter s3SseAlgorithm is not valid: objects are not encrypted here.",
+            "The value of the parameter s3SseAlgorithm is not valid: objects are not encrypted \
+             here.",
         )),
         (Some(_), _) => Err(Error::invalid("s3SseAlgorithm")),
     }

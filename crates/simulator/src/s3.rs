@@ -1,5 +1,5 @@
-//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain, with
-//! clients that put, upload in parts, copy, delete, read and list.
+//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain,
+//! with clients that put, upload in parts, copy, delete, read and list.
 //!
 //! ```text
 //!   client ── bytes ──▶ members: durable, apart from records
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! Members crash between bytes, record and state, lose their disks, are cut off, and join again;
-//! messages with rows, commits and verdicts are lost, repeated and late; bytes are damaged; clocks on
-//! the wall are put to other times.
+//! messages with rows, commits and verdicts are lost, repeated and late; bytes are damaged; clocks
+//! on the wall are put to other times.
 //!
 //! Invariants:
 //! - M4 the same seed and rules give the same run.
 //!
 //! Checked at each commit, against a naive bucket:
-//! - `winner`: a condition is decided by the order of commits. `twice`: an attempt is committed once.
+//! - `winner`: commits decide conditions in their order. `twice`: an attempt is committed once.
 //! - `whole`: the members of the configuration have the bytes of what an entry names, durable.
 //!
 //! Checked of what clients are told:
@@ -75,8 +75,8 @@ const ACCOUNT: &str = "000000000001";
 const BUCKET: &str = "photos";
 const KEYS: [&str; 5] = ["a", "b/1", "b/2", "c", "d"];
 
-/// A rule of those that carry requests and bytes: what a mutant leaves out. Those of the service are
-/// [`fader_chain::Guard`]s.
+/// A rule of those that carry requests and bytes: what a mutant leaves out. Those of the service
+/// are [`fader_chain::Guard`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The head takes the row of a block only with the bytes.

@@ -1,5 +1,5 @@
-//! Exports of domains to buckets (`simpledbv2`): what is known of each, and whose turn it is to go on
-//! with it. The bytes go another way: a process that has the domain writes them to the bucket.
+//! Exports of domains to buckets (`simpledbv2`): what is known of each, and whose turn it is to go
+//! on with it. The bytes go another way: a process that has the domain writes them to the bucket.
 //!
 //! ```text
 //! Start ─▶ pending ── Claim ─▶ running, attempt n, until its lease is over ── End ─▶ ended
@@ -15,8 +15,8 @@
 //! Invariants:
 //! - EX-1 an export is of one collection. That is not deleted before the export has ended.
 //! - EX-2 an attempt ends an export only if no other was claimed since.
-//! - EX-3 the first 6 bytes of an id are the milliseconds at which it was asked for: keys of an account are
-//!   in the order of time.
+//! - EX-3 the first 6 bytes of an id are the milliseconds at which it was asked for: keys of an
+//!   account are in the order of time.
 //!
 //! Deliberately absent: reading domains, objects, and the clock of the lease's holder (gateway).
 
@@ -41,8 +41,8 @@ use crate::{Direction, View};
 
 use rows::{exports_of, get, id_of_arn, put, unfinished_of, waiting_key};
 
-/// Rows of unfinished exports of a chain that one [`Due`] looks at. No more are claimed at once than
-/// there are processes.
+/// Rows of unfinished exports of a chain that one [`Command::Due`] looks at. No more are claimed at
+/// once than there are processes.
 const DUE_ROWS: usize = 256;
 
 /// The limits of exports.

@@ -1,5 +1,5 @@
-//! A chain of three members, as buckets see it: a head that decides on its newest state, members that
-//! log what it decided once they have the bytes, and a controller that leaves members out.
+//! A chain of three members, as buckets see it: a head that decides on its newest state, members
+//! that log what it decided once they have the bytes, and a controller that leaves members out.
 //!
 //! An entry is committed when every member of the configuration has synced it. The disk has records
 //! and bytes apart: a crash loses of each what was not synced, and sets the state back.

@@ -1,5 +1,5 @@
-//! Carries out exports of domains that are due: reads a domain on one state of its chain, and writes
-//! it to a bucket, as the account that asked.
+//! Carries out exports of domains that are due: reads a domain on one state of its chain, and
+//! writes it to a bucket, as the account that asked.
 //!
 //! ```text
 //! Claim ─▶ _started ─▶ data/dataFileATTEMPTNUMBER.json … ─▶ manifest-file.json (if there is none)
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants:
-//! - DX-1 an attempt writes under names of its own. The one whose manifest-file.json is there first is
-//!   the export: each later one finds it, and goes on from there.
+//! - DX-1 an attempt writes under names of its own. The one whose manifest-file.json is there first
+//!   is the export: each later one finds it, and goes on from there.
 //! - DX-2 all items of a manifest are of one snapshot, which has what was acknowledged before the
 //!   export was asked for.
 //! - DX-3 memory is a page of items and a manifest: a line for each file of 64 MiB.
