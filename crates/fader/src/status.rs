@@ -31,7 +31,10 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
     let mut onlooker = Onlooker::new(&place);
     let mut told = table(&onlooker.look().context("asking ZooKeeper")?);
     output::print(&told)?;
-    while options.watch {
+    if !options.watch {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         std::thread::sleep(LOOK);
         let now = match onlooker.look() {
             Ok(standing) => table(&standing),
@@ -46,7 +49,6 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
             told = now;
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The system chain, with each node; then a line for each chain of data.

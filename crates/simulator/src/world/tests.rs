@@ -113,6 +113,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         members: 3,
         wiring,
         mixed: true,
+        stops: false,
         modes: false,
         wishes: Vec::new(),
         weather: Weather {
