@@ -82,8 +82,8 @@ enum Task {
     /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
-    /// Searches every state that small chains can get into, or with `cloud` every schedule of small
-    /// clouds: `--help` for more.
+    /// Searches every state that small chains can get into, with `cloud` every schedule of small
+    /// clouds, with `database` the models of its protocols: `--help` for more.
     #[command(disable_help_flag = true)]
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.

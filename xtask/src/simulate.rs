@@ -33,10 +33,35 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     start("fader-simulate", &options.arguments)
 }
 
-/// Searches what was asked for.
+/// Searches what was asked for. `database`: the models of its protocols, in their whole scopes,
+/// and each without one of its rules.
 pub(crate) fn model(options: &Options) -> Result<bool> {
+    if options
+        .arguments
+        .first()
+        .is_some_and(|first| first == "database")
+    {
+        return model_of_database();
+    }
     Profile::Checked.build(&[PACKAGE])?;
     start("fader-model", &options.arguments)
+}
+
+/// The models of the database's protocols on the functions of pages: A (queues), B (splits), C1
+/// (transactions), D (sessions) and H (pending records).
+fn model_of_database() -> Result<bool> {
+    let mut test = command::cargo();
+    test.args([
+        "test",
+        "--profile",
+        Profile::Checked.name(),
+        "--lib",
+        "--package",
+        "fader-blink",
+    ]);
+    test.args(IN_MUTANTS);
+    test.args(["tests::", "--", "--nocapture"]);
+    command::succeeds(test.env("FADER_MODELS", "full"))
 }
 
 /// Themes that seeds do not draw, and how many runs of them every merge makes.

@@ -130,8 +130,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     match outcome {
         Ok(true) => {
             options.price.show_all(&database)?;
-            let closed = database.close().await;
+            let closed = database.clone().close().await;
             closed.context("all is committed, but not yet in pages: run `fader db checkpoint`")?;
+            options.price.keep(&database, &options.collection).await?;
             Ok(if bad == 0 {
                 ExitCode::SUCCESS
             } else {
