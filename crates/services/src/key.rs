@@ -134,6 +134,8 @@ pub enum Table {
     BucketUpkeep = b'C',
     /// System: the blocks of a chain. A record that puts a row of it waits for the block's bytes.
     Blocks = b'b',
+    /// Bucket: eventual puts, by key.
+    PutRegisters = b'A',
     /// System: the leases of blocks, by their ends.
     BlockLeases = b'q',
     /// System: exports of domains, by account and time.

@@ -23,14 +23,9 @@ use crate::s3::settings::{Versioning, check_tags};
 
 /// Commits an object.
 pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
-    check_key(&command.key, asked.context.limits)?;
-    check_metadata(&command.metadata, asked.context.limits)?;
     let mut bucket = Bucket::named(asked)?;
-    let (key, attempt) = (&*command.key, command.attempt);
-    let given = (&command.metadata.tags, command.acl.as_ref());
-    let (owner, acl) = bucket.check_put(asked, key, given)?;
-    let source = Source::of(attempt.id, &command.content);
-    let size = check_content(&command.content, asked.context.limits)?;
+    let object = check_put(&bucket, asked, command)?;
+    let (key, attempt, source) = (&*command.key, command.attempt, object.source);
     if is_committed(&bucket, attempt, &command.content)? {
         let current = bucket.current(key)?;
         let is_it = |it: &&Version| it.object().is_some_and(|object| object.source == source);
@@ -42,16 +37,6 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
         command.conditions.check(bucket.current(key)?.as_ref())?;
     }
     bucket.put(bucket.keys.content(attempt.id), &command.content);
-    let object = Object {
-        size,
-        etag: command.etag.clone(),
-        checksum: command.checksum.clone(),
-        metadata: command.metadata.clone(),
-        parts: 0,
-        source,
-        owner,
-        acl,
-    };
     let version = place(
         &mut bucket,
         key,
@@ -59,6 +44,29 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
         asked.request.seed,
     )?;
     Ok((Reply::Put(shown(&bucket, key, &version)), bucket.finish()))
+}
+
+/// Refuses a put that is too large, or that the caller may not make; else the object.
+pub(crate) fn check_put(
+    bucket: &Bucket<'_>,
+    asked: Asked<'_>,
+    command: &PutObject,
+) -> Result<Object, Error> {
+    check_key(&command.key, asked.context.limits)?;
+    check_metadata(&command.metadata, asked.context.limits)?;
+    let given = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, &command.key, given)?;
+    let size = check_content(&command.content, asked.context.limits)?;
+    Ok(Object {
+        size,
+        etag: command.etag.clone(),
+        checksum: command.checksum.clone(),
+        metadata: command.metadata.clone(),
+        parts: 0,
+        source: Source::of(command.attempt.id, &command.content),
+        owner,
+        acl,
+    })
 }
 
 /// What a put tells of a version: its id only where each put makes one.
@@ -155,6 +163,7 @@ pub(crate) fn place(
     state: State,
     seed: u128,
 ) -> Result<Version, Error> {
+    bucket.supersede(key);
     let versioning = bucket.settings.versioning;
     let now_ms = bucket.terms.now_ms;
     let current = bucket.current(key)?;
@@ -287,6 +296,7 @@ pub(crate) fn expire(
     seed: u128,
 ) -> Result<Deleted, Error> {
     if bucket.settings.versioning == Versioning::Off {
+        bucket.supersede(key);
         if let Some(current) = current {
             bucket.remove(bucket.keys.current(key));
             bucket.retire_version(&current);
@@ -310,6 +320,7 @@ pub(crate) fn remove(
     version: &Version,
     is_current: bool,
 ) -> Result<bool, Error> {
+    bucket.supersede(key);
     bucket.retire_version(version);
     if is_current {
         bucket.remove(bucket.keys.current(key));

@@ -37,7 +37,8 @@ wire_fields!(CreateBucket {
     bucket,
     region,
     ownership,
-    acl
+    acl,
+    mode,
 });
 wire_fields!(HeadBucket {
     bucket,
