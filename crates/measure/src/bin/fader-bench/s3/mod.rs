@@ -27,6 +27,7 @@ use fader_measure::{Interval, median, ratio_of_medians};
 use hyper::Method;
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::disk::Probe;
@@ -163,42 +164,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .worker_threads(common.threads.max(1) as usize)
         .enable_all()
         .build()?;
-    let address = format!("http://{}", server.target().address);
-    let mut subjects = vec![Subject::new("fader", &address, true)?];
-    if let Some(address) = &options.minio {
-        subjects.push(Subject::new("MinIO", address, true)?);
-    }
-    if let Some(address) = &options.minio_synced {
-        subjects.push(Subject::new("MinIO, synced", address, true)?);
-    }
-    if let (Some(address), Some(root)) = (&options.nginx, &options.nginx_root) {
-        write_files(root)?;
-        subjects.push(Subject::new("nginx", address, false)?);
-    }
+    let mut subjects = subjects(options, &server)?;
     let keys = if common.quick { 2_000 } else { options.keys };
     for subject in subjects.iter().filter(|it| it.is_full) {
         eprintln!("filling {} with {keys} keys", subject.name);
         runtime.block_on(fill(&subject.client, keys))?;
     }
-    let mut probe = Probe::new(scratch.path(), LARGE_BYTES)?;
-    let mut synced = Vec::new();
-    let mut random = ChaCha8Rng::seed_from_u64(common.seed);
-    let mut turns: Vec<(usize, Work)> = (0..subjects.len())
-        .flat_map(|at| Work::ALL.map(|work| (at, work)))
-        .filter(|(at, work)| subjects[*at].is_full || work.is_get())
-        .collect();
-    for round in 0..common.runs() {
-        eprintln!("round {} of {}", round + 1, common.runs());
-        turns.shuffle(&mut random);
-        for &(at, work) in &turns {
-            let client = Arc::clone(&subjects[at].client);
-            let rate = runtime.block_on(rate(client, work, keys, common.seconds()))?;
-            subjects[at].rates[work as usize].push(rate);
-        }
-        let begin = Instant::now();
-        let writes = probe.run(common.seconds())?;
-        synced.push(writes.len() as f64 / begin.elapsed().as_secs_f64());
-    }
+    let synced = rounds(options, (&mut subjects, keys), &runtime, scratch.path())?;
     let fader = Arc::clone(&subjects[0].client);
     let races = if common.quick { 20 } else { options.races };
     let races = runtime.block_on(races::run(&fader, races))?;
@@ -230,6 +202,54 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         ],
     };
     report.finish(common.json.as_deref(), common.quick)
+}
+
+/// What is compared: Fader first.
+fn subjects(options: &Options, server: &Server) -> Result<Vec<Subject>> {
+    let address = format!("http://{}", server.target().address);
+    let mut subjects = vec![Subject::new("fader", &address, true)?];
+    if let Some(address) = &options.minio {
+        subjects.push(Subject::new("MinIO", address, true)?);
+    }
+    if let Some(address) = &options.minio_synced {
+        subjects.push(Subject::new("MinIO, synced", address, true)?);
+    }
+    if let (Some(address), Some(root)) = (&options.nginx, &options.nginx_root) {
+        write_files(root)?;
+        subjects.push(Subject::new("nginx", address, false)?);
+    }
+    Ok(subjects)
+}
+
+/// Measures all works of all subjects in shuffled rounds; 8 MiB writes with fdatasync a second, by
+/// round.
+fn rounds(
+    options: &Options,
+    (subjects, keys): (&mut [Subject], u64),
+    runtime: &Runtime,
+    scratch: &Path,
+) -> Result<Vec<f64>> {
+    let common = &options.common;
+    let mut probe = Probe::new(scratch, LARGE_BYTES)?;
+    let mut synced = Vec::new();
+    let mut random = ChaCha8Rng::seed_from_u64(common.seed);
+    let mut turns: Vec<(usize, Work)> = (0..subjects.len())
+        .flat_map(|at| Work::ALL.map(|work| (at, work)))
+        .filter(|(at, work)| subjects[*at].is_full || work.is_get())
+        .collect();
+    for round in 0..common.runs() {
+        eprintln!("round {} of {}", round + 1, common.runs());
+        turns.shuffle(&mut random);
+        for &(at, work) in &turns {
+            let client = Arc::clone(&subjects[at].client);
+            let rate = runtime.block_on(rate(client, work, keys, common.seconds()))?;
+            subjects[at].rates[work as usize].push(rate);
+        }
+        let begin = Instant::now();
+        let writes = probe.run(common.seconds())?;
+        synced.push(writes.len() as f64 / begin.elapsed().as_secs_f64());
+    }
+    Ok(synced)
 }
 
 /// The files that nginx serves: those that gets read.
