@@ -77,6 +77,9 @@ enum Name {
     /// Word count and sort by MapReduce, beside a program of two threads, coreutils, Polars, DuckDB
     /// and Hadoop. Needs Java and Maven, and an hour.
     Mapreduce,
+    /// The database beside SQLite: import in order and at random, a scan, point reads. Needs a C
+    /// compiler and libsqlite3-dev for the reads.
+    Database,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
@@ -95,13 +98,14 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 7] = [
+const BY_PYTHON: [Name; 8] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
     Name::Etcd,
     Name::Attacks,
     Name::Mapreduce,
+    Name::Database,
     Name::Replicas,
 ];
 
@@ -135,6 +139,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .to_possible_value()
         .context("every benchmark has a name")?;
     if BY_PYTHON.contains(&options.name) {
+        if let Name::Database = options.name {
+            let example = ["build", "--release", "--package", "fader-blink"];
+            let point_reads = ["--example", "point_reads"];
+            command::check(command::cargo().args(example).args(point_reads))?;
+        }
         let how = Measured {
             is_quick: options.quick,
             runs: options.runs,

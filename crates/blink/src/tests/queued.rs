@@ -320,9 +320,12 @@ fn assert_told(name: &str, mut search_one: impl FnMut(Vec<Record>) -> Outcome) {
     println!("caught: {name}: {what}: {trace}");
 }
 
+/// Takes a decision away.
+type Removal = fn(&mut Design);
+
 #[test]
 fn every_removed_decision_of_checkpoints_is_caught() {
-    let mutants: [(&str, fn(&mut Design)); 5] = [
+    let mutants: [(&str, Removal); 5] = [
         ("no If-Match", |design| design.if_match = false),
         ("removed before the PUT", |design| {
             design.remove_after_put = false

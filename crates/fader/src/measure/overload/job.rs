@@ -128,7 +128,7 @@ impl Map for Worker {
         let (told, log) = self.load(number).map_err(failed)?;
         // Values come in the order of their bytes.
         let place = number.to_be_bytes();
-        let told = serde_json::to_vec(&told).map_err(|error| failed(error.into()))?;
+        let told = serde_json::to_vec(&told).map_err(failed)?;
         out.emit(TOLD, &[&place[..], &told].concat());
         let log = text(&log).map_err(failed)?;
         out.emit(LOG, &[&place[..], &log].concat());
@@ -165,7 +165,7 @@ impl Reduce for Merger {
             formats::Format::JsonLines,
             &mut |_, one| log.operations.push(one),
         );
-        log.header = read.map_err(|error| failed(error.into()))?.0;
+        log.header = read.map_err(failed)?.0;
         self.logs.push(log);
         Ok(())
     }
@@ -180,7 +180,9 @@ impl Reduce for Merger {
     }
 }
 
-fn failed(error: anyhow::Error) -> Failure {
+/// A failure of the attempt, with its causes.
+fn failed(error: impl Into<anyhow::Error>) -> Failure {
+    let error: anyhow::Error = error.into();
     Failure::task(format!("{error:#}"))
 }
 
