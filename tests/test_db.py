@@ -260,3 +260,38 @@ def test_a_damaged_page_is_named_and_stays(db, tmp_path):
     refused = db("get", "books", "k", check=False)
     assert refused.returncode != 0 and page.name in refused.stderr
     assert page.read_bytes() != whole
+
+
+def test_a_fresh_read_sees_what_no_page_has(db):
+    db("put", "books", "k", "old")
+    # A client that dies after its commit leaves the record in its queue.
+    program = [BINARY, "db", "import", db.url, "books", "-", "--transactions", "--format", "json",
+               "--key", "isbn", "--level", "atomic"]
+    dying = subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for number in range(1_500):
+        dying.stdin.write(json.dumps({"isbn": f"{number:04}"}) + "\n")
+    dying.stdin.flush()
+    for _ in range(600):
+        if db("scan", "books", "--fresh").stdout.count("\n") >= 1_001:
+            break
+        time.sleep(0.1)
+    dying.kill()
+    dying.communicate()
+    assert db("scan", "books", "--fresh").stdout.count("\n") >= 1_001
+    assert db("get", "books", "0007", "--fresh").stdout == '{"isbn":"0007"}\n'
+
+
+def test_the_cost_of_commands_is_kept_and_summed_up(db, tmp_path):
+    path = write_csv(tmp_path / "books.csv", rows(range(500)))
+    db("import", "books", path, "--keep-cost", "--transactions", AWS_ACCESS_KEY_ID="ALICE")
+    db("put", "books", "k", "v", "--level", "atomic", "--keep-cost", AWS_ACCESS_KEY_ID="BOB")
+    db("get", "books", "k", "--keep-cost", AWS_ACCESS_KEY_ID="BOB")
+    db("scan", "books")
+    by_stage = db("cost").stdout
+    # Requests to queues in a bucket serve several stages: they are shared.
+    for stage in ("read", "commit", "shared", "checkpoint", "cost"):
+        assert "books" in by_stage and f" {stage} " in by_stage, by_stage
+    by_key = db("cost", "--by", "key").stdout
+    requests = {line.split()[0]: int(line.split()[1]) for line in by_key.splitlines()
+                if line.split() and line.split()[0] in ("ALICE", "BOB", "all")}
+    assert requests["all"] == requests["ALICE"] + requests["BOB"] > 10, by_key

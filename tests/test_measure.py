@@ -70,6 +70,24 @@ def test_overload_is_told_as_simpledb_tells_it(tmp_path):
     measure("check", *logs, "--of", "registers", "--levels", "strong,conditional", home=tmp_path)
 
 
+def test_workers_of_an_overload_are_map_tasks_of_a_job(tmp_path):
+    place = tmp_path / "jobs"
+    limit = "gets=60/s+60,puts=60/s+60,latency=250ms"
+    said = measure("overload", "--limit", limit, "--workers", 2, "--threads", 12, "--for", "3s",
+                   "--job", place, home=tmp_path)
+    told = [[json.loads(line) for line in open(place / f"of-{workers}/out/output-1/part-00000")]
+            for workers in (1, 2)]
+    assert [len(of) for of in told] == [1, 2]
+    unavailable = [sum(sum(one[kind]["unavailable"]) for one in of for kind in ("gets", "puts"))
+                   for of in told]
+    assert unavailable[0] == 0 < unavailable[1], said
+    # The reducer merged the logs: all threads of both workers are in one.
+    merged = tmp_path / "merged.jsonl"
+    merged.write_bytes((place / "of-2/out/part-00000").read_bytes())
+    assert len({one["process"] for one in operations(merged)}) == 2 * 2 * 12
+    measure("check", merged, "--of", "registers", "--levels", "strong,conditional", home=tmp_path)
+
+
 def test_overload_finds_another_body(tmp_path):
     """A server that is none answers 503 in other words."""
     with replicas.unavailable() as url:

@@ -26,9 +26,23 @@ def test_half_a_minute_of_faults(number):
     if reason and not is_due():
         pytest.skip(reason)
     assert not reason
+    attack(number)
+
+
+@pytest.mark.alone
+def test_a_short_attack_on_objects():
+    reason = why_not()
+    if reason and not is_due():
+        pytest.skip(reason)
+    assert not reason
+    attack(0, "--service", "s3")
+
+
+def attack(number, *more):
     seed = str(int(os.environ.get("FADER_NEMESIS_SEED", "1")) + number)
+    length = ["--minutes", str(SECONDS / 60), "--seed", seed]
     subprocess.run(
-        [sys.executable, "-m", "nemesis", "--minutes", str(SECONDS / 60), "--seed", seed],
+        [sys.executable, "-m", "nemesis", *length, *more],
         cwd=servers.ROOT / "tests", check=True, timeout=600,
     )
 

@@ -627,3 +627,22 @@ def test_over_https_with_trailers(tmp_path):
         part = {"PartNumber": 1, "ETag": one.upload_part(**of, PartNumber=1, Body=b"x")["ETag"]}
         whole = one.complete_multipart_upload(**of, MultipartUpload={"Parts": [part]})
         assert whole["Location"] == f"https://localhost:{running.port}/tls/parts"
+
+
+def test_an_object_tells_when_a_rule_ends_it(s3, bucket):
+    rule = {"ID": "old ones", "Status": "Enabled", "Filter": {"Prefix": "logs/"}}
+    rule["Expiration"] = {"Days": 3}
+    s3.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": [rule]}
+    )
+    told = [s3.put_object(Bucket=bucket, Key="logs/1", Body=b"x")["Expiration"]]
+    of = {"Bucket": bucket, "Key": "logs/1"}
+    told += [s3.get_object(**of)["Expiration"], s3.head_object(**of)["Expiration"]]
+    assert len(set(told)) == 1
+    date, name = told[0].split('", ')
+    assert name == 'rule-id="old%20ones"'
+    date = date.removeprefix('expiry-date="')
+    ends = datetime.datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT")
+    left = ends - datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    assert datetime.timedelta(days=2, hours=23) < left <= datetime.timedelta(days=4)
+    assert "Expiration" not in s3.put_object(Bucket=bucket, Key="photos/1", Body=b"x")

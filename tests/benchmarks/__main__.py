@@ -1,11 +1,12 @@
-"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas|mapreduce`."""
+"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas|mapreduce|database`."""
 
 import argparse
 import pathlib
 import sys
 import tempfile
 
-from benchmarks import attacks, delay, etcd, failover, figures, mapreduce, replicas, scaling
+from benchmarks import attacks, database, delay, etcd, failover, figures, mapreduce, replicas
+from benchmarks import scaling
 
 BENCHMARKS = {
     "failover": failover,
@@ -15,6 +16,7 @@ BENCHMARKS = {
     "attacks": attacks,
     "replicas": replicas,
     "mapreduce": mapreduce,
+    "database": database,
 }
 
 

@@ -62,7 +62,7 @@ def options():
     parser.add_argument("--zookeepers", type=int, choices=[1, 3],
                         help=f"servers of ZooKeeper; 3 from {THREE_MINUTES} minutes on")
     parser.add_argument("--lease", type=int, default=2, help="seconds")
-    parser.add_argument("--service", default="simpledb", choices=["simpledb", "sqs"])
+    parser.add_argument("--service", default="simpledb", choices=["simpledb", "sqs", "s3"])
     parser.add_argument("--kill-every", type=float, help="seconds; nothing else is done then")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the history and the logs")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
@@ -88,7 +88,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:
         folder = pathlib.Path(folder)
         code = besiege(chosen, folder)
-        # What is told of queues is judged by those who asked.
+        # What is told of queues and objects is judged by those who asked.
         if chosen.service == "simpledb":
             code = code or judge.run(folder)
         if code and not chosen.keep:

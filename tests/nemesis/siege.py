@@ -14,8 +14,12 @@ from nemesis.load import all_domains, all_items, items_of, put_in
 from nemesis.network import Network
 from queues import judge
 from queues import load as queues
+from objects import load as objects
+from objects.__main__ import FLOOR_SECONDS, blocks_left
 
 PATIENCE_SECONDS = 60
+# An attack that is as long also waits until the bytes of what was deleted are gone.
+LONG_MINUTES = 2
 
 
 def run(chosen, folder):
@@ -30,11 +34,16 @@ def run(chosen, folder):
     print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
           f"seed {chosen.seed}, lease {chosen.lease} s, {chosen.zookeepers} of ZooKeeper")
     flags = ("--chains", str(chains), "--copies", str(COPIES))
-    settings = {"zookeepers": chosen.zookeepers, "wiring": wiring, "lease": f"{chosen.lease}s",
-                "flags": flags}
-    with Besieged(folder, network, names, **settings) as cluster:
+    kind = Buckets if chosen.service == "s3" else Besieged
+    settings = {
+        "zookeepers": chosen.zookeepers,
+        "wiring": wiring,
+        "lease": f"{chosen.lease}s",
+        "flags": flags,
+    }
+    with kind(folder, network, names, **settings) as cluster:
         try:
-            attacks = {"simpledb": attack, "sqs": attack_queues}
+            attacks = {"simpledb": attack, "sqs": attack_queues, "s3": attack_objects}
             attacks[chosen.service](chosen, folder, cluster)
             problems = [*cluster.panics()]
         except (Broken, RuntimeError, AssertionError, OSError):
@@ -87,6 +96,44 @@ def attack_queues(chosen, _folder, cluster):
     print(siege.summary())
     if not (judge.report(load) and is_drained):
         raise Broken("queues are not what was promised" if is_drained else "queues are not empty")
+
+
+class Buckets(Besieged):
+    """One whose blocks go soon, and whose disks are small."""
+
+    FLAGS = ["--garbage-wait-s", "5", "--upload-lease-s", "20", "--block-reserve-mb", "16"]
+
+    def flags(self, name):
+        return [*super().flags(name), *self.FLAGS]
+
+
+def attack_objects(chosen, _folder, cluster):
+    """The same with writers, readers and racers of a bucket."""
+    cluster.await_full()
+    addresses = [cluster.client_address(name) for name in cluster.names]
+    urls = [f"http://{host}:{port}" for host, port in addresses]
+    load = objects.Load(urls, chosen.seed, races=True, sizes=[40, 5_000, 20_000, 300_000],
+                        timeout=3)
+    load.create()
+    siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every)
+    with load:
+        if not load.await_acknowledged(10, PATIENCE_SECONDS):
+            raise Broken("nothing is served before any fault")
+        siege.run(time.monotonic() + chosen.minutes * 60)
+    print(siege.summary())
+    print("calls: " + ", ".join(f"{count} {what}" for what, count in sorted(load.counts.items())))
+    complaints = load.check()
+    # The floor of a cluster rises once a minute: a short attack does not wait for it.
+    if not complaints and LONG_MINUTES <= chosen.minutes:
+        load.empty()
+        patience = 4 * FLOOR_SECONDS
+        left = [blocks_left(member, patience) for member in cluster.members.values()]
+        complaints += [f"blocks of nothing are left: {left}"] if any(left) else []
+    for complaint in complaints[:10]:
+        print(f"violation: {complaint}")
+    print(f"{len(complaints)} violations")
+    if complaints:
+        raise Broken("objects are not what was promised")
 
 
 def create(addresses):

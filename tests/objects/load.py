@@ -1,12 +1,15 @@
 """Writers and readers of a bucket, through boto3.
 
 Each writer has keys of its own and knows what they may hold: the last body that was acknowledged,
-and those whose outcome is unknown since. A body says of itself which it is, so that half of one,
-or a mix of two, is seen by each reader."""
+and those whose outcome is unknown since; one of those may still come a while later. A body says of
+itself which it is, so that half of one, or a mix of two, is seen by each reader. Racers put one key
+at once, each on the condition that there is none: one wins."""
 
 import collections
+import concurrent.futures
 import contextlib
 import hashlib
+import itertools
 import random
 import threading
 import time
@@ -22,6 +25,10 @@ KEYS = 4
 TIMEOUT_SECONDS = 8
 PATIENCE_SECONDS = 120
 PART_BYTES = 5 << 20
+SIZES = [40, 5_000, 20_000, 300_000, 5_000_000]
+# How long a request may take effect of which nothing is known: a server may have stood still.
+LATE_SECONDS = 60
+RACERS = 4
 # A name of 32 digits, then bytes that follow from it.
 NAME_BYTES = 32
 
@@ -41,9 +48,9 @@ def is_whole(body):
     return body == seed.encode() + random.Random(seed).randbytes(max(0, len(body) - NAME_BYTES))
 
 
-def client_of(url):
+def client_of(url, timeout=TIMEOUT_SECONDS):
     settings = Config(
-        retries={"max_attempts": 0}, connect_timeout=1, read_timeout=TIMEOUT_SECONDS,
+        retries={"max_attempts": 0}, connect_timeout=1, read_timeout=timeout,
         s3={"addressing_style": "path"},
     )
     return boto3.client(
@@ -58,10 +65,12 @@ class Writer:
     def __init__(self, load, number):
         self.load, self.number = load, number
         self.chance = random.Random(f"{load.seed}/{number}")
-        self.clients = [client_of(url) for url in load.urls]
+        self.clients = load.clients()
         self.turn = number
         self.serial = 0
         self.may = {f"{number}/{key}": {NOTHING} for key in range(KEYS)}
+        # Of each key: what may still come, and until when.
+        self.late = {key: {} for key in self.may}
 
     @property
     def client(self):
@@ -71,6 +80,7 @@ class Writer:
         while not self.load.is_ending:
             self.serial += 1
             key = self.chance.choice(list(self.may))
+            before = set(self.may[key])
             deed = self.chance.choices(
                 [self._put, self._copy, self._parts, self._delete], [8, 2, 1, 2],
             )[0]
@@ -81,21 +91,31 @@ class Writer:
                 if status < 500:
                     self.load.errors.append(f"{deed.__name__} {key}: {error}")
                 self.load.count(f"{deed.__name__} refused")
+                self._is_late(key, before)
                 time.sleep(0.05)
                 continue
             except (botocore.exceptions.BotoCoreError, OSError):
                 self.load.count(f"{deed.__name__} unknown")
+                self._is_late(key, before)
                 self.turn += 1
                 time.sleep(0.05)
                 continue
-            self.may[key] = {becomes}
+            self.may[key] = {becomes} | self._still_late(key)
             self.load.count("ok")
+
+    def _is_late(self, key, before):
+        until = time.monotonic() + LATE_SECONDS
+        self.late[key].update({digest: until for digest in self.may[key] - before})
+
+    def _still_late(self, key):
+        now = time.monotonic()
+        return {digest for digest, until in self.late[key].items() if now < until}
 
     def _body(self, size):
         return body_of(f"{self.load.seed}/{self.number}/{self.serial}", size)
 
     def _put(self, key):
-        size = self.chance.choice([40, 5_000, 20_000, 300_000, 5_000_000])
+        size = self.chance.choice(self.load.sizes)
         body = self._body(size)
         self.may[key].add(hashlib.md5(body).hexdigest())
         self.client.put_object(Bucket=BUCKET, Key=key, Body=body)
@@ -113,6 +133,8 @@ class Writer:
         return digest
 
     def _parts(self, key):
+        if max(self.load.sizes) < PART_BYTES:
+            return self._put(key)
         body = self._body(PART_BYTES + 100_000)
         digest = hashlib.md5(body).hexdigest()
         of = {"Bucket": BUCKET, "Key": key}
@@ -136,6 +158,7 @@ class Writer:
         for key, may in self.may.items():
             for client in self.clients:
                 found = read_patiently(client, key)
+                may = may | self._still_late(key)
                 if found not in may:
                     yield f"{key} is {found}, and may be {sorted(map(str, may))}"
                 # What one server has shown the others show, too.
@@ -154,10 +177,12 @@ def read(client, key):
     return hashlib.md5(body).hexdigest()
 
 
-def read_patiently(client, key):
-    """The same, while members of a cluster find each other."""
+def read_patiently(client, key, others=()):
+    """The same, while members of a cluster find each other; of the others where one is away."""
+    clients = itertools.cycle([client, *others])
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
+        client = next(clients)
         try:
             return read(client, key)
         except (botocore.exceptions.BotoCoreError, OSError):
@@ -168,18 +193,64 @@ def read_patiently(client, key):
         time.sleep(0.1)
 
 
-class Load:
-    """Writers and readers at work."""
+class Racers:
+    """Clients that put one key at once, each if there is none."""
 
-    def __init__(self, urls, seed, writers=3, readers=1):
+    def __init__(self, load):
+        self.load, self.clients, self.rounds = load, load.clients(), 0
+
+    def work(self):
+        with concurrent.futures.ThreadPoolExecutor(RACERS) as pool:
+            while not self.load.is_ending:
+                self.rounds += 1
+                told = list(pool.map(self._put, range(RACERS)))
+                winners = [body for body, outcome in told if outcome == "ok"]
+                if 1 < len(winners):
+                    self.load.errors.append(f"{len(winners)} win the race {self.rounds}")
+                if winners and not self._has(winners[0]):
+                    self.load.errors.append(f"the race {self.rounds} is another one's")
+                self.load.count("races won" if winners else "races unknown")
+
+    def _put(self, number):
+        body = body_of(f"{self.load.seed}/race/{self.rounds}/{number}", 100)
+        client = self.clients[number % len(self.clients)]
+        try:
+            client.put_object(Bucket=BUCKET, Key=f"race/{self.rounds}", Body=body, IfNoneMatch="*")
+        except botocore.exceptions.ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            return body, "refused" if status == 412 else "unknown"
+        except (botocore.exceptions.BotoCoreError, OSError):
+            return body, "unknown"
+        return body, "ok"
+
+    def _has(self, body):
+        found = read_patiently(self.clients[0], f"race/{self.rounds}", self.clients[1:])
+        return found == hashlib.md5(body).hexdigest()
+
+
+class Load:
+    """Writers, readers and racers at work."""
+
+    def __init__(
+        self, urls, seed, writers=3, readers=1, races=False, sizes=SIZES, timeout=TIMEOUT_SECONDS
+    ):
         self.urls, self.seed = urls, seed
+        self.sizes, self.timeout = sizes, timeout
         self.lock = threading.Lock()
         self.counts = collections.Counter()
         self.errors = []
         self.is_ending = False
         self.writers = [Writer(self, number) for number in range(writers)]
         self.readers = readers
+        self.racers = [Racers(self)] if races else []
         self.threads = []
+
+    def clients(self):
+        """One of each server."""
+        return [client_of(url, self.timeout) for url in self.urls]
+
+    def note_fault(self, **_):
+        """What is done to a cluster excuses nothing here."""
 
     def count(self, what):
         with self.lock:
@@ -204,7 +275,7 @@ class Load:
             raise
 
     def _read(self):
-        clients = [client_of(url) for url in self.urls]
+        clients = self.clients()
         chance = random.Random(f"{self.seed}/reader")
         keys = [key for writer in self.writers for key in writer.may]
         while not self.is_ending:
@@ -216,7 +287,8 @@ class Load:
 
     def __enter__(self):
         self.is_ending = False
-        works = [writer.work for writer in self.writers] + [self._read] * self.readers
+        works = [worker.work for worker in [*self.writers, *self.racers]]
+        works += [self._read] * self.readers
         self.threads = [
             threading.Thread(target=self._guarded, args=[work], daemon=True) for work in works
         ]
@@ -229,10 +301,10 @@ class Load:
         for thread in self.threads:
             thread.join()
 
-    def await_acknowledged(self, count):
+    def await_acknowledged(self, count, seconds=PATIENCE_SECONDS):
         """Waits until so many writes more were acknowledged."""
         goal = self.counts["ok"] + count
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + seconds
         while self.counts["ok"] < goal:
             if end < time.monotonic() or self.errors:
                 return False

@@ -56,6 +56,9 @@ enum Name {
     OneNode,
     /// Queues against ElasticMQ's, long polls, and receives that wait. Needs Java and Maven.
     Sqs,
+    /// Objects against MinIO's and against files of nginx. Needs Go and nginx, and takes minutes to
+    /// build MinIO; with `--quick` Fader alone.
+    S3,
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window,
     /// What a member's death costs the clients of a cluster, and its return.
@@ -74,6 +77,9 @@ enum Name {
     /// Word count and sort by MapReduce, beside a program of two threads, coreutils, Polars, DuckDB
     /// and Hadoop. Needs Java and Maven, and an hour.
     Mapreduce,
+    /// The database beside SQLite: import in order and at random, a scan, point reads. Needs a C
+    /// compiler and libsqlite3-dev for the reads.
+    Database,
     /// The seed's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
@@ -92,13 +98,14 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 7] = [
+const BY_PYTHON: [Name; 8] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
     Name::Etcd,
     Name::Attacks,
     Name::Mapreduce,
+    Name::Database,
     Name::Replicas,
 ];
 
@@ -117,7 +124,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     build()?;
     if let Name::Sqs = options.name {
-        return queues(options);
+        return with_peers(options, "queues.bench");
+    }
+    if let Name::S3 = options.name
+        && !options.quick
+    {
+        return with_peers(options, "objects.bench");
     }
     if let Name::Phases = options.name {
         return phases(options);
@@ -127,6 +139,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .to_possible_value()
         .context("every benchmark has a name")?;
     if BY_PYTHON.contains(&options.name) {
+        if let Name::Database = options.name {
+            let example = ["build", "--release", "--package", "fader-blink"];
+            let point_reads = ["--example", "point_reads"];
+            command::check(command::cargo().args(example).args(point_reads))?;
+        }
         let how = Measured {
             is_quick: options.quick,
             runs: options.runs,
@@ -243,12 +260,12 @@ pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<(String, Command)>
         .collect()
 }
 
-/// Queues beside ElasticMQ, which Python starts.
-fn queues(options: &Options) -> Result<bool> {
+/// A benchmark beside servers that a module of tests starts.
+fn with_peers(options: &Options, module: &str) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
-        .args(["-m", "queues.bench"])
+        .args(["-m", module])
         .arg(Profile::Release.program("fader-bench"))
         .env("PYTHONPATH", command::root().join("tests"))
         .env("FADER_BIN", Profile::Release.program("fader"));

@@ -19,6 +19,17 @@ pub(crate) enum Service {
     S3,
 }
 
+impl Service {
+    /// As options name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Service::Simpledb => "simpledb",
+            Service::Sqs => "sqs",
+            Service::S3 => "s3",
+        }
+    }
+}
+
 /// Which kind of crash.
 #[derive(Subcommand)]
 pub(crate) enum Kind {
@@ -143,7 +154,8 @@ fn of_node(test: &str, variable: &str, seeds: u64) -> Result<bool> {
         command::cargo()
             .args([
                 "test",
-                "--release",
+                "--profile",
+                Profile::Checked.name(),
                 "--package",
                 "fader-node",
                 "--test",
@@ -159,14 +171,26 @@ fn cloud(rounds: u32, seeds: u64) -> Result<bool> {
     let server = FakeS3::start()?;
     let mut crashes = command::cargo();
     crashes
-        .args(["test", "--release", "--package", "fader-client"])
+        .args([
+            "test",
+            "--profile",
+            Profile::Checked.name(),
+            "--package",
+            "fader-client",
+        ])
         .args(["--test", "folder_crash", "--test", "cloud_crash"])
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("FADER_CRASH_ROUNDS", rounds.to_string());
     server.known_to(&mut crashes);
     let mut power = command::cargo();
     power
-        .args(["test", "--release", "--package", "fader-client"])
+        .args([
+            "test",
+            "--profile",
+            Profile::Checked.name(),
+            "--package",
+            "fader-client",
+        ])
         .args(["--lib", "folder::tests::power", "--", "--nocapture"])
         .env("FADER_POWER_SEEDS", seeds.to_string());
     Ok(command::succeeds(&mut crashes)? & command::succeeds(&mut power)?)

@@ -18,6 +18,7 @@ mod differ;
 mod earlier;
 mod fake_s3;
 mod fuzz;
+mod lines;
 mod nemesis;
 mod python;
 mod reference;
@@ -48,8 +49,10 @@ enum Task {
     Ci(ci::Options),
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
+    /// Counts the lines of MapReduce without built-in jobs and tests: at most 6,000.
+    Lines,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `sqs`, `window`, `client` or `cloud`; clusters of it: `failover`, `delay`,
+    /// `one-node`, `sqs`, `window`, `client`, `cloud` or `database`; clusters of it: `failover`, `delay`,
     /// `scaling` or `etcd`; one under `attacks`.
     Bench(bench::Options),
     /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
@@ -79,14 +82,14 @@ enum Task {
     /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
-    /// Searches every state that small chains can get into, or with `cloud` every schedule of small
-    /// clouds: `--help` for more.
+    /// Searches every state that small chains can get into, with `cloud` every schedule of small
+    /// clouds, with `database` the models of its protocols: `--help` for more.
     #[command(disable_help_flag = true)]
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
-    /// Writes the generated pages of the reference: docs/reference/cli.md and xtask.md. With
-    /// `--check` it says whether they are as the code has them.
+    /// Writes the generated pages of the reference: docs/reference/cli.md, metrics.md and xtask.md.
+    /// With `--check` it says whether they are as the code has them.
     Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         .and_then(|()| match cli.task {
             Task::Ci(options) => ci::run(&options),
             Task::Tidy => tidy::run(),
+            Task::Lines => lines::run(),
             Task::Bench(options) => bench::run(&options),
             Task::Crash(kind) => crash::run(&kind),
             Task::Fuzz(options) => fuzz::run(&options),

@@ -43,9 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["--seed", &options.seed.to_string()])
         .args(["--nodes", &options.nodes.to_string()])
         .env("PYTHONPATH", command::root().join("tests"));
-    if matches!(options.service, Service::Sqs) {
-        nemesis.args(["--service", "sqs"]);
-    }
+    nemesis.args(["--service", options.service.name()]);
     if let Some(seconds) = options.kill_every {
         nemesis.args(["--kill-every", &seconds.to_string()]);
     }

@@ -1,4 +1,4 @@
-//! Pages of the reference that the code itself tells: commands and flags.
+//! Pages of the reference that the code itself tells: commands, flags and metrics.
 
 use std::fs;
 use std::path::Path;
@@ -31,16 +31,25 @@ pub(crate) fn run<C: CommandFactory>(options: &Options) -> Result<bool> {
             command::root().join("target/debug/fader")
         }
     };
-    let output = std::process::Command::new(&fader).arg("reference").output();
-    let output = output.with_context(|| format!("{} does not run", fader.display()))?;
-    let of_fader = String::from_utf8(output.stdout)?;
+    let of_fader = |page: &str| -> Result<String> {
+        let output = std::process::Command::new(&fader)
+            .args(["reference", page])
+            .output();
+        let output = output.with_context(|| format!("{} does not run", fader.display()))?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
     let markdown = MarkdownOptions::new()
         .title("cargo xtask".to_owned())
         .show_footer(false);
     let of_xtask = clap_markdown::help_markdown_custom::<C>(&markdown);
     fs::create_dir_all(FOLDER)?;
     let mut are_good = true;
-    for (name, text) in [("cli.md", of_fader), ("xtask.md", of_xtask)] {
+    let pages = [
+        ("cli.md", of_fader("cli")?),
+        ("metrics.md", of_fader("metrics")?),
+        ("xtask.md", of_xtask),
+    ];
+    for (name, text) in pages {
         let path = Path::new(FOLDER).join(name);
         // Lines that end in spaces are breaks to Markdown, and complaints to editors.
         let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();

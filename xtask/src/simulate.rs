@@ -33,10 +33,35 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     start("fader-simulate", &options.arguments)
 }
 
-/// Searches what was asked for.
+/// Searches what was asked for. `database`: the models of its protocols, in their whole scopes,
+/// and each without one of its rules.
 pub(crate) fn model(options: &Options) -> Result<bool> {
+    if options
+        .arguments
+        .first()
+        .is_some_and(|first| first == "database")
+    {
+        return model_of_database();
+    }
     Profile::Checked.build(&[PACKAGE])?;
     start("fader-model", &options.arguments)
+}
+
+/// The models of the database's protocols on the functions of pages: A (queues), B (splits), C1
+/// (transactions), D (sessions) and H (pending records).
+fn model_of_database() -> Result<bool> {
+    let mut test = command::cargo();
+    test.args([
+        "test",
+        "--profile",
+        Profile::Checked.name(),
+        "--lib",
+        "--package",
+        "fader-blink",
+    ]);
+    test.args(IN_MUTANTS);
+    test.args(["tests::", "--", "--nocapture"]);
+    command::succeeds(test.env("FADER_MODELS", "full"))
 }
 
 /// Themes that seeds do not draw, and how many runs of them every merge makes.
@@ -66,12 +91,14 @@ pub(crate) fn ci() -> Result<bool> {
     are_good &= start("fader-simulate", &jobs)?;
     let queues = ["sqs", "--seeds", "40"].map(OsString::from);
     are_good &= start("fader-simulate", &queues)?;
+    let buckets = ["s3", "--seeds", "40"].map(OsString::from);
+    are_good &= start("fader-simulate", &buckets)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
 /// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 9] = [
+const MUTANTS: [(&str, &str, bool); 11] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -88,6 +115,9 @@ const MUTANTS: [(&str, &str, bool); 9] = [
     ("fader-simulator", "mapreduce::tests::every_mutant", true),
     // Runs of queues without one of their guards.
     ("fader-simulator", "sqs::tests::every_mutant", true),
+    // Runs of buckets without one of the rules of those who carry their bytes, or of their guards.
+    ("fader-simulator", "s3::tests::every_rule", true),
+    ("fader-simulator", "s3::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
 ];

@@ -2,6 +2,7 @@
 
 mod checker;
 mod pending;
+mod queued;
 mod session;
 mod split;
 

@@ -338,7 +338,8 @@ fn path_of(name: Name<'_>) -> Result<String, Error> {
     let root = match name.kind {
         Kind::Domain => "domains",
         Kind::Queue => "queues",
-        Kind::Bucket | Kind::Counter => {
+        Kind::Bucket => "buckets",
+        Kind::Counter => {
             return Err(Error::invalid(format!("{collection:?} has no mode")));
         }
     };
@@ -347,7 +348,7 @@ fn path_of(name: Name<'_>) -> Result<String, Error> {
         let is_step = [".", ".."].contains(&part);
         if part.is_empty() || is_step || !part.bytes().all(is_plain) {
             return Err(Error::invalid(format!(
-                "{part:?} is no account or domain, and no queue"
+                "{part:?} is no account or domain, and no queue or bucket"
             )));
         }
     }

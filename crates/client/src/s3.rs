@@ -118,6 +118,19 @@ impl S3 {
         credentials: Option<&Credentials>,
         settings: &Settings,
     ) -> Result<S3, Error> {
+        S3::on(Http::shared(), endpoint, credentials, settings)
+    }
+
+    /// The same by a transport of one's own.
+    ///
+    /// # Errors
+    /// As [`S3::new`].
+    pub fn on(
+        http: Http,
+        endpoint: &str,
+        credentials: Option<&Credentials>,
+        settings: &Settings,
+    ) -> Result<S3, Error> {
         let url = endpoint.trim_end_matches('/');
         let (endpoint, host) = Endpoint::parse(url, settings.ca_pem.as_deref())?;
         let signer = match credentials {
@@ -130,7 +143,7 @@ impl S3 {
         };
         let pool = Pool::new(endpoint, settings.connections_max, REPLY_BYTES_MAX);
         Ok(S3 {
-            http: Http::shared(),
+            http,
             pool: Arc::new(pool),
             endpoint: url.into(),
             host: host.into(),

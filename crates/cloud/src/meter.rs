@@ -196,6 +196,13 @@ impl Usage {
         Usage(used.filter(|(_, count)| count.requests != 0).collect())
     }
 
+    /// Adds what was used elsewhere.
+    pub fn add(&mut self, other: &Usage) {
+        for (key, count) in &other.0 {
+            self.0.entry(*key).or_default().add(count);
+        }
+    }
+
     fn count(&mut self, request: &WireRequest) {
         let bytes = request.sent_bytes.max(request.received_bytes);
         let chunks = match request.kind.is_queue() {
@@ -210,6 +217,16 @@ impl Usage {
             received_bytes: request.received_bytes,
             box_usage: request.box_usage,
         });
+    }
+}
+
+impl FromIterator<(RequestKind, Option<u16>, Count)> for Usage {
+    fn from_iter<I: IntoIterator<Item = (RequestKind, Option<u16>, Count)>>(counts: I) -> Self {
+        let mut usage = Usage::default();
+        for (kind, status, count) in counts {
+            usage.0.entry((kind, status)).or_default().add(&count);
+        }
+        usage
     }
 }
 
@@ -236,7 +253,8 @@ impl Meter {
         Meter::within(name, None)
     }
 
-    /// A scope within this one.
+    /// A scope within this one. One without a name is seen through: what is counted in the scopes
+    /// within it appears by their names in the scope around it.
     pub fn scope(&self, name: &str) -> Self {
         Meter::within(name, Some(self.clone()))
     }
@@ -257,12 +275,14 @@ impl Meter {
     /// Counts a request, here and in all scopes around.
     pub fn count(&self, request: &WireRequest) {
         self.state().usage.count(request);
-        let mut scope = self;
+        let (mut scope, mut name) = (self, &self.0.name);
         while let Some(parent) = &scope.0.parent {
             let mut state = parent.state();
             state.usage.count(request);
-            let name = scope.0.name.clone();
-            state.within.entry(name).or_default().count(request);
+            if !scope.0.name.is_empty() {
+                name = &scope.0.name;
+            }
+            state.within.entry(name.clone()).or_default().count(request);
             drop(state);
             scope = parent;
         }

@@ -108,6 +108,17 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// `NotFound`.
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>>;
 
+    /// The texts of all messages that are there, hidden ones too, in no order; nothing changes for
+    /// receivers. `None` where the service does not show them all, as SQS, and where they are more
+    /// than `max`.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn peek_all(&self, queue: &str, max: usize) -> Result<Option<Vec<String>>> {
+        let _ = (queue, max);
+        Ok(None)
+    }
+
     /// Removes messages by their receipts, at most [`MESSAGES_MAX`]; what became of each, in order.
     /// A message that is gone already is removed with success.
     ///

@@ -71,6 +71,28 @@ fn a_batch_that_is_peeked_at_takes_four_requests() {
 }
 
 #[test]
+fn all_messages_are_shown_hidden_or_not_and_none_that_was_removed() {
+    let stage = Stage::new(1);
+    stage.run(async {
+        let queues = start(&stage).await;
+        for _ in 0..3 {
+            send(&queues, 10).await;
+        }
+        let hidden = queues.receive("q", &now(10, 30)).await.unwrap();
+        remove(&queues, &hidden[..4]).await;
+        let before = stage.count();
+        let all = queues.peek_all("q", 100).await.unwrap();
+        assert_eq!(all.map(|texts| texts.len()), Some(26));
+        let kinds = stage.kinds(before);
+        assert!(
+            kinds.iter().all(|kind| matches!(*kind, "LIST" | "GET")),
+            "{kinds:?}"
+        );
+        assert_eq!(queues.peek_all("q", 25).await.unwrap(), None);
+    });
+}
+
+#[test]
 fn ten_waiting_receives_share_their_requests() {
     for seed in 0..20 {
         let stage = Stage::new(seed);

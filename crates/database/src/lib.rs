@@ -17,7 +17,9 @@
 
 mod catalogue;
 mod collections;
+mod costs;
 mod database;
+mod fresh;
 mod granting;
 mod guard;
 mod index;
@@ -42,6 +44,7 @@ mod vacuum;
 pub use catalogue::{
     Collection, CollectionId, CollectionSettings, INDEXES_MAX, Index, NAME_BYTES_MAX, QUEUES_MAX,
 };
+pub use costs::Cost;
 pub use database::Database;
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};

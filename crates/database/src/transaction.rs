@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::Database;
+use crate::fresh::Fresh;
 use crate::index::{self, INDEXED_KEY_BYTES_MAX};
 use crate::level::Level;
 use crate::reflect::{Way, reflect};
@@ -40,6 +41,8 @@ pub struct Transaction {
     scope: Cloud,
     writes: BTreeMap<CollectionId, Writes>,
     records: usize,
+    /// What overlays the pages of trees whose reads are fresh.
+    pub(crate) fresh: BTreeMap<CollectionId, Fresh>,
 }
 
 /// The write set in one collection.
@@ -71,7 +74,7 @@ pub type KeyValue = (Bytes, Bytes);
 
 impl Transaction {
     pub(crate) fn new(database: Database, level: Level) -> Self {
-        let scope = database.0.store.0.scope("transaction");
+        let scope = database.0.store.0.scope("");
         Transaction {
             read: Store(scope.scope("read")),
             commit: Store(scope.scope("commit")),
@@ -80,6 +83,7 @@ impl Transaction {
             scope,
             writes: BTreeMap::new(),
             records: 0,
+            fresh: BTreeMap::new(),
         }
     }
 
@@ -323,6 +327,9 @@ impl Transaction {
             let own = session.own_in(collection.id, from, until);
             keys.extend(own.map(|record| record.key.clone()));
         }
+        if let Some(fresh) = self.fresh.get(&collection.id) {
+            keys.extend(fresh.records(from, until).map(|record| record.key.clone()));
+        }
         if let Some(writes) = self.writes.get(&collection.id) {
             let own = writes.by_key.range(Bytes::copy_from_slice(from)..);
             let own = own.map(|(key, _)| key).take_while(|key| is_before_end(key));
@@ -362,7 +369,13 @@ impl Transaction {
     async fn leaf(&self, collection: &Collection, key: &[u8]) -> Result<Held> {
         let inner = &self.database.0;
         let tree = inner.tree(&self.read, collection)?;
-        let mut freshness = Freshness::Within(inner.options.ttl);
+        let mut age = inner.options.ttl;
+        if let Some(fresh) = self.fresh.get(&collection.id) {
+            // The pages are newer than what was pending.
+            let now = inner.store.0.runtime.clock.monotonic();
+            age = age.min(now.saturating_sub(fresh.since));
+        }
+        let mut freshness = Freshness::Within(age);
         for tries in 1..=TRIES {
             let found = tree.leaf(key, freshness).await?;
             if self.level < Level::Monotonic {
@@ -387,13 +400,15 @@ impl Transaction {
     fn slot(&self, collection: &Collection, held: &Held, key: &[u8]) -> Slot {
         let mut session = self.database.0.session();
         session.observe_slot(&held.page, key);
-        if self.level < Level::Monotonic {
-            return held.page.overlay(key, []);
-        }
         let mut end = key.to_vec();
         end.push(0);
-        held.page
-            .overlay(key, session.own_in(collection.id, key, Some(&end)))
+        let fresh = self.fresh.get(&collection.id).into_iter();
+        let fresh = fresh.flat_map(|fresh| fresh.records(key, Some(&end)));
+        if self.level < Level::Monotonic {
+            return held.page.overlay(key, fresh);
+        }
+        let own = session.own_in(collection.id, key, Some(&end));
+        held.page.overlay(key, own.chain(fresh))
     }
 
     /// Commits. After an `Ambiguous` failure the transaction may take effect, at Atomic whole;

@@ -36,13 +36,14 @@ Examples:
   fader cluster mode carts strong --wait         returns when it is done
   fader cluster mode carts strong --abandon      does not wait for members that are away: eventual
                                                  writes that only they have will be refused
-  fader cluster mode events mixed --queue        eventual sends are taken from now on";
+  fader cluster mode events mixed --queue        eventual sends are taken from now on
+  fader cluster mode photos mixed --bucket       eventual puts are taken from now on";
 
-/// Which domain or queue, and which mode.
+/// Which domain, queue or bucket, and which mode.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ModeOptions {
-    /// The domain, or with --queue the queue.
+    /// The domain; with --queue the queue, with --bucket the bucket.
     name: String,
 
     /// The mode: strong, mixed or eventual. Without one, says how the domain's mode stands.
@@ -52,6 +53,10 @@ pub(crate) struct ModeOptions {
     #[arg(long)]
     queue: bool,
 
+    /// The name is that of a bucket.
+    #[arg(long, conflicts_with = "queue")]
+    bucket: bool,
+
     /// Does not wait for members that are away; eventual writes that only they have are lost.
     #[arg(long, requires = "mode")]
     abandon: bool,
@@ -60,7 +65,7 @@ pub(crate) struct ModeOptions {
     #[arg(long, requires = "mode")]
     wait: bool,
 
-    /// Whose domain or queue: twelve digits.
+    /// Whose domain, queue or bucket: twelve digits.
     #[arg(long, default_value = FIRST_ACCOUNT)]
     account: String,
 
@@ -73,9 +78,10 @@ pub(crate) struct ModeOptions {
 pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
     let control = control(options.data.as_deref())?;
     let account = AccountId(options.account.clone());
-    let kind = match options.queue {
-        true => Kind::Queue,
-        false => Kind::Domain,
+    let kind = match (options.queue, options.bucket) {
+        (true, _) => Kind::Queue,
+        (_, true) => Kind::Bucket,
+        (false, false) => Kind::Domain,
     };
     let name = Name::new(kind, &account, &options.name);
     let standing = match options.mode {

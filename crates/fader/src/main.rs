@@ -27,6 +27,7 @@ mod mapreduce;
 mod measure;
 mod output;
 mod placing;
+mod reference;
 mod restoring;
 mod s3;
 mod sdb;
@@ -39,6 +40,9 @@ mod why;
 /// frees, which the allocator of the C library takes locks for.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Threads of a worker of MapReduce for files.
+const FILE_THREADS: usize = 4;
 
 const EXAMPLES: &str = "\
 Start here:
@@ -96,9 +100,12 @@ enum Command {
     /// Shows the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Prints all commands and flags as Markdown: docs/reference/cli.md.
+    /// Prints a page of docs/reference as Markdown.
     #[command(hide = true)]
-    Reference,
+    Reference {
+        /// Which page.
+        page: reference::Page,
+    },
 }
 
 #[derive(Subcommand)]
@@ -158,9 +165,13 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Command::Mapreduce(_) = &command {
+        // Each thread has a heap of its own, which keeps what other threads free: with tokio's 512
+        // threads for files a job takes many times its `--memory`.
+        runtime.max_blocking_threads(FILE_THREADS);
+    }
+    let runtime = runtime.enable_all().build()?;
     let code = match command {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
@@ -187,12 +198,8 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
         Command::Db(options) => runtime.block_on(db::run(*options)),
         Command::Mapreduce(options) => runtime.block_on(mapreduce::run(&options)),
         Command::Measure(options) => runtime.block_on(measure::run(options)),
-        Command::Reference => {
-            let options = clap_markdown::MarkdownOptions::new()
-                .title("Commands".to_owned())
-                .show_footer(false);
-            let text = clap_markdown::help_markdown_custom::<Cli>(&options);
-            output::print(text.trim_end())?;
+        Command::Reference { page } => {
+            output::print(page.text::<Cli>().trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Config(ConfigCommand::Show(options)) => {

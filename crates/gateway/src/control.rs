@@ -127,6 +127,10 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             let of = (Kind::Queue, path);
             domains::answer(&door.node, method, of, body).await
         }
+        (_, ["buckets", path @ ..]) => {
+            let of = (Kind::Bucket, path);
+            domains::answer(&door.node, method, of, body).await
+        }
         (_, ["cluster", verb @ ..]) => cluster::answer(&door.node, method, verb, body).await,
         _ => Err((
             StatusCode::NOT_FOUND,

@@ -3,9 +3,10 @@
 //! ```text
 //! /healthz, /metrics   unauthenticated; they tell the state of the server and no data
 //! S3                   told by its head; bodies come and go as streams
-//! anything else        gathered, then told apart by content: SQS or SimpleDB
+//! anything else        gathered, then told apart: exports by path, SQS or SimpleDB by content
 //! ```
 
+mod exports;
 mod objects;
 mod pages;
 mod queues;
@@ -30,7 +31,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 use crate::Settings;
 use crate::body::{self, BodyError};
@@ -84,6 +85,8 @@ pub(crate) struct Door {
     strangers: Room,
     /// Whose page of metrics is made.
     page_turn: Mutex<()>,
+    /// An export was asked for here.
+    export_begins: Notify,
 }
 
 /// A request that is read, authenticated and understood.
@@ -143,6 +146,7 @@ impl Door {
             room: Room::new(settings.bodies_bytes_max),
             strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
             page_turn: Mutex::new(()),
+            export_begins: Notify::new(),
             node,
             settings,
         }
@@ -204,6 +208,9 @@ impl Door {
         }
         if let Err(refusal) = self.check_page(parts, &body) {
             return self.turn_away(&refusal);
+        }
+        if let Some(response) = self.exports(parts, &body, arrival).await {
+            return response;
         }
         match self.sqs(parts, &body, (arrival, progress)).await {
             Some(response) => response,

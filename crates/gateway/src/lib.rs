@@ -17,6 +17,7 @@ mod connection;
 mod consistency;
 mod control;
 mod door;
+mod exports;
 #[cfg(test)]
 mod fuzz;
 mod limit;
@@ -37,6 +38,7 @@ mod sqs;
 mod tls;
 
 pub use limit::{Capacity, Limit, LimitError};
+pub use metrics::{About, Kind, metrics_reference};
 pub use server::Gateway;
 pub use settings::Settings;
 pub use tls::{Tls, TlsError};

@@ -4,6 +4,7 @@
 //! there are at most so many: no client can make the page grow. Handles of SimpleDB's actions are
 //! resolved once: such a request that succeeds looks up nothing.
 
+mod about;
 mod collections;
 mod node;
 
@@ -18,9 +19,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::simpledb::Action;
+pub use about::{About, Kind};
 pub(crate) use collections::COLLECTIONS_SHOWN;
 use collections::{ByQueue, Collections, EmptyReceives};
 use node::NodeCollector;
@@ -30,6 +32,66 @@ const LATENCY_BOUNDS_S: [f64; 16] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
+
+const REQUESTS: About = About::new(
+    "requests",
+    "Requests by action and code",
+    Kind::Counter,
+    &["action", "code"],
+);
+const REQUEST_SECONDS: About = About::new(
+    "request_seconds",
+    "Time from a request's body to its reply, of requests with a known action",
+    Kind::Histogram,
+    &["action"],
+);
+const IN_FLIGHT: About = About::new("requests_in_flight", "Requests now", Kind::Gauge, &[]);
+const CONNECTIONS: About = About::new("connections", "Open connections", Kind::Gauge, &[]);
+const CONNECTIONS_REFUSED: About = About::new(
+    "connections_refused",
+    "Connections refused because there were too many",
+    Kind::Counter,
+    &[],
+);
+const RECEIVES_GIVEN_UP: About = About::new(
+    "sqs_receives_given_up",
+    "Receives that ended early because their clients had gone, or the server stopped",
+    Kind::Counter,
+    &[],
+);
+const CONNECTIONS_ENDED: About = About::new(
+    "connections_ended",
+    "Idle or slow connections ended because others needed their places",
+    Kind::Counter,
+    &[],
+);
+const LIMIT_REQUESTS: About = About::new(
+    "limit_requests",
+    "Requests at the limit that the server was given, by class and outcome",
+    Kind::Counter,
+    &["class", "outcome"],
+);
+
+fn show(registry: &mut Registry, about: About, metric: impl Metric) {
+    registry.register(about.name, about.help, metric);
+}
+
+/// All metrics that `/metrics` may show, in the order of the page. Those of a cluster, of queues
+/// and of a limit are there while there is something to show.
+pub fn metrics_reference() -> Vec<About> {
+    let own = [
+        REQUESTS,
+        REQUEST_SECONDS,
+        IN_FLIGHT,
+        CONNECTIONS,
+        CONNECTIONS_REFUSED,
+        RECEIVES_GIVEN_UP,
+        CONNECTIONS_ENDED,
+        LIMIT_REQUESTS,
+    ];
+    let all = own.into_iter().chain(node::about());
+    all.chain(collections::about()).collect()
+}
 
 /// All metrics of a gateway.
 pub(crate) struct Metrics {
@@ -105,11 +167,7 @@ impl Metrics {
     /// The counters of a limit, which are on the page from now on.
     pub(crate) fn limited(&mut self) -> Limited {
         let limited = Limited::default();
-        self.registry.register(
-            "limit_requests",
-            "Requests at the limit that the server was given, by class and outcome",
-            limited.0.clone(),
-        );
+        show(&mut self.registry, LIMIT_REQUESTS, limited.0.clone());
         limited
     }
 
@@ -152,33 +210,14 @@ impl Metrics {
 
     fn register(&mut self, latencies: Family<ActionLabels, Histogram>, node: Node) {
         let registry = &mut self.registry;
-        registry.register(
-            "requests",
-            "Requests by action and code",
-            self.requests.clone(),
-        );
-        registry.register(
-            "request_seconds",
-            "Time from a request's body to its reply, of requests with a known action",
-            latencies,
-        );
-        registry.register("requests_in_flight", "Requests now", self.in_flight.clone());
-        registry.register("connections", "Open connections", self.connections.clone());
-        registry.register(
-            "connections_refused",
-            "Connections refused because there were too many",
-            self.connections_refused.clone(),
-        );
-        registry.register(
-            "sqs_receives_given_up",
-            "Receives that ended early because their clients had gone, or the server stopped",
-            self.receives_given_up.clone(),
-        );
-        registry.register(
-            "connections_ended",
-            "Idle or slow connections ended because others needed their places",
-            self.connections_ended.clone(),
-        );
+        show(registry, REQUESTS, self.requests.clone());
+        show(registry, REQUEST_SECONDS, latencies);
+        show(registry, IN_FLIGHT, self.in_flight.clone());
+        show(registry, CONNECTIONS, self.connections.clone());
+        let refused = self.connections_refused.clone();
+        show(registry, CONNECTIONS_REFUSED, refused);
+        show(registry, RECEIVES_GIVEN_UP, self.receives_given_up.clone());
+        show(registry, CONNECTIONS_ENDED, self.connections_ended.clone());
         registry.register_collector(Box::new(NodeCollector::new(node)));
         registry.register_collector(Box::new(self.collections.clone()));
         let empty = EmptyReceives(Arc::clone(&self.empty_receives));

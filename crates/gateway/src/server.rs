@@ -94,6 +94,11 @@ impl Gateway {
         Ok(())
     }
 
+    /// Carries out exports of domains, asked for at any node, until `stop` turns true.
+    pub async fn carry_out_exports(&self, stop: watch::Receiver<bool>) {
+        self.door.carry_out_exports(stop).await;
+    }
+
     /// Serves the administrator's socket until `stop` turns true. Whoever may open the socket's
     /// file is the administrator: its modes are the protection.
     ///

@@ -9,7 +9,7 @@ use crate::guard::Guard;
 use crate::job::{Standing, State};
 use crate::lease::{Stop, renew};
 use crate::rows::{Order, Phase, Task, also, one};
-use crate::worker::Job;
+use crate::view::Job;
 use crate::{map, planner, reduce};
 
 /// How an attempt ended, as far as its worker cares.

@@ -3,11 +3,13 @@
 //! It may happen at any time and any number of times: a late write of a dead worker may land after
 //! any of them, and each later `run` and `clean` removes it.
 
-use fader_cloud::{ErrorKind, Result};
+use fader_cloud::{Cloud, ErrorKind, Result};
 
 use crate::guard::Guard;
 use crate::job::{JobId, Output, Register, State, prefix, register_key, success_key};
 use crate::rows::names;
+use crate::store::Store;
+use crate::work::of_job;
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,11 +37,20 @@ impl Output {
             return Ok(cleaned);
         };
         for job in self.over(&register).await? {
-            let one = self.clean_job(&job).await?;
+            let work = register.works.get(&job);
+            let store = of_job(&self.store.0, &job, work, self.places.as_deref()).await?;
+            let one = self.at(store).clean_job(&job).await?;
             cleaned.objects += one.objects;
             cleaned.services += one.services;
         }
         Ok(cleaned)
+    }
+
+    fn at(&self, cloud: Cloud) -> Self {
+        Output {
+            store: Store(cloud),
+            ..self.clone()
+        }
     }
 
     /// The jobs of an output that are over.

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_cloud::{Attribute, ErrorKind, Expected, Usage};
+use fader_cloud::{Attribute, ErrorKind, Expected};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,11 @@ use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{parse, prefix};
 use crate::messages::Sent;
-use crate::rows::{Order, Rows, Task, also, one};
+use crate::rows::{Order, Task, also, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
 use crate::user::Context;
-use crate::worker::Job;
+use crate::view::Job;
 
 /// What an attempt wrote, and what it used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub(crate) struct Manifest {
     pub(crate) sent: Vec<Vec<Sent>>,
     #[serde(default)]
     pub(crate) counters: BTreeMap<String, u64>,
-    /// Wire requests by kind.
+    /// Wire requests of the worker since its winner before, by kind.
     #[serde(default)]
     pub(crate) requests: BTreeMap<String, u64>,
     #[serde(default)]
@@ -76,10 +76,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) job: &'a Job,
     pub(crate) task: Task,
     pub(crate) id: String,
-    /// Counts what it asks for.
     pub(crate) store: Store,
-    /// The same of its row.
-    rows: Rows,
     begun: Duration,
     state: Mutex<State>,
 }
@@ -121,10 +118,8 @@ impl<'a> Attempt<'a> {
             true => format!("{:032x}", runtime.random_id()),
             false => "0".repeat(32),
         };
-        let store = Store(job.store().0.scope("attempt"));
         Attempt {
-            rows: job.rows.counted(&store),
-            store,
+            store: job.store().clone(),
             begun: runtime.clock.monotonic(),
             state: Mutex::new(State {
                 beat: format!("{id}:0"),
@@ -169,7 +164,7 @@ impl<'a> Attempt<'a> {
         };
         let is_free = order.backup || !self.job.has(Guard::BeatInMessage);
         let condition = Some(&condition).filter(|_| !is_free);
-        let rows = &self.rows;
+        let rows = &self.job.rows;
         let mut tries = 1;
         loop {
             let error = match rows.put(self.task, attributes.clone(), condition).await {
@@ -196,7 +191,10 @@ impl<'a> Attempt<'a> {
             state.beats += 1;
             format!("{}:{}", self.id, state.beats)
         };
-        let raised = self.rows.note(self.task, vec![one("beat", beat.clone())]);
+        let raised = self
+            .job
+            .rows
+            .note(self.task, vec![one("beat", beat.clone())]);
         raised.await?;
         self.state().beat = beat;
         Ok(())
@@ -232,7 +230,7 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn commit(&self, mut manifest: Manifest) -> Outcome<Verdict> {
         let now = self.store.0.runtime.clock.monotonic();
         manifest.ms = now.saturating_sub(self.begun).as_millis() as u64;
-        manifest.requests = requests(&self.store.0.meter.usage());
+        manifest.requests = self.job.take_requests();
         let text = serde_json::to_vec(&manifest).expect("a manifest has keys of text");
         let at = key(self.job, self.task, &self.id, "manifest");
         self.state().keys.push(at.clone());
@@ -241,6 +239,9 @@ impl<'a> Attempt<'a> {
             self.store.put(&at, &text.clone().into()).await?;
         }
         let verdict = self.win(manifest.ms).await?;
+        if verdict == Verdict::Lost {
+            self.job.give_back(manifest.requests);
+        }
         let late = std::mem::take(&mut self.state().late);
         for (key, bytes) in &late {
             self.store.put(key, bytes).await?;
@@ -259,7 +260,7 @@ impl<'a> Attempt<'a> {
         let attributes = vec![one("winner", self.id.clone()), one("ms", ms.to_string())];
         let absent = Expected::Absent("winner".to_owned());
         let condition = Some(&absent).filter(|_| self.job.has(Guard::ConditionalWinner));
-        let rows = &self.rows;
+        let rows = &self.job.rows;
         let mut tries = 1;
         loop {
             let error = match rows.put(self.task, attributes.clone(), condition).await {
@@ -295,13 +296,4 @@ impl<'a> Attempt<'a> {
         // Not told: the cleaner takes the same keys.
         drop(self.store.delete(keys).await);
     }
-}
-
-/// Wire requests by kind.
-fn requests(usage: &Usage) -> BTreeMap<String, u64> {
-    let mut requests = BTreeMap::new();
-    for (kind, _, count) in usage.counts() {
-        *requests.entry(kind.name().to_owned()).or_default() += count.requests;
-    }
-    requests
 }

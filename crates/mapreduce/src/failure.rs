@@ -34,6 +34,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<fader_columns::Damaged> for Failure {
+    fn from(damaged: fader_columns::Damaged) -> Self {
+        Failure::Task(damaged.to_string())
+    }
+}
+
 impl Failure {
     /// A failure of the input or the program.
     pub fn task(text: impl Into<String>) -> Self {

@@ -4,7 +4,7 @@ use fader_cloud::{Cloud, RequestKind, Result};
 use futures_util::stream::TryStreamExt;
 use object_store::path::Path;
 
-use crate::input::{Compression, Inputs, Pattern};
+use crate::input::{Inputs, Pattern};
 use crate::job::{Definition, Register, parse, register_key};
 use crate::plan::{self, InputObject};
 use crate::store::{Store, failed};
@@ -42,13 +42,12 @@ pub async fn forecast(definition: &Definition, inputs: &dyn Inputs) -> Result<Fo
             count += 1;
             let key = meta.location.as_ref();
             if pattern.matches(key) {
-                let is_plain = Compression::of(key) == Compression::None;
                 objects.push(InputObject {
                     input,
                     key: key.to_owned(),
                     bytes: meta.size,
                     e_tag: None,
-                    is_cut: definition.format.is_cut() && is_plain,
+                    is_cut: definition.format.is_cut(key),
                 });
             }
         }

@@ -84,9 +84,8 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// The rules whose absence the simulator notices: all but the winning plan, beats and strong
-    /// counts.
-    pub const ALL: [Guard; 36] = [
+    /// All rules.
+    pub const ALL: [Guard; 39] = [
         Guard::DataFirst,
         Guard::ManifestFirst,
         Guard::ConditionalWinner,
@@ -96,6 +95,7 @@ impl Guard {
         Guard::AllTasks,
         Guard::ListOnly,
         Guard::FailedReadFails,
+        Guard::WinningPlan,
         Guard::DecideFirst,
         Guard::CreateOnlyParts,
         Guard::SuccessLast,
@@ -112,6 +112,8 @@ impl Guard {
         Guard::TicketIsFree,
         Guard::BeatInMessage,
         Guard::WholeLease,
+        Guard::Beats,
+        Guard::StrongCount,
         Guard::EveryPage,
         Guard::EmptyIsNoEnd,
         Guard::LosersDropped,

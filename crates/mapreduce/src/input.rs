@@ -34,11 +34,22 @@ pub enum Format {
     Json(Vec<String>),
     /// CSV with a header. A record has these of its columns, or all, with a TAB between them.
     Csv(Vec<String>),
+    /// Parquet. A record is a row: these of its columns, or all, with a TAB between them.
+    Parquet(Vec<String>),
 }
 
 impl Format {
-    /// Whether an object can be read from any place.
-    pub(crate) fn is_cut(&self) -> bool {
+    /// Whether an object of this name can be read in pieces.
+    pub(crate) fn is_cut(&self, key: &str) -> bool {
+        match self {
+            Format::Lines | Format::Json(_) => Compression::of(key) == Compression::None,
+            Format::Parquet(_) => true,
+            Format::Whole | Format::Csv(_) => false,
+        }
+    }
+
+    /// Whether the last record of a piece may end beyond it.
+    pub(crate) fn reads_on(&self) -> bool {
         matches!(self, Format::Lines | Format::Json(_))
     }
 }

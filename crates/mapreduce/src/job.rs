@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_cloud::{Cloud, Error, ErrorKind, Result};
@@ -27,6 +28,7 @@ use crate::input::Format;
 use crate::shuffle::{Codec, Shuffle, crc32c};
 use crate::store::{Change, Store};
 use crate::user::Program;
+use crate::work::Places;
 
 /// The register's format.
 const FORMAT: u32 = 1;
@@ -77,6 +79,9 @@ pub struct Definition {
     pub shuffle: Shuffle,
     /// So many records that the input's format or the program refuses are left out and counted.
     pub skip_bad: u64,
+    /// The URL below which the job's own objects are, when that is not the output's `_fader`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
 }
 
 /// Reduce tasks of a job, at most.
@@ -101,6 +106,7 @@ impl Definition {
             codec: Codec::Lz4,
             shuffle: Shuffle::Object,
             skip_bad: 0,
+            work: None,
         }
     }
 
@@ -162,12 +168,17 @@ pub struct Register {
     /// Jobs that this output had before.
     #[serde(default)]
     pub former: Vec<JobId>,
+    /// Of these jobs the URLs of their places, when they are not the output's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub works: BTreeMap<JobId, String>,
 }
 
 impl Register {
     pub(crate) fn new(job: JobId, definition: Definition) -> Self {
+        let works = definition.work.iter();
         Register {
             format: FORMAT,
+            works: works.map(|url| (job.clone(), url.clone())).collect(),
             job,
             state: State::Running,
             reason: String::new(),
@@ -192,7 +203,8 @@ pub struct Success {
     pub files: Vec<PublishedFile>,
     /// The counters of all winners.
     pub counters: BTreeMap<String, u64>,
-    /// Wire requests of all winners, by kind.
+    /// Wire requests by kind: those of each worker until its last winner, and the publisher's. What
+    /// workers asked that died, or that only waited since, is not known.
     pub requests: BTreeMap<String, u64>,
     /// Each task with its winner and its milliseconds.
     pub timeline: Vec<Lap>,
@@ -242,6 +254,7 @@ pub struct Lap {
 pub struct Output {
     pub(crate) store: Store,
     pub(crate) guards: Guards,
+    pub(crate) places: Option<Arc<dyn Places>>,
 }
 
 impl Output {
@@ -250,6 +263,16 @@ impl Output {
         Output {
             store: Store(cloud),
             guards,
+            places: None,
+        }
+    }
+
+    /// The same output, of which jobs with a place elsewhere can be cleaned, too.
+    #[must_use]
+    pub fn with_places(self, places: Arc<dyn Places>) -> Self {
+        Output {
+            places: Some(places),
+            ..self
         }
     }
 
@@ -304,14 +327,14 @@ impl Output {
             let (mut register, mode) = match found {
                 Some((register, version)) => match self.joined(register, definition).await? {
                     Joined::Old(register) => return Ok(*register),
-                    Joined::After(former) => {
+                    Joined::After(before) => {
                         let mode = PutMode::Update(version);
-                        (self.next(definition, former), mode)
+                        (self.next(definition, Some(*before)), mode)
                     }
                 },
                 None => {
                     self.check_empty().await?;
-                    (self.next(definition, Vec::new()), PutMode::Create)
+                    (self.next(definition, None), PutMode::Create)
                 }
             };
             register.former.dedup();
@@ -338,9 +361,7 @@ impl Output {
             State::Running => false,
         };
         if may_begin {
-            let mut former = register.former;
-            former.push(register.job);
-            return Ok(Joined::After(former));
+            return Ok(Joined::After(Box::new(register)));
         }
         if register.definition != *definition {
             return Err(refused(
@@ -350,12 +371,15 @@ impl Output {
         Ok(Joined::Old(Box::new(register)))
     }
 
-    fn next(&self, definition: &Definition, former: Vec<JobId>) -> Register {
+    fn next(&self, definition: &Definition, before: Option<Register>) -> Register {
         let id = self.store.0.runtime.random_id();
-        Register {
-            former,
-            ..Register::new(JobId::new(id), definition.clone())
+        let mut next = Register::new(JobId::new(id), definition.clone());
+        if let Some(before) = before {
+            next.former = before.former;
+            next.former.push(before.job);
+            next.works.extend(before.works);
         }
+        next
     }
 
     /// Refuses an output with files that no job made.
@@ -414,8 +438,8 @@ impl Output {
 enum Joined {
     /// A job to join, or to finish.
     Old(Box<Register>),
-    /// Jobs that ended without an output.
-    After(Vec<JobId>),
+    /// One that ended without an output.
+    After(Box<Register>),
 }
 
 /// Where a job stands.

@@ -8,7 +8,7 @@ use fader_cloud::{Receipt, Result};
 use crate::commit::Attempt;
 use crate::guard::Guard;
 use crate::job::Standing;
-use crate::worker::Job;
+use crate::view::Job;
 
 /// Why an attempt stops before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

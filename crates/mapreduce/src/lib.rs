@@ -44,6 +44,8 @@ mod status;
 mod store;
 mod table;
 mod user;
+mod view;
+mod work;
 mod worker;
 
 pub use builtin::BuiltIn;
@@ -64,4 +66,5 @@ pub use user::{
     Batch, Code, Combine, Combining, Context, Emit, KEY_BYTES_MAX, Library, Map, Part, Program,
     Records, Reduce, VALUE_BYTES_MAX,
 };
+pub use work::{Places, placed};
 pub use worker::{Settings, Tools, Worker};

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_cloud::ErrorKind;
+use fader_columns::{FOOTER_BYTES, Footer, footer_bytes};
 use futures_util::future::join;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore};
 
 use crate::commit::{Attempt, Manifest};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
-use crate::input::{Compression, Cutter, Fields, Format, Inflater};
+use crate::input::{Compression, Cutter, Fields, Format, Inflater, RECORD_BYTES_MAX};
 use crate::plan::{Piece, Plan};
 use crate::queue;
 use crate::shuffle::{Segment, Shuffle};
@@ -41,6 +42,8 @@ struct Chunk {
     next: u64,
     /// Whether no more are read ahead.
     is_last: bool,
+    /// Of Parquet: the number of the row group that they are.
+    group: Option<usize>,
 }
 
 /// The pieces of a split, with where they are.
@@ -50,6 +53,8 @@ struct Split {
     stores: Arc<BTreeMap<usize, Arc<dyn ObjectStore>>>,
     names: Arc<Vec<String>>,
     format: Format,
+    /// Of Parquet: the footer of each piece's object.
+    footers: Arc<Vec<Footer>>,
 }
 
 /// Runs a map attempt.
@@ -70,12 +75,16 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
         [_] => piece.key.clone(),
         bases => format!("{}/{}", bases[piece.input].trim_end_matches('/'), piece.key),
     };
-    let split = Split {
+    let mut split = Split {
         names: Arc::new(pieces.iter().map(name).collect()),
         pieces: Arc::new(pieces),
         stores: Arc::new(stores),
         format: job.definition().format.clone(),
+        footers: Arc::default(),
     };
+    if let Format::Parquet(_) = split.format {
+        split.footers = Arc::new(footers(attempt, &split).await?);
+    }
     let definition = job.definition();
     let table = Table::new(
         job.code.clone(),
@@ -99,11 +108,14 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
 async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outcome<Manifest> {
     let memory = attempt.job.memory as u64;
     let chunk_bytes = (memory / 64).clamp(64 << 10, CHUNK_BYTES);
-    let requests = requests(split, chunk_bytes);
+    let (requests, at_once) = match split.footers.is_empty() {
+        true => (requests(split, chunk_bytes), READS),
+        false => (groups(split, memory / 4)?, 1),
+    };
     let reads = requests
         .into_iter()
         .map(|request| read(attempt, split, request));
-    let mut chunks = Box::pin(stream::iter(reads).buffered(READS));
+    let mut chunks = Box::pin(stream::iter(reads).buffered(at_once));
     let mut manifest = Manifest::default();
     let mut ready = VecDeque::new();
     let mut is_end = false;
@@ -136,7 +148,13 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
         while let Some((piece, from)) = more {
             // The last line of a piece is longer than what was read ahead.
             let size = split.pieces[piece].size;
-            let request = (piece, from, (size - from).min(1 << 20), true);
+            let request = Request {
+                piece,
+                from,
+                bytes: (size - from).min(1 << 20),
+                is_last: true,
+                group: None,
+            };
             left.push_front(read(attempt, split, request).await?);
             let computed = attempt.job.processor.run(move || {
                 let fed = feeder.feed_all(left);
@@ -175,59 +193,151 @@ async fn keep(attempt: &Attempt<'_>, feeder: &mut Feeder, manifest: &mut Manifes
     Ok(())
 }
 
-/// What is read: piece, place, bytes, whether it is the last of the piece.
-type Request = (usize, u64, u64, bool);
+/// What is read.
+struct Request {
+    piece: usize,
+    from: u64,
+    bytes: u64,
+    /// Whether it is the last of the piece.
+    is_last: bool,
+    /// Of Parquet: the row group.
+    group: Option<usize>,
+}
 
 fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     for (number, piece) in split.pieces.iter().enumerate() {
         let mut from = Cutter::first_byte(piece.offset);
-        let tail = if split.format.is_cut() { TAIL_BYTES } else { 0 };
+        let tail = if split.format.reads_on() {
+            TAIL_BYTES
+        } else {
+            0
+        };
         let end = (piece.offset + piece.bytes + tail).min(piece.size);
         while from < end {
             let bytes = chunk_bytes.min(end - from);
-            requests.push((number, from, bytes, from + bytes == end));
+            requests.push(Request {
+                piece: number,
+                from,
+                bytes,
+                is_last: from + bytes == end,
+                group: None,
+            });
             from += bytes;
         }
     }
     requests
 }
 
+/// The row groups of a split, one request for each.
+fn groups(split: &Split, bytes_max: u64) -> Outcome<Vec<Request>> {
+    let mut requests = Vec::new();
+    for (number, (piece, footer)) in split.pieces.iter().zip(split.footers.iter()).enumerate() {
+        let named = |failure| named(&split.names[number], failure);
+        let before = requests.len();
+        let of_piece = piece.offset..piece.offset + piece.bytes;
+        for group in footer.groups_in(of_piece).map_err(|it| named(it.into()))? {
+            let range = footer.range(group).map_err(|it| named(it.into()))?;
+            let bytes = range.end - range.start;
+            if bytes_max < bytes {
+                let text = format!(
+                    "row group {group} has {bytes} bytes in its columns, and there is memory for \
+                     {bytes_max}: give the worker more by --memory, or name fewer --fields"
+                );
+                return Err(named(Failure::task(text)));
+            }
+            requests.push(Request {
+                piece: number,
+                from: range.start,
+                bytes,
+                is_last: false,
+                group: Some(group),
+            });
+        }
+        requests[before..]
+            .last_mut()
+            .into_iter()
+            .for_each(|request| request.is_last = true);
+    }
+    Ok(requests)
+}
+
+/// The footers of all pieces.
+async fn footers(attempt: &Attempt<'_>, split: &Split) -> Outcome<Vec<Footer>> {
+    let reads = split.pieces.iter().zip(split.names.iter());
+    let reads = reads.map(|(piece, name)| async move {
+        let footer = footer(attempt, &split.stores[&piece.input], piece).await;
+        footer.map_err(|failure| named(name, failure))
+    });
+    let reads: Vec<_> = reads.collect();
+    stream::iter(reads).buffered(READS).try_collect().await
+}
+
+/// The footer of a piece's object.
+pub(crate) async fn footer(
+    attempt: &Attempt<'_>,
+    objects: &Arc<dyn ObjectStore>,
+    piece: &Piece,
+) -> Outcome<Footer> {
+    let size = piece.size;
+    let end = async |bytes: u64| {
+        let range = size - bytes.min(size)..size;
+        let found = read_input(&attempt.store, objects, piece, range).await;
+        found.map_err(|error| unreadable(error, &piece.key))
+    };
+    let mut found = end(FOOTER_BYTES).await?;
+    let needed = footer_bytes(&found, size)?;
+    if (found.len() as u64) < needed {
+        found = end(needed).await?;
+    }
+    let fields = match &attempt.job.definition().format {
+        Format::Parquet(fields) => &fields[..],
+        _ => &[],
+    };
+    Ok(Footer::parse(&found, size, fields)?)
+}
+
+/// A failure of an object of the input.
+fn named(name: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Task(text) => Failure::task(format!("input {name}: {text}")),
+        failure => failure,
+    }
+}
+
+/// What it means that an object of the input cannot be read.
+fn unreadable(error: fader_cloud::Error, name: &str) -> Failure {
+    match error.kind {
+        ErrorKind::Precondition | ErrorKind::NotFound => Failure::Job(format!(
+            "input {name} was changed or removed since it was planned"
+        )),
+        _ => Failure::from(error),
+    }
+}
+
 /// Reads bytes of the version that was planned.
 async fn read(attempt: &Attempt<'_>, split: &Split, request: Request) -> Outcome<Chunk> {
-    let (number, from, bytes, is_last) = request;
-    let piece = &split.pieces[number];
+    let piece = &split.pieces[request.piece];
     let objects = &split.stores[&piece.input];
-    let range = from..from + bytes;
-    let found = read_input(&attempt.store, objects, piece, range).await;
+    let next = request.from + request.bytes;
+    let found = read_input(&attempt.store, objects, piece, request.from..next).await;
     let bytes = match found {
         Ok(bytes) => bytes,
         Err(error) if !attempt.job.has(Guard::FailedReadFails) => {
             drop(error);
             Bytes::new()
         }
-        Err(error) => match error.kind {
-            ErrorKind::Precondition | ErrorKind::NotFound => {
-                let name = &split.names[number];
-                let text = format!("input {name} was changed or removed since it was planned");
-                return Err(Failure::Job(text));
-            }
-            _ => {
-                let failure = Failure::from(error);
-                return Err(match failure {
-                    Failure::Task(text) => {
-                        Failure::task(format!("input {}: {text}", split.names[number]))
-                    }
-                    failure => failure,
-                });
-            }
-        },
+        Err(error) => {
+            let name = &split.names[request.piece];
+            return Err(named(name, unreadable(error, name)));
+        }
     };
     Ok(Chunk {
-        piece: number,
+        piece: request.piece,
         bytes,
-        next: from + request.2,
-        is_last,
+        next,
+        is_last: request.is_last,
+        group: request.group,
     })
 }
 
@@ -284,11 +394,11 @@ impl Feeder {
     fn feed_all(&mut self, mut chunks: VecDeque<Chunk>) -> Outcome<Fed> {
         while let Some(chunk) = chunks.pop_front() {
             let name = self.split.names[chunk.piece].clone();
-            let needs = self.feed(&chunk).map_err(|failure| match failure {
-                Failure::Task(text) => Failure::task(format!("input {name}: {text}")),
-                failure => failure,
-            });
-            if needs? {
+            let needs = match chunk.group {
+                Some(group) => self.feed_rows(&chunk, group).map(|()| false),
+                None => self.feed(&chunk),
+            };
+            if needs.map_err(|failure| named(&name, failure))? {
                 return Ok((chunks, Some((chunk.piece, chunk.next))));
             }
         }
@@ -341,6 +451,34 @@ impl Feeder {
         self.mapper.end_of_source(name, &mut self.table)?;
         self.spill_if_full()?;
         Ok(false)
+    }
+
+    /// Feeds a row group.
+    fn feed_rows(&mut self, chunk: &Chunk, group: usize) -> Outcome<()> {
+        let footers = self.split.footers.clone();
+        let rows = footers[chunk.piece].rows(group, chunk.bytes.clone())?;
+        let mut at = chunk.next - chunk.bytes.len() as u64;
+        let mut lines = Vec::new();
+        for row in rows {
+            let before = lines.len();
+            row?.line(&mut lines)?;
+            if RECORD_BYTES_MAX < lines.len() - before {
+                let text =
+                    format!("row group {group}: a row of more than {RECORD_BYTES_MAX} bytes");
+                return Err(Failure::task(text));
+            }
+            if STEP_BYTES <= lines.len() {
+                self.map(chunk.piece, at, &lines)?;
+                at += lines.len() as u64;
+                lines.clear();
+            }
+        }
+        self.map(chunk.piece, at, &lines)?;
+        if chunk.is_last {
+            let name = &self.split.names[chunk.piece];
+            self.mapper.end_of_source(name, &mut self.table)?;
+        }
+        self.spill_if_full()
     }
 
     /// Whole records.

@@ -11,7 +11,7 @@ use crate::commit::{Attempt, Manifest};
 use crate::failure::{Failure, Outcome};
 use crate::input::{Compression, Cutter, Format, Inflater, Pattern};
 use crate::job::{Success, parse};
-use crate::map::read_input;
+use crate::map::{footer, read_input};
 use crate::plan::{self, InputObject, Piece, Plan};
 use crate::store::failed;
 
@@ -91,7 +91,7 @@ async fn find(
             key: key.to_owned(),
             bytes: meta.size,
             e_tag: meta.e_tag,
-            is_cut: format.is_cut() && Compression::of(key) == Compression::None,
+            is_cut: format.is_cut(key),
         });
         if OBJECTS_MAX < objects.len() {
             return Err(Failure::Job(format!(
@@ -157,6 +157,10 @@ async fn sample_at(
     from: u64,
 ) -> Outcome<Vec<Vec<u8>>> {
     let store = attempt.job.inputs.open(&plan.bases[piece.input]).await?;
+    let format = &attempt.job.definition().format;
+    if let Format::Parquet(_) = format {
+        return sample_rows(attempt, &store, piece, piece.offset + from).await;
+    }
     let compression = Compression::of(&piece.key);
     // Compressed objects are sampled at their beginning.
     let from = match compression {
@@ -178,5 +182,33 @@ async fn sample_at(
     };
     // The end is cut off: what was read before it is a sample, too.
     drop(inflater.feed(&bytes, |bytes| cutter.feed(bytes, &mut take)));
+    Ok(lines)
+}
+
+/// The first rows of the first row group of a piece that begins there or later.
+async fn sample_rows(
+    attempt: &Attempt<'_>,
+    store: &Arc<dyn ObjectStore>,
+    piece: &Piece,
+    from: u64,
+) -> Outcome<Vec<Vec<u8>>> {
+    let footer = footer(attempt, store, piece).await?;
+    let groups = footer.groups_in(from..piece.offset + piece.bytes)?;
+    let Some(group) = groups.first() else {
+        return Ok(Vec::new());
+    };
+    let range = footer.range(*group)?;
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes = read_input(&attempt.store, store, piece, range).await;
+    let bytes = bytes.map_err(|error| Failure::task(error.context))?;
+    let mut lines = Vec::new();
+    for row in footer.rows(*group, bytes)?.take(SAMPLE_LINES / SAMPLES) {
+        let mut line = Vec::new();
+        row?.line(&mut line)?;
+        line.pop();
+        lines.push(line);
+    }
     Ok(lines)
 }

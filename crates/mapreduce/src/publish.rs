@@ -21,12 +21,13 @@ use crate::reduce::{List, Winner};
 use crate::rows::{Phase, Row, Task};
 use crate::shuffle::{crc32c, crc32c_of_both};
 use crate::store::Upload;
-use crate::worker::Job;
+use crate::view::Job;
+use crate::work::staging;
 
-/// Parts that are created at once.
-const PARTS: usize = 4;
+/// Parts that are created at once, at most: of large ones so many as fit in memory.
+pub(crate) const PARTS: usize = 4;
 /// Bytes of a piece of a large part: S3 takes none below 5 MiB.
-const UPLOAD_BYTES: usize = 8 << 20;
+pub(crate) const UPLOAD_BYTES: usize = 8 << 20;
 
 /// The name of a part; those of further outputs are in folders of their own.
 fn part_name(output: u8, number: u32) -> String {
@@ -65,8 +66,10 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
         }
     });
     let files: Vec<_> = files.collect();
-    let files: Vec<(Vec<Part>, Manifest)> =
-        stream::iter(files).buffered(PARTS).try_collect().await?;
+    let files: Vec<(Vec<Part>, Manifest)> = stream::iter(files)
+        .buffered(job.parts_max())
+        .try_collect()
+        .await?;
     let success = success(job, &winners, &files).await?;
     let text = serde_json::to_vec_pretty(&success).expect("its keys are text");
     job.store().create(&success_key(), &text.into()).await?;
@@ -146,7 +149,8 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
     let key = |name: &str| key(job, task, id, name);
     let is_large = job.part_bytes_max() < file.bytes;
     if is_large && job.has(Guard::CreateOnlyParts) {
-        let staged = key(&format!("whole-{}", file.name.replace('/', "-")));
+        let name = file.name.replace('/', "-");
+        let staged = Path::from(format!("{}/{task}/{id}/{name}", staging(job.id())));
         let objects = objects.iter().map(|object| (key(&object.name), object));
         match stage(job, &staged, objects).await? {
             Staged::Copied => match job.store().copy(&staged, &at).await {
@@ -302,9 +306,11 @@ async fn success(
         for (name, number) in &manifest.counters {
             *success.counters.entry(name.clone()).or_default() += number;
         }
-        for (name, number) in &manifest.requests {
-            *success.requests.entry(name.clone()).or_default() += number;
-        }
+    }
+    let own = job.take_requests();
+    let winners = manifests.iter().map(|manifest| &manifest.requests);
+    for (name, number) in winners.chain([&own]).flatten() {
+        *success.requests.entry(name.clone()).or_default() += number;
     }
     Ok(success)
 }

@@ -203,14 +203,6 @@ impl Rows {
         }
     }
 
-    /// The same rows, whose requests count for another scope.
-    pub(crate) fn counted(&self, store: &Store) -> Self {
-        Rows {
-            store: store.clone(),
-            ..self.clone()
-        }
-    }
-
     /// How long a message is hidden: the lease, in whole seconds.
     pub(crate) fn visibility(&self) -> Duration {
         Duration::from_secs(self.lease.as_secs().max(1))

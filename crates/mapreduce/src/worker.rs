@@ -7,36 +7,32 @@
 //!                       else ──▶ tasks that stand still are sent again
 //! ```
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::{Cloud, MESSAGES_MAX, Receive};
 use futures_util::future::{Either, select};
-use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
-use object_store::path::Path;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::attempt::{Ended, attempt};
-use crate::commit::{Manifest, key, manifest};
 use crate::compute::{Compute, Processor};
 use crate::failure::{Failure, Outcome, shortened};
 use crate::guard::{Guard, Guards};
 use crate::input::Inputs;
-use crate::job::{Definition, JobId, Output, Register, Standing, State, parse, prefix};
-use crate::plan::Plan;
+use crate::job::{Output, Register, Standing, State};
 use crate::publish::{publish, winners};
 use crate::reconcile::Watch;
-use crate::reduce::{List, Winner};
 use crate::rows::{Order, Phase, Row, Rows, Task, one};
-use crate::store::{Store, is_passing};
-use crate::user::{Code, Library};
+use crate::store::is_passing;
+use crate::user::Library;
+use crate::view::Job;
 
 /// The first pause of a worker that found nothing to do; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Manifests that are read at once.
-const READS: usize = 16;
 
 /// What a worker brings with it.
 #[derive(Clone, Debug)]
@@ -67,154 +63,6 @@ impl Default for Settings {
             memory_bytes: 1 << 30,
             guards: Guards::default(),
         }
-    }
-}
-
-/// A job as its worker sees it.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) output: Output,
-    register: Register,
-    pub(crate) rows: Rows,
-    pub(crate) code: Arc<dyn Code>,
-    pub(crate) inputs: Arc<dyn Inputs>,
-    pub(crate) processor: Processor,
-    /// Bytes of memory of an attempt.
-    pub(crate) memory: usize,
-    guards: Guards,
-    known: Mutex<Known>,
-}
-
-/// What never changes once it is known.
-#[derive(Clone, Debug, Default)]
-struct Known {
-    plan: Option<Arc<Plan>>,
-    list: Option<Arc<List>>,
-}
-
-impl Job {
-    pub(crate) fn id(&self) -> &JobId {
-        &self.register.job
-    }
-
-    pub(crate) fn definition(&self) -> &Definition {
-        &self.register.definition
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.output.store
-    }
-
-    pub(crate) fn lease(&self) -> Duration {
-        Duration::from_millis(self.definition().lease_ms)
-    }
-
-    /// Bytes of a part that is created from memory: of several that are at once, all fit.
-    pub(crate) fn part_bytes_max(&self) -> u64 {
-        (self.memory as u64 / 8).max(64 << 10)
-    }
-
-    pub(crate) fn has(&self, guard: Guard) -> bool {
-        self.guards.has(guard)
-    }
-
-    pub(crate) fn guards(&self) -> Guards {
-        self.guards
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known
-            .lock()
-            .expect("nothing panics while it is locked")
-    }
-
-    fn list_key(&self) -> Path {
-        Path::from(format!("{}/list", prefix(self.id())))
-    }
-
-    /// The winner of the plan, with its manifest.
-    pub(crate) async fn plan_winner(&self) -> Outcome<(String, Manifest)> {
-        let row = self.rows.read(Task::PLAN).await?.ok_or(Failure::Over)?;
-        let winner = row
-            .winner
-            .ok_or_else(|| Failure::task("there is no plan"))?;
-        let manifest = manifest(self, Task::PLAN, &winner).await?;
-        Ok((winner, manifest))
-    }
-
-    /// The winning plan.
-    pub(crate) async fn plan(&self) -> Outcome<Arc<Plan>> {
-        if let Some(plan) = self.known().plan.clone() {
-            return Ok(plan);
-        }
-        let mut winner = self.plan_winner().await?.0;
-        if !self.has(Guard::WinningPlan) {
-            let below = Path::from(format!("{}/{}", prefix(self.id()), Task::PLAN));
-            let listed = self.store().list(&below).await?;
-            let of = |path: &Path| path.as_ref().rsplit('/').nth(1).map(str::to_owned);
-            let random = self.store().0.runtime.random() as usize;
-            let any = listed.get(random % listed.len().max(1));
-            winner = any.and_then(|meta| of(&meta.location)).unwrap_or(winner);
-        }
-        let key = key(self, Task::PLAN, &winner, "plan");
-        let found = self.store().get(&key).await?;
-        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-        let plan: Arc<Plan> = Arc::new(parse(&key, &bytes)?);
-        self.known().plan = Some(plan.clone());
-        Ok(plan)
-    }
-
-    /// The list, and whether this call created it.
-    ///
-    /// # Errors
-    /// `Task`: it is not there.
-    pub(crate) async fn list(&self) -> Outcome<(bool, Arc<List>)> {
-        if let Some(list) = self.known().list.clone() {
-            return Ok((false, list));
-        }
-        let key = self.list_key();
-        let found = self.store().get(&key).await?;
-        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-        let list: Arc<List> = Arc::new(parse(&key, &bytes)?);
-        self.known().list = Some(list.clone());
-        Ok((false, list))
-    }
-
-    /// Creates the list of winners; the one that is there if another worker did.
-    async fn make_list(&self, winners: Vec<(String, u64)>) -> Outcome<(bool, Arc<List>)> {
-        let reads = winners.into_iter().zip(0..).map(|((attempt, _), number)| {
-            let phase = Phase::Map;
-            async move {
-                let manifest = manifest(self, Task { phase, number }, &attempt).await?;
-                Ok::<_, Failure>(Winner { attempt, manifest })
-            }
-        });
-        let reads: Vec<_> = reads.collect();
-        let maps = stream::iter(reads).buffered(READS).try_collect().await?;
-        let text = serde_json::to_vec(&List { maps }).expect("a list has keys of text");
-        let created = self.store().create(&self.list_key(), &text.into()).await?;
-        let (_, list) = self.list().await?;
-        Ok((created.is_some(), list))
-    }
-
-    /// The phase that the job is in, as far as this worker knows, with the number of its tasks.
-    fn phase(&self) -> (Phase, u32) {
-        let known = self.known();
-        match (&known.plan, &known.list) {
-            (None, _) => (Phase::Plan, 1),
-            (Some(plan), None) => (Phase::Map, plan.splits.len() as u32),
-            (Some(_), Some(_)) => (Phase::Reduce, self.definition().reduces),
-        }
-    }
-
-    /// Sends the tasks of a phase for the first time.
-    pub(crate) async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
-        let orders = (0..count).map(|number| Order {
-            task: Task { phase, number }.to_string(),
-            beat: String::new(),
-            backup: false,
-        });
-        Ok(self.rows.send(phase, &orders.collect::<Vec<_>>()).await?)
     }
 }
 
@@ -250,7 +98,8 @@ impl Worker {
             processor: Processor(tools.compute),
             memory: settings.memory_bytes / slots,
             guards: settings.guards,
-            known: Mutex::default(),
+            known: Default::default(),
+            bill: Default::default(),
             register,
         };
         Ok(Worker {
@@ -447,11 +296,7 @@ impl Worker {
     }
 
     /// Sends tasks again that stand still, or asks for a backup.
-    async fn reconcile(
-        &self,
-        watch: &mut Watch,
-        rows: &std::collections::BTreeMap<u32, Row>,
-    ) -> Outcome<bool> {
+    async fn reconcile(&self, watch: &mut Watch, rows: &BTreeMap<u32, Row>) -> Outcome<bool> {
         let job = &self.job;
         let lost_max = job.definition().lost_max as usize;
         for (number, row) in rows {
@@ -539,13 +384,13 @@ impl Worker {
 }
 
 /// Without [`Guard::AllTasks`]: the winners of the rows that are there, if all of them have one.
-fn of_rows(rows: &std::collections::BTreeMap<u32, Row>) -> Option<Vec<(String, u64)>> {
+fn of_rows(rows: &BTreeMap<u32, Row>) -> Option<Vec<(String, u64)>> {
     let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
     rows.values().map(winner).collect()
 }
 
 /// Without [`Guard::EmptyIsNoEnd`]: the winners that there are.
-fn of_winners(rows: &std::collections::BTreeMap<u32, Row>) -> Vec<(String, u64)> {
+fn of_winners(rows: &BTreeMap<u32, Row>) -> Vec<(String, u64)> {
     let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
     rows.values().filter_map(winner).collect()
 }

@@ -3,11 +3,12 @@
 
 mod stage;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fader_cloud::model::{Latency, Model, Profile};
-use fader_cloud::{Clock, Queues, Receive};
-use fader_mapreduce::{Definition, Output, Register, State, Worker};
+use fader_cloud::{Clock, Domains, Queues, Reading, Receive};
+use fader_mapreduce::{Definition, Output, Register, Shuffle, State, Worker};
 use stage::{
     assert_clean, cloud, definition, lines, model, on_model, process, put, run, succeeded, worker,
 };
@@ -36,7 +37,8 @@ async fn begun(model: &Model, name: &str, definition: &Definition) -> (Worker, R
 
 /// Runs the small job; each of these processes crashes at its await. The one that is left resumes.
 /// The awaits of the first process, when it does not crash.
-fn with_crashes(crashes: &[u64]) -> u64 {
+fn with_crashes(crashes: &[u64], shuffle: Shuffle) -> u64 {
+    let definition = Definition { shuffle, ..small() };
     let model = model(3);
     let executor = model.executor.clone();
     let awaits = executor.run(async {
@@ -47,10 +49,10 @@ fn with_crashes(crashes: &[u64]) -> u64 {
             if *after != u64::MAX {
                 process.crash_after(*after);
             }
-            let cloud = cloud(&model, &process);
+            let (cloud, definition) = (cloud(&model, &process), definition.clone());
             let life = async move {
                 let output = Output::new(cloud.clone(), Default::default());
-                let register = output.begin(&small()).await?;
+                let register = output.begin(&definition).await?;
                 let own = worker(&cloud, &register);
                 own.submit().await?;
                 own.run().await
@@ -79,21 +81,118 @@ fn with_crashes(crashes: &[u64]) -> u64 {
 
 #[test]
 fn each_await_may_be_the_last() {
-    let awaits = with_crashes(&[]);
+    let awaits = with_crashes(&[], Shuffle::Object);
     assert!(100 < awaits, "{awaits}");
     for after in 1..=awaits {
-        with_crashes(&[after]);
+        with_crashes(&[after], Shuffle::Object);
+    }
+}
+
+#[test]
+fn each_await_of_a_queue_job_may_be_the_last() {
+    let awaits = with_crashes(&[], Shuffle::Queue);
+    assert!(100 < awaits, "{awaits}");
+    for after in 1..=awaits {
+        with_crashes(&[after], Shuffle::Queue);
+    }
+}
+
+/// Two workers, one after the other, that crash at every so many awaits.
+fn pairs(step: (usize, usize)) {
+    let awaits = with_crashes(&[], Shuffle::Object);
+    for one in (1..=awaits).step_by(step.0) {
+        for other in (1..=awaits).step_by(step.1) {
+            with_crashes(&[one, other], Shuffle::Object);
+        }
     }
 }
 
 #[test]
 fn two_workers_may_die_at_any_awaits() {
-    let awaits = with_crashes(&[]);
-    for one in (1..=awaits).step_by(23) {
-        for other in (1..=awaits).step_by(29) {
-            with_crashes(&[one, other]);
-        }
+    pairs((23, 29));
+}
+
+/// Minutes: all pairs of awaits, of which the test above takes a sample.
+#[test]
+#[ignore = "by command: cargo test -p fader-mapreduce --test faults -- --ignored"]
+fn two_workers_may_die_at_each_pair_of_awaits() {
+    pairs((1, 1));
+}
+
+#[test]
+fn the_job_goes_on_without_the_worker_that_began_it() {
+    on_model(|model| async move {
+        put(&model, "in/x", TEXT).await;
+        let first = process(&model, "first");
+        let cloud_of_first = cloud(&model, &first);
+        let output = Output::new(cloud_of_first.clone(), Default::default());
+        let register = output.begin(&small()).await.expect("a free output");
+        let submitted = worker(&cloud_of_first, &register).submit().await;
+        submitted.expect("a cloud without faults");
+        first.crash();
+        // It knows nothing but where the output is.
+        let other = cloud(&model, &process(&model, "other"));
+        let output = Output::new(other.clone(), Default::default());
+        let register = output.register().await.expect("readable").expect("there");
+        succeeded(
+            &worker(&other, &register)
+                .run()
+                .await
+                .expect("a cloud without faults"),
+        );
+        assert_eq!(lines(&model), COUNTS);
+    });
+}
+
+#[test]
+fn a_task_has_one_winner_in_one_of_several_domains() {
+    let mut profile = Profile::default();
+    for call in profile.calls_mut() {
+        call.latency = Latency::Constant(Duration::from_millis(20));
     }
+    let model = Model::new(profile);
+    let executor = model.executor.clone();
+    executor.run(async {
+        put(&model, "in/x", TEXT).await;
+        let definition = Definition {
+            shards: 3,
+            ..small()
+        };
+        let (first, register) = begun(&model, "first", &definition).await;
+        let second = worker(&cloud(&model, &process(&model, "second")), &register);
+        let runtime = process(&model, "both").runtime();
+        let runs = [first, second].map(|own| runtime.spawn(async move { own.run().await }));
+        // Each task with the domains that had a winner for it.
+        let mut winners: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+        while model.object("_SUCCESS").is_none() {
+            for domain in model.domains.list().await.expect("a cloud without faults") {
+                let select = format!("select winner from `{domain}` limit 2500");
+                let page = model.domains.select(&select, None, Reading::Strong).await;
+                for item in page.unwrap_or_default().items {
+                    let won = item
+                        .attributes
+                        .into_iter()
+                        .map(|one| (domain.clone(), one.value));
+                    winners.entry(item.name).or_default().extend(won);
+                }
+            }
+            model.clock.sleep(Duration::from_millis(5)).await;
+        }
+        for run in runs {
+            succeeded(
+                &run.await
+                    .expect("it lives")
+                    .expect("a cloud without faults"),
+            );
+        }
+        winners.retain(|_, of| !of.is_empty());
+        assert_eq!(winners.len(), 6, "{winners:?}");
+        assert!(winners.values().all(|of| of.len() == 1), "{winners:?}");
+        let domains = winners.values().flatten().map(|(domain, _)| domain);
+        assert_eq!(domains.collect::<BTreeSet<_>>().len(), 3);
+        assert_eq!(lines(&model), COUNTS);
+    });
+    executor.shut_down();
 }
 
 #[test]
@@ -117,19 +216,23 @@ fn more_tasks_than_a_page_of_rows_are_all_counted() {
 
 #[test]
 fn a_value_above_any_message_is_kept_whole() {
-    on_model(|model| async move {
-        let long = "x".repeat(400_000);
-        put(&model, "in/x", format!("k\t{long}1\nk\t{long}2\n")).await;
-        let definition = Definition {
-            inputs: vec!["mem://in/**".to_owned(), "mem://in/**".to_owned()],
-            split_bytes: 1 << 20,
-            ..definition("join", &[])
-        };
-        succeeded(&run(&model, &definition, 2).await);
-        let found = lines(&model);
-        assert_eq!(found.len(), 4);
-        assert_eq!(found[3], format!("k\t{long}2\t{long}2"));
-    });
+    on_model(|model| large_values(model, Shuffle::Object));
+    on_model(|model| large_values(model, Shuffle::Queue));
+}
+
+async fn large_values(model: Model, shuffle: Shuffle) {
+    let long = "x".repeat(400_000);
+    put(&model, "in/x", format!("k\t{long}1\nk\t{long}2\n")).await;
+    let definition = Definition {
+        inputs: vec!["mem://in/**".to_owned(), "mem://in/**".to_owned()],
+        split_bytes: 1 << 20,
+        shuffle,
+        ..definition("join", &[])
+    };
+    succeeded(&run(&model, &definition, 2).await);
+    let found = lines(&model);
+    assert_eq!(found.len(), 4);
+    assert_eq!(found[3], format!("k\t{long}2\t{long}2"));
 }
 
 #[test]

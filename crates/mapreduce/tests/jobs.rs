@@ -5,7 +5,7 @@ mod stage;
 use std::collections::BTreeMap;
 
 use fader_cloud::ErrorKind;
-use fader_cloud::model::Model;
+use fader_cloud::model::{Latency, Model, Profile};
 use fader_mapreduce::{Codec, Definition, Format, Output, State};
 use stage::{
     assert_clean, cloud, definition, lines, model, on_model, process, put, run, succeeded, text,
@@ -340,5 +340,209 @@ fn a_later_job_reads_only_what_success_names() {
         };
         succeeded(&run(&model, &definition, 1).await);
         assert_eq!(text(&model), "the\t4\n");
+    });
+}
+
+/// A file of one column of text, in row groups of so many rows.
+fn parquet(rows: &[&str], group_rows: usize) -> Vec<u8> {
+    use parquet::column::writer::ColumnWriter;
+    use parquet::data_type::ByteArray;
+    use parquet::file::writer::SerializedFileWriter;
+    let schema = "message rows { required int32 n; required binary text (UTF8); }";
+    let schema = parquet::schema::parser::parse_message_type(schema).expect("a schema");
+    let mut out = Vec::new();
+    let writer = SerializedFileWriter::new(&mut out, schema.into(), Default::default());
+    let mut writer = writer.expect("a writer");
+    for rows in rows.chunks(group_rows) {
+        let mut group = writer.next_row_group().expect("a group");
+        while let Some(mut column) = group.next_column().expect("a column") {
+            let written = match column.untyped() {
+                ColumnWriter::Int32ColumnWriter(typed) => {
+                    let numbers: Vec<i32> = (0..rows.len() as i32).collect();
+                    typed.write_batch(&numbers, None, None)
+                }
+                ColumnWriter::ByteArrayColumnWriter(typed) => {
+                    let texts: Vec<ByteArray> = rows.iter().map(|row| (*row).into()).collect();
+                    typed.write_batch(&texts, None, None)
+                }
+                _ => unreachable!("the schema has two types"),
+            };
+            written.expect("values");
+            column.close().expect("a column");
+        }
+        group.close().expect("a group");
+    }
+    writer.close().expect("a file");
+    out
+}
+
+#[test]
+fn rows_of_parquet_are_lines_of_the_columns_that_were_asked_for() {
+    let rows: Vec<String> = (0..90).map(|n| format!("word{} the", n * 7 % 90)).collect();
+    for (split_bytes, group_rows) in [(100, 1), (1_000, 13), (1 << 20, 7), (300, 1_000)] {
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let file = parquet(&rows, group_rows);
+        let model = model(1);
+        let executor = model.executor.clone();
+        executor.run(async {
+            put(&model, "in/a.parquet", file).await;
+            put(&model, "in/b.parquet", parquet(&["the end"], 1)).await;
+            let definition = Definition {
+                format: Format::Parquet(vec!["text".to_owned()]),
+                split_bytes,
+                ..definition("word-count", &[])
+            };
+            succeeded(&run(&model, &definition, 2).await);
+            let texts: Vec<&str> = rows.iter().copied().chain(["the end"]).collect();
+            assert_eq!(
+                lines(&model),
+                counts(&texts),
+                "splits of {split_bytes} bytes"
+            );
+            assert_clean(&model);
+        });
+        executor.shut_down();
+    }
+}
+
+#[test]
+fn rows_of_parquet_are_sorted_through_all_parts() {
+    on_model(|model| async move {
+        let rows: Vec<String> = (0..400).map(|n| format!("{:03}", n * 7 % 400)).collect();
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        put(&model, "in/a.parquet", parquet(&rows, 50)).await;
+        let definition = Definition {
+            format: Format::Parquet(vec!["text".to_owned()]),
+            split_bytes: 1_000,
+            ..definition("sort", &[])
+        };
+        succeeded(&run(&model, &definition, 1).await);
+        let mut sorted = rows.clone();
+        sorted.sort_unstable();
+        assert_eq!(text(&model).lines().collect::<Vec<_>>(), sorted);
+        let sizes = stage::parts(&model).into_values().map(|part| part.len());
+        assert!(sizes.min() > Some(200), "ranges are of a sample of rows");
+    });
+}
+
+#[test]
+fn damaged_parquet_fails_the_job_by_object_and_row_group() {
+    on_model(|model| async move {
+        let rows = vec!["the quick brown fox"; 60];
+        let mut file = parquet(&rows, 20);
+        // Within the second row group: its pages have sums.
+        let middle = file.len() / 3;
+        file[middle..middle + 60].fill(0xFF);
+        put(&model, "in/a.parquet", file).await;
+        let definition = Definition {
+            format: Format::Parquet(Vec::new()),
+            split_bytes: 1 << 20,
+            ..definition("word-count", &[])
+        };
+        let register = run(&model, &definition, 1).await;
+        assert_eq!(register.state, State::Failed);
+        let reason = &register.reason;
+        assert!(reason.contains("input a.parquet: row group "), "{reason}");
+    });
+}
+
+/// A folder of a cloud, as a place of jobs.
+#[derive(Clone, Debug)]
+struct Below(fader_cloud::Cloud, &'static str);
+
+impl fader_cloud::Metered for Below {
+    fn services(&self, meter: &fader_cloud::Meter) -> fader_cloud::Services {
+        let services = self.0.metered(meter);
+        let objects = object_store::prefix::PrefixStore::new(services.objects, self.1);
+        fader_cloud::Services {
+            objects: std::sync::Arc::new(objects),
+            ..services
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl fader_mapreduce::Places for Below {
+    async fn open(&self, url: &str) -> fader_cloud::Result<fader_cloud::Cloud> {
+        assert_eq!(url, "mem://elsewhere");
+        let (runtime, meter) = (self.0.runtime.clone(), self.0.meter.clone());
+        let metered = std::sync::Arc::new(self.clone());
+        Ok(fader_cloud::Cloud::new(metered, runtime, meter))
+    }
+}
+
+#[test]
+fn a_job_keeps_its_objects_where_its_register_says() {
+    let mut profile = Profile::default();
+    for call in profile.calls_mut() {
+        call.latency = Latency::Constant(std::time::Duration::from_millis(20));
+    }
+    let model = Model::new(profile);
+    let executor = model.executor.clone();
+    executor.run(async {
+        poems(&model).await;
+        let definition = Definition {
+            work: Some("mem://elsewhere".to_owned()),
+            ..definition("word-count", &[])
+        };
+        let first = cloud(&model, &process(&model, "run"));
+        let places = Below(first.clone(), "work");
+        let output = Output::new(first.clone(), Default::default());
+        let register = output.begin(&definition).await.expect("a free output");
+        let placed = fader_mapreduce::placed(&first, &register, &places).await;
+        let own = worker(&placed.expect("it opens"), &register);
+        own.submit().await.expect("a cloud without faults");
+        let running = first.runtime.spawn(async move { own.run().await });
+        let mut seen = std::collections::BTreeSet::new();
+        while !output.is_complete().await.expect("readable") {
+            seen.extend(model.object_keys());
+            first
+                .runtime
+                .clock
+                .sleep(std::time::Duration::from_millis(5))
+                .await;
+        }
+        let ended = running.await.expect("it lives");
+        succeeded(&ended.expect("a cloud without faults"));
+        let own = |below: &str| {
+            let below = format!("{below}_fader/{}/", register.job);
+            seen.iter().filter(|key| key.starts_with(&below)).count()
+        };
+        assert!(0 < own("work/") && own("") == 0, "{seen:?}");
+        assert_eq!(
+            lines(&model),
+            counts(&[POEM, "no end of lines here the fox"])
+        );
+        assert_clean(&model);
+    });
+    executor.shut_down();
+}
+
+#[test]
+fn places_of_former_jobs_are_cleaned_when_the_next_job_has_another() {
+    on_model(|model| async move {
+        poems(&model).await;
+        let first = cloud(&model, &process(&model, "run"));
+        let output = Output::new(first.clone(), Default::default());
+        let elsewhere = Definition {
+            work: Some("mem://elsewhere".to_owned()),
+            ..definition("word-count", &[])
+        };
+        let former = output.begin(&elsewhere).await.expect("a free output").job;
+        let left = format!("work/_fader/{former}/m-00000/late/0");
+        put(&model, &left, "a late write").await;
+        let cancelled = output.decide(&former, State::Cancelled, "").await;
+        assert_eq!(cancelled.expect("it runs").state, State::Cancelled);
+        let next = output
+            .begin(&definition("sort", &[]))
+            .await
+            .expect("a free output");
+        assert_eq!(next.works[&former], "mem://elsewhere");
+        let refused = output.clean().await.expect_err("the place is unknown");
+        assert_eq!(refused.kind, ErrorKind::Invalid);
+        let places = std::sync::Arc::new(Below(first.clone(), "work"));
+        let cleaned = output.with_places(places).clean().await.expect("it opens");
+        assert_eq!(cleaned.objects, 1);
+        assert!(!model.object_keys().contains(&left));
     });
 }

@@ -31,6 +31,17 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// A figure that was measured once.
+    pub fn single(value: f64) -> Self {
+        Interval {
+            estimate: value,
+            low: value,
+            high: value,
+        }
+    }
+}
+
 /// The middle value, or the mean of the two in the middle; NaN of nothing.
 pub fn median(samples: &[f64]) -> f64 {
     median_in(&mut samples.to_vec())

@@ -30,7 +30,7 @@ use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
 use crate::storage::care::{self, Findings};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::storage::engine::Engine;
+use crate::storage::engine::{self, Engine};
 
 /// How often a start that waits says why.
 const TELL: Duration = Duration::from_secs(10);
@@ -317,6 +317,22 @@ impl Node {
     /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
     pub async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
         self.router.chain_with(name).await
+    }
+
+    /// The chains of which a member here serves.
+    pub fn chains_here(&self) -> Vec<ChainId> {
+        let chains = self.router.chains.with_numbers();
+        let here = chains.filter(|(_, chain)| chain.keeper().is_some());
+        here.map(|(number, _)| number).collect()
+    }
+
+    /// All that a chain has committed, with what was acknowledged before: fixed until it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Trouble::Unavailable`]: no member here serves the chain.
+    pub async fn fixed(&self, chain: ChainId) -> Result<engine::Snapshot, Trouble> {
+        self.router.fixed(chain).await
     }
 
     /// The account that owns a bucket, by the name alone; `None` where there is no such bucket.

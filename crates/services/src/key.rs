@@ -18,6 +18,7 @@
 //!         | 'Q' …  | 'Z' …            of queues (sqs/layout.rs)
 //!         | 'j' …  | 'O' …            of buckets (s3/layout.rs)
 //!         | 'b' …  | 'q' …            of blocks (blocks/rows.rs)
+//!         | 'X' …  | 'p' …            of exports (exports/mod.rs)
 //! domain := 'm'                       counters; present as long as the domain is
 //!         | 'i' item                  the item's register
 //!         | 'a' name                  pairs with this attribute name (varint)
@@ -133,8 +134,14 @@ pub enum Table {
     BucketUpkeep = b'C',
     /// System: the blocks of a chain. A record that puts a row of it waits for the block's bytes.
     Blocks = b'b',
+    /// Bucket: eventual puts, by key.
+    PutRegisters = b'A',
     /// System: the leases of blocks, by their ends.
     BlockLeases = b'q',
+    /// System: exports of domains, by account and time.
+    Exports = b'X',
+    /// System: exports that have not ended, by the chains of their domains.
+    UnfinishedExports = b'p',
 }
 
 impl Table {

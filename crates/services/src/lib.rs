@@ -11,6 +11,7 @@ mod call;
 pub mod catalog;
 #[cfg(feature = "counter")]
 pub mod counter;
+pub mod exports;
 pub mod figures;
 pub mod forward;
 mod key;

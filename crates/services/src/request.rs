@@ -3,25 +3,27 @@
 //! These enums are closed, with a variant for each service. Their carriers ask them, and
 //! look into none; what a service means is said by its [`Service`].
 
+mod name;
 mod outcome;
 mod rows;
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use fader_chain::{DecodeError, Register, Version};
+use fader_chain::{Register, Version};
 
+pub use name::ServiceName;
 pub use outcome::keep;
+pub use rows::{FIGURES, figures, settle, stir, upkeep};
 pub(crate) use rows::{check_mode, founded, razed, settle_step, take_step};
-pub use rows::{figures, settle, stir, upkeep};
 
 use crate::blocks::{self, Blocks};
 use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
 use crate::counter::{self, Counter};
+use crate::exports::{self, Exports};
 use crate::level::{Bound, Demand, Level, Preference};
 use crate::s3::{self, S3};
-use crate::service::{Acceptance, Class, Context, Service, Sight, Target, Trouble, Wait};
+use crate::service::{Acceptance, Class, Context, Service, Sight, Target, Wait};
 use crate::simpledb::{self, SimpleDb};
 use crate::sqs::{self, Sqs};
 use crate::steps::{self, Steps, Taken};
@@ -38,6 +40,8 @@ pub enum Request {
     S3(s3::Request),
     /// A command about blocks of objects.
     Block(blocks::Command),
+    /// A command about exports of domains.
+    Export(exports::Command),
     /// A command to the catalog.
     Catalog(catalog::Command),
     /// A command about a step across chains.
@@ -58,6 +62,8 @@ pub enum Reply {
     S3(s3::Reply),
     /// A command about blocks was carried out.
     Block(blocks::Done),
+    /// Of exports of domains.
+    Export(exports::Reply),
     /// Of the catalog.
     Catalog(catalog::Done),
     /// What came of a step.
@@ -82,6 +88,9 @@ pub enum Refusal {
     /// Of a command about blocks.
     #[error(transparent)]
     Block(#[from] blocks::Refusal),
+    /// Of a command about exports.
+    #[error(transparent)]
+    Export(#[from] exports::Error),
     /// Of the catalog.
     #[error(transparent)]
     Catalog(#[from] catalog::Refusal),
@@ -142,6 +151,7 @@ carried!(
 carried!(Sqs, sqs::Request, sqs::Reply, sqs::Error);
 carried!(S3, s3::Request, s3::Reply, s3::Error);
 carried!(Block, blocks::Command, blocks::Done, blocks::Refusal);
+carried!(Export, exports::Command, exports::Reply, exports::Error);
 carried!(Catalog, catalog::Command, catalog::Done, catalog::Refusal);
 carried!(Step, steps::Command, Taken, steps::Refusal);
 #[cfg(feature = "counter")]
@@ -182,6 +192,8 @@ pub struct Limits {
     pub s3: s3::Limits,
     /// Those of blocks of objects.
     pub blocks: blocks::Limits,
+    /// Those of exports of domains.
+    pub exports: exports::Limits,
 }
 
 impl Limits {
@@ -196,64 +208,6 @@ impl Limits {
     }
 }
 
-/// The name of a service: what remains of a request whose answer is awaited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServiceName {
-    /// SimpleDB.
-    SimpleDb,
-    /// SQS.
-    Sqs,
-    /// S3.
-    S3,
-    /// Blocks of objects.
-    Block,
-    /// The catalog.
-    Catalog,
-    /// Steps across chains.
-    Step,
-    /// The counters of tests.
-    #[cfg(feature = "counter")]
-    Counter,
-}
-
-impl ServiceName {
-    /// Whether it is one of the first two, whose messages between nodes have bytes of their own.
-    pub(crate) fn is_first(self) -> bool {
-        matches!(self, ServiceName::SimpleDb | ServiceName::Catalog)
-    }
-
-    /// Puts what a node has to say into the words of this service.
-    pub fn word(self, trouble: Trouble) -> Refusal {
-        match self {
-            ServiceName::SimpleDb => SimpleDb::word(trouble).into(),
-            ServiceName::Sqs => Sqs::word(trouble).into(),
-            ServiceName::S3 => S3::word(trouble).into(),
-            ServiceName::Block => Blocks::word(trouble).into(),
-            ServiceName::Catalog => Catalog::word(trouble).into(),
-            ServiceName::Step => Steps::word(trouble).into(),
-            #[cfg(feature = "counter")]
-            ServiceName::Counter => Counter::word(trouble).into(),
-        }
-    }
-
-    /// Reads what [`keep`] wrote of a request of this service.
-    ///
-    /// # Errors
-    /// [`DecodeError`] when the bytes are none.
-    pub fn kept(self, bytes: Bytes) -> Result<Outcome, DecodeError> {
-        Ok(match self {
-            ServiceName::SimpleDb => any::<SimpleDb>(SimpleDb::kept(bytes)?),
-            ServiceName::Sqs => any::<Sqs>(Sqs::kept(bytes)?),
-            ServiceName::S3 => any::<S3>(S3::kept(bytes)?),
-            ServiceName::Block => any::<Blocks>(Blocks::kept(bytes)?),
-            ServiceName::Catalog => any::<Catalog>(Catalog::kept(bytes)?),
-            ServiceName::Step => any::<Steps>(Steps::kept(bytes)?),
-            #[cfg(feature = "counter")]
-            ServiceName::Counter => any::<Counter>(Counter::kept(bytes)?),
-        })
-    }
-}
-
 impl Request {
     /// Its service.
     pub fn service(&self) -> ServiceName {
@@ -262,6 +216,7 @@ impl Request {
             Request::Sqs(_) => ServiceName::Sqs,
             Request::S3(_) => ServiceName::S3,
             Request::Block(_) => ServiceName::Block,
+            Request::Export(_) => ServiceName::Export,
             Request::Catalog(_) => ServiceName::Catalog,
             Request::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -274,7 +229,7 @@ impl Request {
         match self {
             Request::SimpleDb(_) => Version::OLDEST,
             Request::Sqs(_) => Kind::Queue.since(),
-            Request::S3(_) | Request::Block(_) => Kind::Bucket.since(),
+            Request::S3(_) | Request::Block(_) | Request::Export(_) => Kind::Bucket.since(),
             Request::Catalog(command) => command.kind().since(),
             Request::Step(command) => command.step().action.since(),
             #[cfg(feature = "counter")]
@@ -297,6 +252,7 @@ impl Request {
             Request::Sqs(request) => Sqs::patience(request),
             Request::S3(request) => S3::patience(request),
             Request::Block(command) => Blocks::patience(command),
+            Request::Export(command) => Exports::patience(command),
             Request::Catalog(command) => Catalog::patience(command),
             Request::Step(command) => Steps::patience(command),
             #[cfg(feature = "counter")]
@@ -318,6 +274,7 @@ impl Request {
             Request::Sqs(request) => Sqs::class(request),
             Request::S3(request) => S3::class(request),
             Request::Block(command) => Blocks::class(command),
+            Request::Export(command) => Exports::class(command),
             Request::Catalog(command) => Catalog::class(command),
             Request::Step(command) => Steps::class(command),
             #[cfg(feature = "counter")]
@@ -332,6 +289,7 @@ impl Request {
             Request::Sqs(request) => Sqs::target(request),
             Request::S3(request) => S3::target(request),
             Request::Block(command) => Blocks::target(command),
+            Request::Export(command) => Exports::target(command),
             Request::Catalog(command) => Catalog::target(command),
             Request::Step(command) => Steps::target(command),
             #[cfg(feature = "counter")]
@@ -346,6 +304,7 @@ impl Request {
             Request::Sqs(request) => Sqs::towards(request),
             Request::S3(request) => S3::towards(request),
             Request::Block(command) => Blocks::towards(command),
+            Request::Export(command) => Exports::towards(command),
             Request::Catalog(command) => Catalog::towards(command),
             Request::Step(command) => Steps::towards(command),
             #[cfg(feature = "counter")]
@@ -360,6 +319,7 @@ impl Request {
             Request::Sqs(request) => Sqs::sight(request, collection),
             Request::S3(request) => S3::sight(request, collection),
             Request::Block(command) => Blocks::sight(command, collection),
+            Request::Export(command) => Exports::sight(command, collection),
             Request::Catalog(command) => Catalog::sight(command, collection),
             Request::Step(command) => Steps::sight(command, collection),
             #[cfg(feature = "counter")]
@@ -374,6 +334,7 @@ impl Request {
             Request::Sqs(request) => Sqs::size(request),
             Request::S3(request) => S3::size(request),
             Request::Block(command) => Blocks::size(command),
+            Request::Export(command) => Exports::size(command),
             Request::Catalog(command) => Catalog::size(command),
             Request::Step(command) => Steps::size(command),
             #[cfg(feature = "counter")]
@@ -396,6 +357,7 @@ impl Request {
             Request::Sqs(it) => Sqs::permits(mode, of_collection, demand, it)?,
             Request::S3(it) => S3::permits(mode, of_collection, demand, it)?,
             Request::Block(it) => Blocks::permits(mode, of_collection, demand, it)?,
+            Request::Export(it) => Exports::permits(mode, of_collection, demand, it)?,
             Request::Catalog(it) => Catalog::permits(mode, of_collection, demand, it)?,
             Request::Step(it) => Steps::permits(mode, of_collection, demand, it)?,
             #[cfg(feature = "counter")]
@@ -429,6 +391,10 @@ impl Request {
                 let context = context.under(&context.limits.blocks);
                 Blocks::decide(view, &context, it).map(any_decision::<Blocks>)
             }
+            Request::Export(it) => {
+                let context = context.under(&context.limits.exports);
+                Exports::decide(view, &context, it).map(any_decision::<Exports>)
+            }
             Request::Catalog(it) => {
                 Catalog::decide(view, &context.under(&()), it).map(any_decision::<Catalog>)
             }
@@ -459,7 +425,7 @@ impl Request {
                 let context = context.under(&context.limits.s3);
                 S3::decide_names(view, &context, chains, it).map(any_decision::<S3>)
             }
-            Request::Catalog(_) | Request::Step(_) | Request::Block(_) => None,
+            Request::Catalog(_) | Request::Step(_) | Request::Block(_) | Request::Export(_) => None,
             #[cfg(feature = "counter")]
             Request::Counter(it) => {
                 Counter::decide_names(view, context, chains, it).map(any_decision::<Counter>)
@@ -488,6 +454,10 @@ impl Request {
             Request::Block(it) => {
                 let context = context.under(&context.limits.blocks);
                 any::<Blocks>(Blocks::answer(view, &context, it))
+            }
+            Request::Export(it) => {
+                let context = context.under(&context.limits.exports);
+                any::<Exports>(Exports::answer(view, &context, it))
             }
             Request::Catalog(it) => any::<Catalog>(Catalog::answer(view, &context.under(&()), it)),
             Request::Step(it) => any::<Steps>(Steps::answer(view, context, it)),
@@ -548,6 +518,10 @@ impl Request {
             Request::Block(it) => {
                 let context = context.under(&context.limits.blocks);
                 Ok(any_acceptance(Blocks::accept(view, &context, it)?))
+            }
+            Request::Export(it) => {
+                let context = context.under(&context.limits.exports);
+                Ok(any_acceptance(Exports::accept(view, &context, it)?))
             }
             Request::Catalog(it) => {
                 let acceptance = Catalog::accept(view, &context.under(&()), it)?;

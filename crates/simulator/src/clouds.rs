@@ -1,5 +1,5 @@
-//! `fader-simulate cloud|database|mapreduce|sqs`: runs many simulated clouds, databases, jobs or
-//! queues, or one of them for a reader.
+//! `fader-simulate cloud|database|mapreduce|sqs|s3`: runs many simulated clouds, databases, jobs,
+//! queues or buckets, or one of them for a reader.
 
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::Args;
 use fader_chain::Guards;
 use fader_simulator::cloud::{self, Backend, Failure};
-use fader_simulator::{database, mapreduce, sqs};
+use fader_simulator::membership::Run;
+use fader_simulator::{database, mapreduce, s3, sqs};
 
 /// One seed in so many is run twice: the same seed gives the same run.
 const REPEATED: u64 = 10;
@@ -128,24 +129,31 @@ pub(crate) const MAPREDUCE: World = World {
 /// Queues of the store, on the members of two chains.
 pub(crate) const SQS: World = World {
     name: "sqs",
-    run: |seed, is_traced| {
-        let run = sqs::run(seed, &Guards::default(), is_traced);
-        let mut hasher = DefaultHasher::new();
-        (run.events, &run.claims).hash(&mut hasher);
-        Found {
-            backend: Backend::Models,
-            failure: run.failure.map(|it| Failure {
-                guarantee: it.guarantee,
-                text: it.text,
-            }),
-            calls: run.claims.get("calls").copied().unwrap_or(0) as u64,
-            claims: run.claims,
-            steps: run.events,
-            digest: hasher.finish(),
-            trace: run.trace,
-        }
-    },
+    run: |seed, is_traced| of_store(sqs::run(seed, &Guards::default(), is_traced)),
 };
+
+/// Buckets of the store, on the members of a chain.
+pub(crate) const S3: World = World {
+    name: "s3",
+    run: |seed, is_traced| of_store(s3::run(seed, &Guards::default(), None, is_traced)),
+};
+
+fn of_store(run: Run) -> Found {
+    let mut hasher = DefaultHasher::new();
+    (run.events, &run.claims).hash(&mut hasher);
+    Found {
+        backend: Backend::Models,
+        failure: run.failure.map(|it| Failure {
+            guarantee: it.guarantee,
+            text: it.text,
+        }),
+        calls: run.claims.get("calls").copied().unwrap_or(0) as u64,
+        claims: run.claims,
+        steps: run.events,
+        digest: hasher.finish(),
+        trace: run.trace,
+    }
+}
 
 /// Simulates; whether no promise was broken.
 pub(crate) fn simulate(world: World, options: &Options) -> bool {

@@ -1,6 +1,6 @@
 //! A deterministic world for chains, the history of a run in it, and a check for every guarantee of
-//! docs/protocol; the same for clouds (`cloud`), clients of a database (`database`) and jobs
-//! (`mapreduce`).
+//! docs/protocol; the same for clouds (`cloud`), clients of a database (`database`), jobs
+//! (`mapreduce`), queues (`sqs`) and buckets (`s3`) of the store.
 //!
 //! Deliberately absent: sockets, disks, clocks, threads; randomness but from a seed.
 
@@ -11,6 +11,7 @@ mod history;
 pub mod mapreduce;
 pub mod membership;
 pub mod model;
+pub mod s3;
 mod service;
 pub mod sqs;
 #[cfg(feature = "steps")]

@@ -89,6 +89,8 @@ enum Other {
     Mapreduce(clouds::Options),
     /// Producers and consumers of the store's queues, on the members of two chains.
     Sqs(clouds::Options),
+    /// Clients of the store's buckets, and their blocks, on the members of a chain.
+    S3(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -162,6 +164,7 @@ fn main() -> ExitCode {
             Other::Database(options) => clouds::simulate(clouds::DATABASE, options),
             Other::Mapreduce(options) => clouds::simulate(clouds::MAPREDUCE, options),
             Other::Sqs(options) => clouds::simulate(clouds::SQS, options),
+            Other::S3(options) => clouds::simulate(clouds::S3, options),
         };
         return match is_good {
             true => ExitCode::SUCCESS,

@@ -249,6 +249,7 @@ fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
         "generator",
         "checker",
         "cloud",
+        "s3",
     ];
     let native = native.map(|name| {
         let mut quick = bench::fader_bench(Profile::Checked, name);

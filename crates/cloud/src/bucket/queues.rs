@@ -209,6 +209,49 @@ impl Catalog {
         Ok(messages.collect())
     }
 
+    /// All messages that were not removed, hidden or not; `None` if they are more than `max`.
+    async fn peek_all(&self, known: &Known, max: usize) -> Result<Option<Vec<String>>> {
+        let mut pages = known.receiver.pages();
+        let mut texts = Vec::new();
+        loop {
+            let page = known.receiver.page(&mut pages).await?;
+            for some in page.segments.chunks(LOOKS) {
+                let reads = some.iter().map(|shown| self.texts(known, shown));
+                for found in join_all(reads).await {
+                    texts.extend(found?);
+                }
+                if max < texts.len() {
+                    return Ok(None);
+                }
+            }
+            if page.is_last {
+                return Ok(Some(texts));
+            }
+        }
+    }
+
+    /// The messages of a segment that were not removed.
+    async fn texts(&self, known: &Known, shown: &Shown) -> Result<Vec<String>> {
+        let seen = match self.look(known, shown).await? {
+            Some(seen) => seen,
+            // Removed to the last one.
+            None => return Ok(Vec::new()),
+        };
+        let handle = known.receiver.handle(shown.name);
+        let Some(bodies) = handle.read_segment().await? else {
+            return Ok(Vec::new());
+        };
+        let is_there = |index: usize| {
+            let entry = seen.as_ref().and_then(|seen| seen.state.entries.get(index));
+            entry.is_none_or(|entry| !entry.is_removed)
+        };
+        let texts = bodies.into_iter().enumerate();
+        Ok(texts
+            .filter(|(index, _)| is_there(*index))
+            .map(|(_, text)| text)
+            .collect())
+    }
+
     /// Claims messages of a segment; none if another process was faster, or the claim is over
     /// before they are here (Q5).
     async fn claim(
@@ -289,6 +332,11 @@ impl Queues for BucketQueues {
         let over = || Error::new(ErrorKind::Ambiguous, "the process ends");
         let ids = answer.await.map_err(|_| over())??;
         Ok(ids.into_iter().map(Ok).collect())
+    }
+
+    async fn peek_all(&self, queue: &str, max: usize) -> Result<Option<Vec<String>>> {
+        let known = self.0.queue(queue).await?;
+        self.0.peek_all(&known, max).await
     }
 
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {

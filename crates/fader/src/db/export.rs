@@ -1,4 +1,4 @@
-//! `fader db export`: all records of a collection, as JSON lines or CSV.
+//! `fader db export`: all records of a collection, as JSON lines, CSV or Parquet.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::ROWS;
 use super::import::Format;
+use super::parquet::Columns;
 use crate::cloud::Where;
 
 /// What to export.
@@ -21,7 +22,7 @@ pub(super) struct Options {
     at: Where,
     /// The collection.
     collection: String,
-    /// How it is written. CSV needs two passes: the first finds the columns.
+    /// How it is written. CSV and Parquet need two passes: the first finds the columns.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
 }
@@ -58,6 +59,17 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
             };
             each(&mut transaction, collection, print).await?;
             out.flush()?;
+        }
+        Format::Parquet => {
+            let mut columns = Columns::default();
+            let find = |fields: &Map<String, Value>| {
+                columns.see(fields);
+                Ok(())
+            };
+            each(&mut transaction, collection, find).await?;
+            let mut out = columns.writer(std::io::stdout())?;
+            each(&mut transaction, collection, |fields| out.push(fields)).await?;
+            out.finish()?;
         }
     }
     Ok(ExitCode::SUCCESS)

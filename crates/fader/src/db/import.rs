@@ -1,6 +1,6 @@
-//! `fader db import`: a file of CSV or JSON lines into a collection.
+//! `fader db import`: a file of CSV, JSON lines or Parquet into a collection.
 //!
-//! Each line becomes a JSON object under the value of its key field.
+//! Each line or row becomes a JSON object under the value of its key field.
 //!
 //! Into an empty collection they go as one bulk load: sorted, and visible at once or not at all.
 //! Otherwise, and when another client writes meanwhile, they are committed in transactions. After
@@ -47,7 +47,7 @@ pub(super) struct Options {
     /// The level of its transactions: naive, basic, monotonic or atomic.
     #[arg(long, value_name = "LEVEL", default_value = "basic")]
     level: Level,
-    /// How the file is written; by default as its name ends: .csv, else JSON lines.
+    /// How the file is written; by default as its name ends: .csv, .parquet, else JSON lines.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
@@ -67,20 +67,42 @@ pub(super) enum Format {
     Csv,
     /// A JSON object in each line.
     Json,
+    /// Columns of values, in row groups.
+    Parquet,
 }
 
 impl Format {
     fn of(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => Format::Csv,
+            Some("parquet") => Format::Parquet,
             _ => Format::Json,
         }
     }
 }
 
-/// A line with its number, from 1.
-type Line = (u64, Result<Map<String, Value>>);
-type Lines = Box<dyn Iterator<Item = Line>>;
+/// A line or row of a file.
+pub(super) struct Line {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// How many are lost when it is bad.
+    pub(super) count: u64,
+    /// What it says.
+    pub(super) fields: Result<Map<String, Value>>,
+}
+
+/// The lines of a file.
+pub(super) type Lines = Box<dyn Iterator<Item = Line>>;
+
+impl Line {
+    fn new(number: u64, fields: Result<Map<String, Value>>) -> Self {
+        Line {
+            number,
+            count: 1,
+            fields,
+        }
+    }
+}
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let database = super::open(&options.at, Access::Write).await?;
@@ -88,14 +110,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let Some(key) = options.key.clone().or(collection.key) else {
         bail!("which field is the key? say --key FIELD");
     };
-    let input: Box<dyn Read> = match options.file.to_str() {
-        Some("-") => Box::new(std::io::stdin()),
-        _ => {
-            let context = || format!("cannot read {}", options.file.display());
-            Box::new(File::open(&options.file).with_context(context)?)
-        }
-    };
-    let format = options.format.unwrap_or_else(|| Format::of(&options.file));
+    let lines = open(options).with_context(|| options.file.display().to_string())?;
     let mut import = Import {
         database: &database,
         options,
@@ -106,7 +121,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         bad: 0,
     };
     let outcome = tokio::select! {
-        done = import.all(lines(input, format)?) => done.map(|()| true),
+        done = import.all(lines) => done.map(|()| true),
         _ = tokio::signal::ctrl_c() => Ok(false),
     };
     import.progress.finish();
@@ -115,8 +130,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     match outcome {
         Ok(true) => {
             options.price.show_all(&database)?;
-            let closed = database.close().await;
+            let closed = database.clone().close().await;
             closed.context("all is committed, but not yet in pages: run `fader db checkpoint`")?;
+            options.price.keep(&database, &options.collection).await?;
             Ok(if bad == 0 {
                 ExitCode::SUCCESS
             } else {
@@ -241,18 +257,23 @@ impl Import<'_> {
     }
 
     /// A line's record; none when it is bad and such are left out.
-    fn good(&mut self, (number, line): Line) -> Result<Option<(u64, Record)>> {
-        match line.and_then(|fields| self.record(&fields)) {
+    fn good(&mut self, line: Line) -> Result<Option<(u64, Record)>> {
+        let (number, count) = (line.number, line.count);
+        let lines = match count {
+            1 => format!("line {number}"),
+            count => format!("lines {number} to {}", number + count - 1),
+        };
+        match line.fields.and_then(|fields| self.record(&fields)) {
             Ok(record) => {
                 self.read += 1;
                 Ok(Some((number, record)))
             }
             Err(error) if self.options.skip_bad => {
-                self.progress.say(&format!("line {number}: {error:#}"));
-                self.bad += 1;
+                self.progress.say(&format!("{lines}: {error:#}"));
+                self.bad += count;
                 Ok(None)
             }
-            Err(error) => Err(error.context(format!("line {number}"))),
+            Err(error) => Err(error.context(lines)),
         }
     }
 
@@ -300,19 +321,32 @@ fn is_overtaken(error: &anyhow::Error) -> bool {
     cause.is_some_and(|cause| cause.kind == ErrorKind::Precondition)
 }
 
-/// The lines of a file.
+/// Opens the file, or standard input.
+fn open(options: &Options) -> Result<Lines> {
+    let format = options.format.unwrap_or_else(|| Format::of(&options.file));
+    let is_stdin = options.file.as_os_str() == "-";
+    let file = || File::open(&options.file).context("it cannot be opened");
+    match format {
+        Format::Parquet if is_stdin => bail!("Parquet is read from its end: name a file"),
+        Format::Parquet => super::parquet::rows(file()?),
+        _ if is_stdin => lines(Box::new(std::io::stdin()), format),
+        _ => lines(Box::new(file()?), format),
+    }
+}
+
+/// The lines of a file of text.
 fn lines(input: Box<dyn Read>, format: Format) -> Result<Lines> {
     match format {
-        Format::Json => {
+        Format::Json | Format::Parquet => {
             let lines = BufReader::new(input).lines();
             let numbered = (1..).zip(lines);
             let parsed = numbered.filter_map(|(number, line)| match line {
                 Ok(line) if line.trim().is_empty() => None,
                 Ok(line) => {
                     let fields = serde_json::from_str::<Map<String, Value>>(&line);
-                    Some((number, fields.context("it is no JSON object")))
+                    Some(Line::new(number, fields.context("it is no JSON object")))
                 }
-                Err(error) => Some((number, Err(error.into()))),
+                Err(error) => Some(Line::new(number, Err(error.into()))),
             });
             Ok(Box::new(parsed))
         }
@@ -330,7 +364,7 @@ fn lines(input: Box<dyn Read>, format: Format) -> Result<Lines> {
                     let values = row.iter().map(|value| Value::String(value.to_owned()));
                     names.zip(values).collect::<Map<String, Value>>()
                 });
-                (number, fields)
+                Line::new(number, fields)
             });
             Ok(Box::new(rows))
         }

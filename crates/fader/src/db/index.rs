@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use fader_client::Access;
 use fader_database::{IndexRange, IndexValue, Level};
 
+use super::read::{Scan, print};
 use crate::cloud::Where;
 use crate::output::{self, visible};
 use crate::sdb::progress::Progress;
@@ -112,7 +113,7 @@ async fn list(options: &Options) -> Result<ExitCode> {
 }
 
 /// Prints the records that an index leads to: the key, a tab, the record.
-pub(super) async fn scan(options: &super::Scan, index: &str) -> Result<ExitCode> {
+pub(super) async fn scan(options: &Scan, index: &str) -> Result<ExitCode> {
     let lookup = &options.lookup;
     let value = |text: &str| lookup.kind.value(text);
     let range = match &lookup.is {
@@ -123,8 +124,12 @@ pub(super) async fn scan(options: &super::Scan, index: &str) -> Result<ExitCode>
             IndexRange::Between(from.map(value).transpose()?, until.map(value).transpose()?)
         }
     };
-    let database = super::open(&options.at, Access::Read).await?;
+    let database = super::open(&options.at, options.price.access()).await?;
     let mut transaction = database.begin(Level::Basic);
+    options
+        .fresh
+        .apply(&mut transaction, &options.collection)
+        .await?;
     let (mut left, mut after) = (options.limit, None);
     while left > 0 {
         let count = left.min(ROWS);
@@ -133,7 +138,7 @@ pub(super) async fn scan(options: &super::Scan, index: &str) -> Result<ExitCode>
             .await?;
         let mut out = std::io::stdout().lock();
         for hit in &hits {
-            super::print(&mut out, &hit.key, &hit.record)?;
+            print(&mut out, &hit.key, &hit.record)?;
         }
         out.flush()?;
         if hits.len() < count {
@@ -142,5 +147,7 @@ pub(super) async fn scan(options: &super::Scan, index: &str) -> Result<ExitCode>
         after = hits.last().map(|hit| hit.place.clone());
         left -= count;
     }
+    options.price.show_all(&database)?;
+    options.price.keep(&database, &options.collection).await?;
     Ok(ExitCode::SUCCESS)
 }

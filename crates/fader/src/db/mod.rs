@@ -1,6 +1,5 @@
 //! `fader db`: a database on any cloud, with no server of ours in between.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,11 +14,14 @@ use crate::cloud::Where;
 use crate::output::{self, visible};
 
 mod approve;
+mod cost;
 mod export;
 mod import;
 mod index;
 mod keys;
+mod parquet;
 mod price;
+mod read;
 mod sort;
 
 const EXAMPLES: &str = "\
@@ -34,6 +36,9 @@ Examples:
   fader db create s3://bucket/shop customers --encrypt
   fader db grant s3://bucket/shop customers $IDENTITY_OF_A_COLLEAGUE
   fader db checkpoint file://$PWD/shop --watch
+  fader db get file://$PWD/shop books 0385333498 --fresh
+  fader db import file://$PWD/shop books books.parquet --keep-cost
+  fader db cost file://$PWD/shop --by collection,stage
 
 Levels, each with the promises of those before it (docs/database.md):
   naive       none: what others write at the same time gets lost
@@ -64,14 +69,14 @@ enum Command {
     /// Writes a record, whether its key is there or not.
     Put(Put),
     /// Prints a record. Exit code 1: there is none.
-    Get(Get),
+    Get(read::Get),
     /// Prints records in the order of their keys: the key, a tab, the record.
-    Scan(Scan),
+    Scan(read::Scan),
     /// Deletes a record, whether its key is there or not.
     Delete(Delete),
-    /// Writes the records of a file of CSV or JSON lines.
+    /// Writes the records of a file of CSV, JSON lines or Parquet.
     Import(import::Options),
-    /// Prints all records as JSON lines or CSV.
+    /// Prints all records as JSON lines, CSV or Parquet.
     Export(export::Options),
     /// Creates, lists or drops secondary indexes; others may write meanwhile.
     Index(index::Options),
@@ -91,6 +96,8 @@ enum Command {
     /// Deletes what nothing leads to: pages of lost splits and dropped collections, replaced large
     /// records. Other clients must not be at work.
     Vacuum(Vacuum),
+    /// Shows what commands used that ran with --keep-cost: requests, bytes, dollars.
+    Cost(cost::Options),
     /// Shows the collections: levels, records, pages, bytes.
     Stat(Where),
     /// Verifies the pages of all collections. Exit code 1: something is wrong.
@@ -137,39 +144,6 @@ struct Put {
     value: String,
     #[command(flatten)]
     how: How,
-}
-
-#[derive(Args)]
-struct Get {
-    #[command(flatten)]
-    at: Where,
-    /// The collection.
-    collection: String,
-    /// The record's key.
-    key: String,
-    #[command(flatten)]
-    price: Price,
-}
-
-#[derive(Args)]
-struct Scan {
-    #[command(flatten)]
-    at: Where,
-    /// The collection.
-    collection: String,
-    /// The least key.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    from: String,
-    /// The key before which it ends.
-    #[arg(long)]
-    until: Option<String>,
-    /// Records at most.
-    #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
-    limit: usize,
-    #[command(flatten)]
-    lookup: index::Lookup,
-    #[command(flatten)]
-    price: Price,
 }
 
 #[derive(Args)]
@@ -235,8 +209,8 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
         match &options.command {
             Command::Create(options) => create(options).await,
             Command::Put(options) => put(options).await,
-            Command::Get(options) => get(options).await,
-            Command::Scan(options) => scan(options).await,
+            Command::Get(options) => read::get(options).await,
+            Command::Scan(options) => read::scan(options).await,
             Command::Delete(options) => delete(options).await,
             Command::Export(options) => export::run(options).await,
             Command::Index(options) => index::run(options).await,
@@ -247,6 +221,7 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
             Command::Drop(options) => drop_collection(options).await,
             Command::Checkpoint(options) => checkpoint(options).await,
             Command::Vacuum(options) => vacuum(options).await,
+            Command::Cost(options) => cost::run(options).await,
             Command::Stat(at) => stat(at).await,
             Command::Verify(at) => verify(at).await,
             Command::Import(_) => unreachable!("it ends in its own way"),
@@ -322,7 +297,13 @@ async fn put(options: &Put) -> Result<ExitCode> {
     let mut transaction = database.begin(options.how.level);
     let key = options.key.as_bytes();
     transaction.put(&options.collection, key, &value).await?;
-    finish(database, transaction, &options.how.price).await
+    finish(
+        database,
+        transaction,
+        &options.collection,
+        &options.how.price,
+    )
+    .await
 }
 
 async fn delete(options: &Delete) -> Result<ExitCode> {
@@ -331,74 +312,32 @@ async fn delete(options: &Delete) -> Result<ExitCode> {
     transaction
         .delete(&options.collection, options.key.as_bytes())
         .await?;
-    finish(database, transaction, &options.how.price).await
+    finish(
+        database,
+        transaction,
+        &options.collection,
+        &options.how.price,
+    )
+    .await
 }
 
 /// Commits, tells what the transaction cost, and checkpoints.
-async fn finish(database: Database, transaction: Transaction, price: &Price) -> Result<ExitCode> {
+async fn finish(
+    database: Database,
+    transaction: Transaction,
+    collection: &str,
+    price: &Price,
+) -> Result<ExitCode> {
     let before = database.meter().own_usage();
     let mut usage = transaction.commit().await?.usage;
     // A request to queues in a bucket may serve several transactions: it counts for the database.
     let shared = database.meter().own_usage().since(&before);
     usage.insert("shared".to_owned(), shared);
     price.show(&usage)?;
-    let closed = database.close().await;
+    let closed = database.clone().close().await;
     closed.context("it is committed, but not yet in its page: run `fader db checkpoint`")?;
+    price.keep(&database, collection).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-async fn get(options: &Get) -> Result<ExitCode> {
-    let database = open(&options.at, Access::Read).await?;
-    let mut transaction = database.begin(Level::Basic);
-    let found = transaction
-        .get(&options.collection, options.key.as_bytes())
-        .await?;
-    options.price.show(&transaction.usage())?;
-    let Some(value) = found else {
-        eprintln!("no record {:?}", options.key);
-        return Ok(ExitCode::FAILURE);
-    };
-    let mut out = std::io::stdout().lock();
-    out.write_all(&value)?;
-    out.write_all(b"\n")?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn scan(options: &Scan) -> Result<ExitCode> {
-    if let Some(index) = &options.lookup.index {
-        return index::scan(options, index).await;
-    }
-    let database = open(&options.at, Access::Read).await?;
-    let mut transaction = database.begin(Level::Basic);
-    let mut from = options.from.clone().into_bytes();
-    let until = options.until.as_deref().map(str::as_bytes);
-    let mut left = options.limit;
-    while left > 0 {
-        let count = left.min(ROWS);
-        let rows = transaction
-            .range(&options.collection, &from, until, count)
-            .await?;
-        let mut out = std::io::stdout().lock();
-        for (key, value) in &rows {
-            print(&mut out, key, value)?;
-        }
-        let Some((last, _)) = rows.last().filter(|_| rows.len() == count) else {
-            break;
-        };
-        // The least key behind the last one.
-        from = [last, &b"\0"[..]].concat();
-        left -= count;
-    }
-    options.price.show_all(&database)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A record as a scan prints it.
-fn print(out: &mut impl std::io::Write, key: &[u8], value: &[u8]) -> Result<()> {
-    for part in [key, b"\t", value, b"\n"] {
-        out.write_all(part)?;
-    }
-    Ok(())
 }
 
 async fn drop_collection(options: &Drop) -> Result<ExitCode> {
@@ -450,6 +389,7 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
         }
         if !options.watch {
             options.price.show_all(&database)?;
+            options.price.keep(&database, "").await?;
             return Ok(ExitCode::SUCCESS);
         }
         tokio::time::sleep(WATCH).await;

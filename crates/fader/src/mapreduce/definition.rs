@@ -18,7 +18,7 @@ pub(super) struct Definition {
 }
 
 /// What a file of steps says instead of the command line.
-pub(super) const FLAGS: [&str; 12] = [
+pub(super) const FLAGS: [&str; 13] = [
     "program",
     "input",
     "format",
@@ -31,6 +31,7 @@ pub(super) const FLAGS: [&str; 12] = [
     "codec",
     "shuffle",
     "skip_bad",
+    "work",
 ];
 
 /// All of a job but its program.
@@ -42,7 +43,7 @@ pub(super) struct Details {
     /// How input is cut into records.
     #[arg(long, value_name = "FORMAT", default_value = "lines")]
     format: FormatName,
-    /// The fields of JSON or columns of CSV that a record has, with commas between.
+    /// The fields of JSON, or columns of CSV or Parquet, that a record has, with commas between.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     fields: Vec<String>,
     /// The number of reduce tasks, and of parts.
@@ -69,6 +70,9 @@ pub(super) struct Details {
     /// So many bad records of JSON or CSV of each task are left out and counted.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     skip_bad: u64,
+    /// The URL below which the job keeps what only it reads; by default below the output.
+    #[arg(long, value_name = "URL")]
+    pub(super) work: Option<String>,
 }
 
 /// How input is cut into records.
@@ -82,6 +86,8 @@ enum FormatName {
     Json,
     /// A record is a row of a CSV file with a header.
     Csv,
+    /// A record is a row of a Parquet file.
+    Parquet,
 }
 
 impl Definition {
@@ -98,8 +104,16 @@ pub(super) fn check(definition: &fader_mapreduce::Definition, output: &str) -> R
         bail!("where is the input? say --input URL");
     }
     for input in &definition.inputs {
-        if is_inside(output, &Pattern::parse(input)?) {
+        let pattern = Pattern::parse(input)?;
+        if is_inside(output, &pattern) {
             bail!("the output {output} is inside the input {input}: choose another");
+        }
+        if let Some(work) = definition
+            .work
+            .as_ref()
+            .filter(|work| is_inside(work, &pattern))
+        {
+            bail!("the place {work} is inside the input {input}: choose another");
         }
     }
     Ok(())
@@ -123,9 +137,10 @@ impl Details {
             FormatName::Whole => Format::Whole,
             FormatName::Json => Format::Json(self.fields.clone()),
             FormatName::Csv => Format::Csv(self.fields.clone()),
+            FormatName::Parquet => Format::Parquet(self.fields.clone()),
         };
         if !self.fields.is_empty() && matches!(format, Format::Lines | Format::Whole) {
-            bail!("--fields needs --format json or csv");
+            bail!("--fields needs --format json, csv or parquet");
         }
         let definition = fader_mapreduce::Definition {
             format,
@@ -137,6 +152,7 @@ impl Details {
             codec: self.codec,
             shuffle: self.shuffle,
             skip_bad: self.skip_bad,
+            work: self.work.as_deref().map(url).transpose()?,
             ..fader_mapreduce::Definition::new(program, inputs?)
         };
         definition.check()?;

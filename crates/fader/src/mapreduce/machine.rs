@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
-use fader_client::Access;
-use fader_cloud::{Cloud, Meter};
-use fader_mapreduce::{Compute, Inputs, Register, Settings, Tools, Worker};
+use fader_client::{Access, Location};
+use fader_cloud::{Cloud, ErrorKind, Meter};
+use fader_mapreduce::{
+    Code, Compute, Inputs, Outcome, Places, Program, Register, Settings, Tools, Worker,
+};
 use fader_streaming::Library;
 use object_store::ObjectStore;
 
 use super::definition::bytes;
+use crate::measure::overload::job::{self as overload, Overload};
 
 /// The default of `--memory`.
 const MEMORY: u64 = 1 << 30;
@@ -40,13 +43,20 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A worker for the job of a register. `runs_executables`: whether those that come with the job
-    /// may run here.
+    /// What a job of this process may use: so many tasks at once.
+    pub(super) fn of_slots(slots: usize) -> Self {
+        Machine {
+            slots: Some(slots),
+            ..Machine::default()
+        }
+    }
+
+    /// A worker for the job of a register.
     pub(super) fn worker(
         &self,
         cloud: &Cloud,
         register: &Register,
-        runs_executables: bool,
+        trust: Trust,
     ) -> Result<Worker> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let slots = self.slots.unwrap_or(cores).max(1);
@@ -57,7 +67,7 @@ impl Machine {
         };
         let tools = Tools {
             inputs: Arc::new(Folders::new(&cloud.meter)),
-            library: Arc::new(Library { runs_executables }),
+            library: Arc::new(trust),
             compute: Arc::new(Threads::start(slots)?),
         };
         Ok(Worker::new(
@@ -66,6 +76,45 @@ impl Machine {
             tools,
             settings,
         )?)
+    }
+}
+
+/// Which programs run here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trust {
+    /// Whether the worker was told this very job: programs that come with it run, and loads.
+    is_named: bool,
+    /// Whether a load asks a server of this process.
+    is_own: bool,
+}
+
+impl Trust {
+    pub(super) fn all() -> Self {
+        Trust::if_named(true)
+    }
+
+    pub(super) fn if_named(is_named: bool) -> Self {
+        Trust {
+            is_named,
+            is_own: false,
+        }
+    }
+
+    pub(super) fn own(is_own: bool) -> Self {
+        Trust {
+            is_named: true,
+            is_own,
+        }
+    }
+}
+
+impl fader_mapreduce::Library for Trust {
+    fn open(&self, program: &Program) -> Outcome<Arc<dyn Code>> {
+        if self.is_named && program.name == overload::PROGRAM {
+            return Overload::open(program, self.is_own);
+        }
+        let runs_executables = self.is_named;
+        Library { runs_executables }.open(program)
     }
 }
 
@@ -111,6 +160,27 @@ impl Compute for Threads {
     fn start(&self, work: Work) {
         // Without a thread the work is dropped, which its attempt takes for a panic.
         drop(self.0.send(work));
+    }
+}
+
+/// Opens the places of jobs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Works(pub(super) Access);
+
+#[async_trait]
+impl Places for Works {
+    async fn open(&self, url: &str) -> fader_cloud::Result<Cloud> {
+        if let (Ok(Location::Folder(path)), Access::Write) = (Location::parse(url), self.0) {
+            std::fs::create_dir_all(&path).map_err(|error| {
+                let context = format!("cannot make {}", path.display());
+                fader_cloud::Error::caused(ErrorKind::Invalid, context, error)
+            })?;
+        }
+        let options = fader_client::Options {
+            access: self.0,
+            ..fader_client::Options::default()
+        };
+        fader_client::open(url, &options).await
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::Cloud;
-use fader_mapreduce::{Output, Register, State, Worker};
+use fader_mapreduce::{Output, Places as _, Register, State, Worker};
 
 use crate::cloud::{Services, Where};
 use crate::output::{self, visible};
@@ -21,7 +22,7 @@ mod steps;
 mod streaming;
 
 use definition::{Definition, Details};
-use machine::Machine;
+use machine::{Machine, Trust, Works};
 use steps::Step;
 use streaming::Streaming;
 
@@ -211,7 +212,14 @@ async fn cloud(url: &str, services: &Services, access: Access) -> Result<Cloud> 
 }
 
 fn output_of(cloud: &Cloud) -> Output {
-    Output::new(cloud.clone(), fader_mapreduce::Guards::default())
+    let output = Output::new(cloud.clone(), fader_mapreduce::Guards::default());
+    output.with_places(Arc::new(Works(Access::Write)))
+}
+
+/// The output as the register's job sees it: with the place of `--work`.
+async fn of_job(cloud: &Cloud, register: &Register, access: Access) -> Result<Cloud> {
+    let placed = fader_mapreduce::placed(cloud, register, &Works(access)).await;
+    placed.context("the place of the job (--work)")
 }
 
 async fn registered(at: &Where, access: Access) -> Result<(Cloud, Register)> {
@@ -233,9 +241,68 @@ async fn begin(
     let place = output_of(&cloud);
     // What earlier jobs left: late writes of dead workers may have come since.
     place.clean().await?;
+    if let Some(work) = &definition.work {
+        let opened = Works(Access::Write).open(work).await;
+        opened.with_context(|| format!("--work {}", visible(work)))?;
+    }
     let begun = place.begin(definition).await;
     let register = begun.with_context(|| visible(output))?;
+    let cloud = of_job(&cloud, &register, Access::Write).await?;
     Ok((cloud, register))
+}
+
+/// A place below a URL.
+pub(crate) struct Below {
+    pub(crate) cloud: Cloud,
+    url: String,
+}
+
+impl Below {
+    /// The URL of a place within.
+    pub(crate) fn below(&self, name: &str) -> String {
+        within(&self.url, name)
+    }
+}
+
+/// The URL of a place below another.
+fn within(url: &str, name: &str) -> String {
+    let (place, query) = match url.split_once('?') {
+        Some((place, query)) => (place, format!("?{query}")),
+        None => (url, String::new()),
+    };
+    format!("{}/{name}{query}", place.trim_end_matches('/'))
+}
+
+/// Opens a place below a URL.
+pub(crate) async fn folder(url: &str, name: &str, access: Access) -> Result<Below> {
+    let url = within(&definition::url(url)?, name);
+    let cloud = Works(access).open(&url).await?;
+    Ok(Below { cloud, url })
+}
+
+/// Runs a job to its end in this process, so many tasks at once; what it published. `is_own`:
+/// whether it asks a server of this process.
+pub(crate) async fn complete(
+    output: &str,
+    definition: &fader_mapreduce::Definition,
+    slots: usize,
+    is_own: bool,
+) -> Result<fader_mapreduce::Success> {
+    definition::check(definition, output)?;
+    let cloud = Works(Access::Write).open(output).await?;
+    let place = output_of(&cloud);
+    let register = place.begin(definition).await?;
+    let worker = Machine::of_slots(slots).worker(&cloud, &register, Trust::own(is_own))?;
+    worker.submit().await?;
+    let ended = worker.run().await?;
+    match place.success().await? {
+        Some(success) if ended.state == State::Publishing => Ok(success),
+        _ => bail!(
+            "the job {} ended without output: {}",
+            ended.job,
+            visible(&ended.reason)
+        ),
+    }
 }
 
 async fn run_job(options: &Run) -> Result<ExitCode> {
@@ -280,7 +347,7 @@ async fn is_complete(step: &Step, services: &Services) -> Result<bool> {
 
 /// Makes a job known, and works for it to its end.
 async fn finish(machine: &Machine, cloud: &Cloud, register: &Register) -> Result<ExitCode> {
-    let worker = machine.worker(cloud, register, true)?;
+    let worker = machine.worker(cloud, register, Trust::all())?;
     worker.submit().await?;
     drive(cloud, worker, register).await
 }
@@ -294,7 +361,7 @@ async fn submit(options: &Submit) -> Result<ExitCode> {
 
 /// Makes a job known, and leaves its work to others.
 async fn leave(cloud: &Cloud, register: &Register, output: &str) -> Result<ExitCode> {
-    let worker = Machine::default().worker(cloud, register, true)?;
+    let worker = Machine::default().worker(cloud, register, Trust::all())?;
     worker.submit().await?;
     output::print(&format!("{}\n", register.job))?;
     let (url, job) = (definition::quoted(output), &register.job);
@@ -304,14 +371,16 @@ async fn leave(cloud: &Cloud, register: &Register, output: &str) -> Result<ExitC
 
 async fn work(options: &Work) -> Result<ExitCode> {
     let (cloud, register) = registered(&options.at, Access::Write).await?;
+    let cloud = of_job(&cloud, &register, Access::Write).await?;
     if let Some(job) = &options.job
         && *job != register.job.to_string()
     {
         bail!("the output's job is {}", register.job);
     }
-    let worker = options
-        .machine
-        .worker(&cloud, &register, options.job.is_some())?;
+    let worker =
+        options
+            .machine
+            .worker(&cloud, &register, Trust::if_named(options.job.is_some()))?;
     drive(&cloud, worker, &register).await
 }
 
@@ -352,7 +421,8 @@ async fn drive(cloud: &Cloud, worker: Worker, register: &Register) -> Result<Exi
 }
 
 async fn status(options: &Status) -> Result<ExitCode> {
-    let (cloud, _) = registered(&options.at, Access::Read).await?;
+    let (cloud, register) = registered(&options.at, Access::Read).await?;
+    let cloud = of_job(&cloud, &register, Access::Read).await?;
     let output = output_of(&cloud);
     loop {
         let status = output.status().await?.context("the register is gone")?;
@@ -416,11 +486,10 @@ async fn explain(options: &Explain) -> Result<ExitCode> {
     if options.definition.input.is_empty() {
         let url = definition::url(&options.what)?;
         let cloud = fader_client::open(&url, &options.services.options(Access::Read)).await?;
-        let output = output_of(&cloud);
-        let status = output
-            .status()
-            .await?
-            .context("no job was ever started there")?;
+        let register = output_of(&cloud).register().await?;
+        let register = register.context("no job was ever started there")?;
+        let output = output_of(&of_job(&cloud, &register, Access::Read).await?);
+        let status = output.status().await?.context("the register is gone")?;
         let partitions = output.partitions(&status.register).await?;
         output::print(&show::after(&status, partitions.as_deref(), &book))?;
         return Ok(ExitCode::SUCCESS);
@@ -434,6 +503,7 @@ async fn explain(options: &Explain) -> Result<ExitCode> {
 
 async fn logs(at: &Where) -> Result<ExitCode> {
     let (cloud, register) = registered(at, Access::Read).await?;
+    let cloud = of_job(&cloud, &register, Access::Read).await?;
     let status = output_of(&cloud)
         .status()
         .await?

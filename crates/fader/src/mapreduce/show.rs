@@ -177,7 +177,7 @@ pub(super) fn after(found: &Status, partitions: Option<&[u64]>, book: &PriceBook
         .map(|(name, number)| (name.as_str(), *number));
     let count: u64 = success.requests.values().sum();
     text.push_str(&format!(
-        "{count} requests for the data of winners: {}\n",
+        "{count} requests until its end: {}\n",
         dollars(requests, book)
     ));
     text

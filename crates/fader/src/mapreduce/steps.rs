@@ -108,8 +108,12 @@ fn step(given: &Given, before: Option<&str>, output: String) -> Result<Step> {
 
 /// A step of executables, with the arguments of Hadoop Streaming but for input and output.
 fn streaming(given: &Given, details: &Details) -> Result<Definition> {
-    if let Some(name) = given.details.keys().find(|name| *name != "input") {
-        bail!("{name} is no key of a streaming step: its arguments have all but input");
+    if let Some(name) = given
+        .details
+        .keys()
+        .find(|name| !matches!(name.as_str(), "input" | "work"))
+    {
+        bail!("{name} is no key of a streaming step: its arguments have all but input and work");
     }
     let mut arguments = given.arguments.clone();
     // Hadoop's parser wants both; they are those of the step.
@@ -118,6 +122,7 @@ fn streaming(given: &Given, details: &Details) -> Result<Definition> {
     let inputs: Result<Vec<String>> = details.input.iter().map(|input| url(input)).collect();
     Ok(Definition {
         inputs: inputs?,
+        work: details.work.as_deref().map(url).transpose()?,
         ..job.definition
     })
 }

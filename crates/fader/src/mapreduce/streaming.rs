@@ -49,6 +49,9 @@ pub(super) struct Streaming {
     /// What carries pairs from map to reduce tasks: object, or queue (a queue for each partition).
     #[arg(long, value_name = "SHUFFLE", default_value = "object")]
     shuffle: Shuffle,
+    /// The URL below which the job keeps what only it reads; by default below the output.
+    #[arg(long, value_name = "URL")]
+    work: Option<String>,
     /// Arguments of Hadoop Streaming, after all others.
     #[arg(
         value_name = "HADOOP",
@@ -70,6 +73,7 @@ pub(super) async fn run(options: &Streaming) -> Result<ExitCode> {
     job.definition.inputs = inputs.map(|input| url(input)).collect::<Result<_>>()?;
     job.definition.shuffle = options.shuffle;
     job.definition.lease_ms = u64::try_from(options.lease.as_millis())?;
+    job.definition.work = options.work.as_deref().map(url).transpose()?;
     let (cloud, register) = begin(&job.definition, &job.output, &options.services).await?;
     match options.submit {
         true => leave(&cloud, &register, &job.output).await,

@@ -12,7 +12,7 @@ mod compare;
 mod conformance;
 mod consistency;
 mod latency;
-mod overload;
+pub(crate) mod overload;
 mod own;
 mod staleness;
 mod target;

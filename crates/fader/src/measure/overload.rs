@@ -4,6 +4,7 @@
 //! service answers 503. The bodies of these answers are compared with the one that the paper shows.
 
 mod figures;
+pub(crate) mod job;
 mod worker;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,6 +30,7 @@ Examples:
   fader measure overload --limit gets=2000/s,puts=300/s,latency=100ms
   fader measure overload --workers 4 --for 60s \\
     --target 'simpledb://?endpoint=http://127.0.0.1:4566'
+  fader measure overload --job file:///tmp/overload      workers as map tasks, logs merged
 
 Half of the gets are consistent, half of the puts conditional. Workers are processes of this
 machine. Each round has a domain of its own, whose name begins with `fader-measure-`; it is deleted.
@@ -66,6 +68,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
+    /// Runs the workers of each round as map tasks of a job below this URL; its reducer merges
+    /// their logs. Other machines may join: `fader mapreduce worker URL/of-N/out --job JOB`.
+    #[arg(long, value_name = "URL", conflicts_with = "out")]
+    job: Option<String>,
+
     /// Is the worker of this number, from 1, in this domain.
     #[arg(long, hide = true, value_names = ["NUMBER", "DOMAIN"], num_args = 2)]
     worker: Option<Vec<String>>,
@@ -97,8 +104,19 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
             Some(own) => Raw::of(&own.url, Own::credentials()).await?,
             None => Raw::at(&url).await?,
         };
-        let of_round = Workers::start(options, &url, &raw.domain, workers, own.is_some())?;
-        rounds.push(raw.within(of_round.told()).await?);
+        let told = match &options.job {
+            None => {
+                let of_round = Workers::start(options, &url, &raw.domain, workers, own.is_some())?;
+                raw.within(of_round.told()).await?
+            }
+            Some(place) => {
+                let service = own.as_ref().map_or(&url, |own| &own.url);
+                let at = (service.as_str(), raw.domain.as_str());
+                let told = job::round(options, place, at, workers, own.is_some());
+                raw.within(told).await?
+            }
+        };
+        rounds.push(told);
     }
     eprintln!();
     let target = match own {

@@ -166,7 +166,11 @@ pub(crate) async fn serve(
     let mut doors = pin!(async {
         tokio::try_join!(
             gateway.serve(listener, tls, stopped.clone()),
-            administrators
+            administrators,
+            async {
+                gateway.carry_out_exports(stopped.clone()).await;
+                Ok(())
+            }
         )
     });
     output::print(&format!("listening on {scheme}://{address}\n"))?;

@@ -1,11 +1,11 @@
-//! The modes of domains and queues.
+//! The modes of domains, queues and buckets.
 //!
 //! ```text
 //! GET  /domains/ACCOUNT/NAME       {"account","domain","mode","away":["n2"],"silent":["n3"]}
 //! POST /domains/ACCOUNT/NAME/mode  {"mode":"strong","abandon":false} -> the same
 //! ```
 //!
-//! The same below `/queues`.
+//! The same below `/queues` and `/buckets`.
 //!
 //! `away` and `silent` name the members that a domain of mode `closing` waits for.
 

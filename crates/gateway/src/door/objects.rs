@@ -13,6 +13,7 @@ mod bucket;
 mod caller;
 mod copy;
 mod cross;
+mod export;
 mod form;
 mod multipart;
 mod object;
@@ -24,6 +25,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fader_node::ChainId;
+use fader_services::Mode;
 use fader_services::level::Receipt;
 use fader_services::policy::Principal;
 use fader_services::request::own;
@@ -71,6 +73,8 @@ struct Asked<'a> {
     parameters: &'a Parameters<'a>,
     operation: Operation,
     by: By,
+    /// The mode of a bucket that it creates, if it says.
+    mode: Option<Mode>,
     /// Whether it came encrypted.
     is_secure: bool,
     /// Whether it asks for anything of consistency: then it is told what came of that.
@@ -176,7 +180,7 @@ impl Door {
         let asked = consistency::asked(&parts.headers, &parameters);
         let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
         let is_told = asked.is_some();
-        let mut demand = asked.unwrap_or_default().demand;
+        let consistency::Asked { mut demand, nature } = asked.unwrap_or_default();
         if demand.request.is_some() {
             return Err(fault::not_implemented("x-fader-request"));
         }
@@ -191,6 +195,7 @@ impl Door {
             parameters: &parameters,
             operation: named,
             by: sender.by,
+            mode: nature.mode,
             is_secure: arrival.is_secure,
             is_told,
             receipt: Mutex::new(None),

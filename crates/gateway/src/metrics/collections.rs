@@ -5,16 +5,38 @@ use std::fmt;
 use std::sync::Arc;
 
 use fader_services::catalog::AccountId;
-use fader_services::figures::{Figures, Joined};
+use fader_services::figures::{Figure, Figures, Joined};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
-use prometheus_client::metrics::MetricType;
 
+use super::about::{About, Kind};
 use super::node::encode_value;
 
 /// Collections that are shown by name; the others share one series, without a name.
 pub(crate) const COLLECTIONS_SHOWN: usize = 1_000;
+
+const LABELS: &[&str] = &["account", "queue"];
+const EMPTY_RECEIVES: About = About::new(
+    "sqs_empty_receives",
+    "Receives that were answered here without a message",
+    Kind::Counter,
+    LABELS,
+);
+
+fn kind_of(figure: &Figure) -> Kind {
+    match figure.joined {
+        Joined::Total => Kind::Counter,
+        Joined::Sum | Joined::Max => Kind::Gauge,
+    }
+}
+
+/// All metrics of collections.
+pub(super) fn about() -> Vec<About> {
+    let figures = fader_services::request::FIGURES.iter();
+    let figures = figures.map(|it| About::new(it.name, it.help, kind_of(it), LABELS));
+    figures.chain([EMPTY_RECEIVES]).collect()
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct QueueLabels {
@@ -46,10 +68,7 @@ impl Collector for Collections {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let figures = self.0.lock();
         for (at, figure) in figures.figures.iter().enumerate() {
-            let kind = match figure.joined {
-                Joined::Total => MetricType::Counter,
-                Joined::Sum | Joined::Max => MetricType::Gauge,
-            };
+            let kind = kind_of(figure);
             let named = figures.shown.iter().map(|shown| {
                 let labels = QueueLabels {
                     account: shown.account.0.clone(),
@@ -63,7 +82,8 @@ impl Collector for Collections {
             if values.is_empty() {
                 continue;
             }
-            let mut family = encoder.encode_descriptor(figure.name, figure.help, None, kind)?;
+            let mut family =
+                encoder.encode_descriptor(figure.name, figure.help, None, kind.metric_type())?;
             for (labels, value) in values {
                 encode_value(kind, value, family.encode_family(&labels)?)?;
             }
@@ -111,9 +131,10 @@ impl Collector for EmptyReceives {
         if counts.is_empty() {
             return Ok(());
         }
-        let help = "Receives that were answered here without a message";
-        let kind = MetricType::Counter;
-        let mut family = encoder.encode_descriptor("sqs_empty_receives", help, None, kind)?;
+        let About {
+            name, help, kind, ..
+        } = EMPTY_RECEIVES;
+        let mut family = encoder.encode_descriptor(name, help, None, kind.metric_type())?;
         for (labels, count) in &*counts {
             encode_value(kind, *count, family.encode_family(labels)?)?;
         }

@@ -49,13 +49,22 @@ pub(crate) fn protocol_of(
     if !is_sqs {
         return None;
     }
-    let region = scope.and_then(|it| it.split('/').nth(REGION_AT));
-    let region = region.filter(|it| is_region(it)).unwrap_or(REGION);
+    let region = region_in(scope);
     let protocol = match headers.contains_key(TARGET) {
         true => Protocol::Json,
         false => Protocol::Query,
     };
     Some((protocol, region.to_owned()))
+}
+
+/// The region of a request that its headers sign.
+pub(crate) fn region_of(headers: &HeaderMap) -> &str {
+    region_in(credential(headers))
+}
+
+fn region_in(scope: Option<&str>) -> &str {
+    let region = scope.and_then(|it| it.split('/').nth(REGION_AT));
+    region.filter(|it| is_region(it)).unwrap_or(REGION)
 }
 
 /// The name of the action in `X-Amz-Target`.

@@ -41,7 +41,7 @@ impl Cutter {
         let ends = match format {
             Format::Lines | Format::Json(_) => Ends::Lines,
             Format::Csv(_) => Ends::Csv,
-            Format::Whole => Ends::Object,
+            Format::Whole | Format::Parquet(_) => Ends::Object,
         };
         Cutter {
             ends,

@@ -32,7 +32,10 @@ impl Fields {
 
     /// Whether records go to the program as they are.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.format, Format::Lines | Format::Whole)
+        matches!(
+            self.format,
+            Format::Lines | Format::Whole | Format::Parquet(_)
+        )
     }
 
     /// The lines of whole records.
@@ -43,7 +46,7 @@ impl Fields {
         match self.format.clone() {
             Format::Json(fields) => self.json(&fields, at, bytes),
             Format::Csv(fields) => self.csv(&fields, at, bytes),
-            Format::Lines | Format::Whole => Ok(bytes.to_vec()),
+            Format::Lines | Format::Whole | Format::Parquet(_) => Ok(bytes.to_vec()),
         }
     }
 

@@ -156,7 +156,11 @@ pub fn read(
     read_from(path, input, format, each)
 }
 
-fn read_from(
+/// Reads a log from a reader; `path` names it in errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(
     path: &Path,
     mut input: impl BufRead,
     format: Format,

@@ -39,6 +39,7 @@ use crate::member::pending::REQUEST;
 use crate::member::refusal::Refusal;
 use crate::random;
 use crate::storage::blocks::{self as storage, BLOCK_BYTES_MAX, BlockId};
+use crate::storage::engine::Snapshot;
 
 /// Blocks of one body that are on their way at once, beside the one that is gathered.
 const FLYING_MAX: usize = 3;
@@ -210,6 +211,16 @@ impl Router {
         }
     }
 
+    /// All that a chain has committed, at a member here.
+    pub(crate) async fn fixed(&self, chain: ChainId) -> Result<Snapshot, Trouble> {
+        let cluster = self.chains.get(chain);
+        let cluster = cluster.ok_or_else(|| later(Reason::NoChain))?;
+        // What is answered strongly here is applied here.
+        cluster.ready().await.map_err(|it| self.of_refusal(it))?;
+        let keeper = self.keeper_of(chain).map_err(|it| self.of_refusal(it))?;
+        Ok(keeper.snapshot())
+    }
+
     /// What is stored will not be named: it goes soon.
     pub(crate) fn give_up(&self, stored: &Stored) {
         let Content::Blocks(blocks) = &stored.content else {
@@ -316,14 +327,15 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Memory for a block, as large as it may become.
+    /// Memory for a block, as large as it may become: for its bytes as they come, and for the copy
+    /// that is written.
     async fn lend(&self) -> Result<Lent, Trouble> {
         let most = self.block_max as u64;
         let told = self
             .left
             .map(|left| left.saturating_add(self.gathered as u64));
         let size = told.map_or(most, |told| told.clamp(1, most));
-        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(size)).await;
+        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(2 * size)).await;
         match lent {
             Ok(Some(lent)) => Ok(lent),
             Ok(None) | Err(_) => Err(later(Reason::BlockMemory)),

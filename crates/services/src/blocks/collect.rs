@@ -11,7 +11,7 @@ use crate::s3::command::{DropGarbage, Fence, MoveNote};
 use crate::s3::fence::blocks_of;
 use crate::s3::layout::{Keys, garbage_of, garbage_of_chain};
 use crate::s3::{self, Limits};
-use crate::{CollectionId, Direction, Kind, View, ViewError, catalog};
+use crate::{CollectionId, Direction, Kind, Mode, View, ViewError, catalog};
 
 /// Garbage of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,7 @@ fn bucket(view: &dyn View, collection: CollectionId) -> Result<Option<Bucket<'_>
         limits: &LIMITS,
         guards: &ALL_GUARDS,
         now_ms: 0,
+        mode: Mode::Strong,
     };
     Bucket::open(terms, collection)
 }

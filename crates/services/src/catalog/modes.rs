@@ -61,7 +61,8 @@ pub(crate) fn set(
     }
     let entry = collection(view, name)?;
     let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.name.to_owned()))?;
-    request::check_mode(name, mode).map_err(Refusal::Invalid)?;
+    let checked = request::check_mode(view, (name, entry.collection), mode);
+    checked.map_err(Refusal::Invalid)?;
     let standing = Standing::of(view, entry.collection.0)?;
     let next = match mode {
         // MD-3, MD-4: not at once, but when what was taken is settled.

@@ -16,6 +16,7 @@ macro_rules! read_as {
             ServiceName::Sqs => $of::Sqs(Wire::read($reader)?),
             ServiceName::S3 => $of::S3(Wire::read($reader)?),
             ServiceName::Block => $of::Block(Wire::read($reader)?),
+            ServiceName::Export => $of::Export(Wire::read($reader)?),
             #[cfg(feature = "counter")]
             ServiceName::Counter => $of::Counter(Wire::read($reader)?),
         })
@@ -33,6 +34,7 @@ macro_rules! put_as {
             $of::Sqs(it) => it.put($out),
             $of::S3(it) => it.put($out),
             $of::Block(it) => it.put($out),
+            $of::Export(it) => it.put($out),
             #[cfg(feature = "counter")]
             $of::Counter(it) => it.put($out),
         }
@@ -48,6 +50,7 @@ impl Wire for ServiceName {
             ServiceName::Sqs => 3,
             ServiceName::S3 => 4,
             ServiceName::Block => 5,
+            ServiceName::Export => 6,
             #[cfg(feature = "counter")]
             ServiceName::Counter => 255,
         });
@@ -61,6 +64,7 @@ impl Wire for ServiceName {
             3 => ServiceName::Sqs,
             4 => ServiceName::S3,
             5 => ServiceName::Block,
+            6 => ServiceName::Export,
             #[cfg(feature = "counter")]
             255 => ServiceName::Counter,
             _ => return Err(DecodeError::new("a service")),

@@ -8,6 +8,7 @@ use crate::blocks::Blocks;
 use crate::catalog::Catalog;
 #[cfg(feature = "counter")]
 use crate::counter::Counter;
+use crate::exports::Exports;
 use crate::s3::S3;
 use crate::service::{Meaning, Service as _};
 use crate::simpledb::SimpleDb;
@@ -22,6 +23,7 @@ impl Reply {
             Reply::Sqs(_) => ServiceName::Sqs,
             Reply::S3(_) => ServiceName::S3,
             Reply::Block(_) => ServiceName::Block,
+            Reply::Export(_) => ServiceName::Export,
             Reply::Catalog(_) => ServiceName::Catalog,
             Reply::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -36,6 +38,7 @@ impl Reply {
             Reply::Sqs(reply) => Sqs::begun(reply),
             Reply::S3(reply) => S3::begun(reply),
             Reply::Block(done) => Blocks::begun(done),
+            Reply::Export(reply) => Exports::begun(reply),
             Reply::Catalog(done) => Catalog::begun(done),
             Reply::Step(taken) => Steps::begun(taken),
             #[cfg(feature = "counter")]
@@ -62,6 +65,7 @@ impl Reply {
             Reply::Sqs(reply) => any::<Sqs>(Sqs::finished(reply, taken)),
             Reply::S3(reply) => any::<S3>(S3::finished(reply, taken)),
             Reply::Block(done) => any::<Blocks>(Blocks::finished(done, taken)),
+            Reply::Export(reply) => any::<Exports>(Exports::finished(reply, taken)),
             Reply::Catalog(done) => any::<Catalog>(Catalog::finished(done, taken)),
             Reply::Step(of) => any::<Steps>(Steps::finished(of, taken)),
             #[cfg(feature = "counter")]
@@ -78,6 +82,7 @@ impl Refusal {
             Refusal::Sqs(_) => ServiceName::Sqs,
             Refusal::S3(_) => ServiceName::S3,
             Refusal::Block(_) => ServiceName::Block,
+            Refusal::Export(_) => ServiceName::Export,
             Refusal::Catalog(_) => ServiceName::Catalog,
             Refusal::Step(_) => ServiceName::Step,
             #[cfg(feature = "counter")]
@@ -100,6 +105,7 @@ impl Refusal {
             Refusal::Sqs(error) => Sqs::meaning(error),
             Refusal::S3(error) => S3::meaning(error),
             Refusal::Block(refusal) => Blocks::meaning(refusal),
+            Refusal::Export(error) => Exports::meaning(error),
             Refusal::Catalog(refusal) => Catalog::meaning(refusal),
             Refusal::Step(refusal) => Steps::meaning(refusal),
             #[cfg(feature = "counter")]
@@ -115,6 +121,7 @@ impl Refusal {
             Refusal::Sqs(error) => Sqs::depends_on_state(error),
             Refusal::S3(error) => S3::depends_on_state(error),
             Refusal::Block(refusal) => Blocks::depends_on_state(refusal),
+            Refusal::Export(error) => Exports::depends_on_state(error),
             Refusal::Catalog(refusal) => Catalog::depends_on_state(refusal),
             Refusal::Step(refusal) => Steps::depends_on_state(refusal),
             #[cfg(feature = "counter")]
@@ -134,7 +141,9 @@ pub fn keep(outcome: &Outcome) -> Option<Bytes> {
         Ok(Reply::S3(reply)) => S3::keep(Ok(reply)),
         Err(Refusal::S3(error)) => S3::keep(Err(error)),
         Ok(Reply::Block(done)) => Blocks::keep(Ok(done)),
+        Ok(Reply::Export(reply)) => Exports::keep(Ok(reply)),
         Err(Refusal::Block(refusal)) => Blocks::keep(Err(refusal)),
+        Err(Refusal::Export(error)) => Exports::keep(Err(error)),
         Err(Refusal::Catalog(refusal)) => Catalog::keep(Err(refusal)),
         Ok(Reply::Step(taken)) => Steps::keep(Ok(taken)),
         Err(Refusal::Step(refusal)) => Steps::keep(Err(refusal)),

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use fader_chain::{ChainId, Change, ElementOp, Guards, Settled, Stamp};
 
 use crate::catalog::Name;
-use crate::figures::Figures;
+use crate::figures::{Figure, Figures};
 use crate::request::Limits;
+use crate::s3::S3;
 use crate::service::Service as _;
 use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
@@ -32,6 +33,9 @@ pub fn settle(
         }
         Some(table) if *table == Table::Arrivals as u8 => {
             Sqs::settle(newest, &limits.sqs, key, ops, stamp)
+        }
+        Some(table) if *table == Table::PutRegisters as u8 => {
+            S3::settle(newest, &limits.s3, key, ops, stamp)
         }
         _ => Err(ViewError("an operation on what is no register".to_owned())),
     }
@@ -66,16 +70,21 @@ pub fn upkeep(
     }
 }
 
-/// Refuses a mode that a collection of this name cannot have, in words.
-pub(crate) fn check_mode(name: Name<'_>, mode: Mode) -> Result<(), String> {
+/// Refuses a mode that a collection cannot have, in words.
+pub(crate) fn check_mode(
+    view: &dyn View,
+    (name, collection): (Name<'_>, CollectionId),
+    mode: Mode,
+) -> Result<(), String> {
     match name.kind {
         Kind::Queue => sqs::check_mode(name.name, mode),
-        Kind::Bucket if mode != Mode::Strong => {
-            Err(format!("A bucket cannot have the mode {mode}."))
-        }
-        Kind::Domain | Kind::Bucket | Kind::Counter => Ok(()),
+        Kind::Bucket => s3::tentative::check_mode(view, collection, mode),
+        Kind::Domain | Kind::Counter => Ok(()),
     }
 }
+
+/// What services show of their collections.
+pub const FIGURES: &[Figure] = &sqs::FIGURES;
 
 /// What the services of a chain show of its collections at `now_ms`, of up to `most` by name.
 ///
@@ -87,7 +96,7 @@ pub fn figures(
     at: (ChainId, u64),
     most: usize,
 ) -> Result<Figures, ViewError> {
-    let mut figures = Figures::new(&sqs::FIGURES);
+    let mut figures = Figures::new(FIGURES);
     for found in catalog::collections(view, Kind::Queue) {
         if let Some(shown) = sqs::figures(view, &limits.sqs, at, found?)? {
             figures.add(shown, most);

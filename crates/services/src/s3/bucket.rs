@@ -1,5 +1,7 @@
 //! A bucket while a request is decided: its rows, with those that the decision changes laid over.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use fader_chain::{Change, Guard, Guards, Layered, Mutations};
 
@@ -13,10 +15,11 @@ use crate::s3::layout::{self, Keys, Range, decode, encode};
 use crate::s3::limits::Limits;
 use crate::s3::rows::{BucketId, Content, GarbageId, Pairs, Source, Version, VersionId};
 use crate::s3::settings::Settings;
+use crate::s3::tentative;
 use crate::s3::upkeep::Upkeep;
 use crate::service::Context;
 use crate::simpledb::metadata_key;
-use crate::{CollectionId, Direction, Scan, View, ViewError};
+use crate::{CollectionId, Direction, Mode, Scan, View, ViewError};
 
 /// What all decisions on buckets know.
 #[derive(Clone, Copy)]
@@ -25,6 +28,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) guards: &'a Guards,
     pub(crate) now_ms: u64,
+    /// The mode of the bucket, where clients' writes are decided; else strong.
+    pub(crate) mode: Mode,
 }
 
 impl<'a> Terms<'a> {
@@ -34,6 +39,7 @@ impl<'a> Terms<'a> {
             limits: context.limits,
             guards: context.guards,
             now_ms: context.now_ms,
+            mode: context.mode,
         }
     }
 }
@@ -52,6 +58,8 @@ pub(crate) struct Bucket<'a> {
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     changed: Mutations,
+    /// Registers of keys that are written strongly, where eventual puts may come.
+    superseded: BTreeSet<Bytes>,
 }
 
 impl<'a> Bucket<'a> {
@@ -68,6 +76,7 @@ impl<'a> Bucket<'a> {
             keys: Keys(collection),
             settings,
             changed: Mutations::new(),
+            superseded: BTreeSet::new(),
         }))
     }
 
@@ -170,6 +179,7 @@ impl<'a> Bucket<'a> {
             keys: Keys(collection),
             settings: Settings::default(),
             changed: Mutations::new(),
+            superseded: BTreeSet::new(),
         };
         bucket.set(settings);
         bucket
@@ -186,7 +196,15 @@ impl<'a> Bucket<'a> {
             Some(value) => Change::Put { key, value },
             None => Change::Remove { key },
         });
-        changes.collect()
+        let superseded = self.superseded.into_iter().map(tentative::superseding);
+        changes.chain(superseded).collect()
+    }
+
+    /// A key is written strongly: eventual puts of it that are older come to nothing.
+    pub(crate) fn supersede(&mut self, key: &str) {
+        if self.terms.mode.keeps_marks() {
+            self.superseded.insert(self.keys.put_register(key));
+        }
     }
 
     /// Gives the bucket other settings.

@@ -18,7 +18,8 @@ use crate::s3::error::{Code, Error};
 use crate::s3::names;
 use crate::s3::reply::{Buckets, Reply};
 use crate::s3::rows::BucketId;
-use crate::s3::settings::{Setting, SettingName, Settings};
+use crate::s3::settings::{Setting, SettingName, Settings, Versioning};
+use crate::s3::tentative;
 use crate::s3::upkeep::Upkeep;
 use crate::{Kind, Mode, Table};
 
@@ -72,11 +73,21 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
             if most <= catalog::count(view, (Kind::Bucket, context.account))? {
                 return Err(Error::of(Code::TooManyBuckets));
             }
-            catalog::create(view, name, (Mode::Strong, None))?
+            catalog::create(view, name, (mode_of(command)?, None))?
         }
     };
     changes.extend(Bucket::made(terms, collection, made.clone()).finish());
     Ok((Reply::Bucket(Box::new(made)), changes))
+}
+
+fn mode_of(command: &CreateBucket) -> Result<Mode, Error> {
+    let invalid = |message: String| Error::new(Code::InvalidArgument, message);
+    let Some(byte) = command.mode else {
+        return Ok(Mode::Strong);
+    };
+    let mode = Mode::from_byte(byte).ok_or_else(|| invalid("The mode is none.".to_owned()))?;
+    tentative::check_new_mode(mode).map_err(invalid)?;
+    Ok(mode)
 }
 
 /// Deletes a bucket that has no version of any key.
@@ -163,6 +174,11 @@ pub(crate) fn put(asked: Asked<'_>, command: &PutSetting) -> Decided {
     let mut bucket = Bucket::of(asked, write_of(command.setting.name()))?;
     let mut settings = bucket.settings.clone();
     settings.set(&command.setting, asked.context.limits)?;
+    // SE-3.
+    if settings.versioning != Versioning::Off && asked.context.mode.settles_eventual() {
+        let message = "A bucket of the mode mixed cannot keep versions.";
+        return Err(Error::new(Code::InvalidBucketState, message));
+    }
     change(&mut bucket, settings);
     if let Setting::Lifecycle(_) = &command.setting {
         begin_pass(&mut bucket)?;

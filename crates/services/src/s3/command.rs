@@ -133,6 +133,8 @@ pub struct CreateBucket {
     pub ownership: Option<Ownership>,
     /// Its ACL; the private one unless said.
     pub acl: Option<GivenAcl>,
+    /// The byte of its mode; strong unless said.
+    pub mode: Option<u8>,
 }
 
 /// Tells what is set on a bucket, to one who may do something there.

@@ -42,7 +42,6 @@ pub enum Code {
     NoSuchTagSet,
     NoSuchUpload,
     NoSuchVersion,
-    NotImplemented,
     NotModified,
     OwnershipControlsNotFoundError,
     PreconditionFailed,
@@ -91,7 +90,6 @@ impl Code {
             Code::NoSuchTagSet => "NoSuchTagSet",
             Code::NoSuchUpload => "NoSuchUpload",
             Code::NoSuchVersion => "NoSuchVersion",
-            Code::NotImplemented => "NotImplemented",
             Code::NotModified => "NotModified",
             Code::OwnershipControlsNotFoundError => "OwnershipControlsNotFoundError",
             Code::PreconditionFailed => "PreconditionFailed",
@@ -124,7 +122,6 @@ impl Code {
             Code::PreconditionFailed => 412,
             Code::InvalidPartNumber => 416,
             Code::InternalError => 500,
-            Code::NotImplemented => 501,
             Code::ServiceUnavailable | Code::AttemptFenced => 503,
             _ => 400,
         }
@@ -180,9 +177,6 @@ impl Code {
                 "Your metadata headers exceed the maximum allowed metadata size"
             }
             Code::MethodNotAllowed => "The specified method is not allowed against this resource.",
-            Code::NotImplemented => {
-                "A header you provided implies functionality that is not implemented"
-            }
             Code::NotModified => "Not Modified",
             Code::PreconditionFailed => {
                 "At least one of the pre-conditions you specified did not hold"
@@ -232,7 +226,6 @@ impl Code {
                 | Code::MalformedPolicy
                 | Code::MalformedXML
                 | Code::MetadataTooLarge
-                | Code::NotImplemented
                 | Code::ServiceUnavailable
         )
     }

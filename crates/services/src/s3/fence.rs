@@ -10,8 +10,8 @@
 //! - SB-4 a block that is garbage is neither kept nor fenced: its garbage row removes it.
 //! - SB-5 a fence ends when the note passes the `begun` of its attempt, which is refused since.
 //!
-//! Deliberately absent: clocks of leases and of the wait, which are the node's; eventual puts and
-//! their closing rows.
+//! Deliberately absent: clocks of leases and of the wait, which are the node's; eventual puts of
+//! blocks, with closing rows.
 
 use fader_chain::{EntryId, Guard};
 

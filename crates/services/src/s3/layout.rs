@@ -12,6 +12,7 @@
 //!         | 'f' begun:(u64be u64be) attempt:u128be    a fence
 //!         | 'H'                              the note of fences
 //!         | 'C'                              upkeep
+//!         | 'A' key                          the register of eventual puts (tentative.rs)
 //! system := 'j' due:u64be collection:u64be   work that a bucket has to do then
 //!         | 'O' collection:u64be kind:u8 id:u128be    garbage of a bucket: an attempt (0) or an
 //!                                                     upload (1); that of a chain is one range
@@ -157,6 +158,11 @@ impl Keys {
         self.table(Table::FenceNote).build()
     }
 
+    pub(crate) fn put_register(self, key: &str) -> Bytes {
+        let keys = self.table(Table::PutRegisters);
+        keys.raw(key.as_bytes()).build()
+    }
+
     pub(crate) fn upkeep(self) -> Bytes {
         self.table(Table::BucketUpkeep).build()
     }
@@ -179,6 +185,14 @@ pub(crate) fn split_key(row: &[u8]) -> Result<(Vec<u8>, &[u8]), DecodeError> {
 pub(crate) fn text(key: &[u8]) -> Result<String, DecodeError> {
     let text = std::str::from_utf8(key).map_err(|_| DecodeError::new("the key of an object"));
     text.map(str::to_owned)
+}
+
+/// The collection and the key of a register of eventual puts.
+pub(crate) fn split_put_register(row: &[u8]) -> Result<(CollectionId, String), DecodeError> {
+    let collection = row.first_chunk::<8>();
+    let collection = collection.ok_or_else(|| DecodeError::new("a row of a bucket"))?;
+    let key = text(key_of_current(row)?)?;
+    Ok((CollectionId(u64::from_be_bytes(*collection)), key))
 }
 
 /// The number at the end of a row of parts.

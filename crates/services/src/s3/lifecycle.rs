@@ -11,6 +11,7 @@ use crate::s3::error::Error;
 use crate::s3::layout::{decode, id_of, key_of_current, split_key, text};
 use crate::s3::multipart::discard;
 use crate::s3::objects::{expire, remove};
+use crate::s3::reply::Expiry;
 use crate::s3::rows::{Object, Upload, Version};
 use crate::s3::settings::{Expiration, Filter, LifecycleRule};
 use crate::s3::upkeep::{Pass, Phase, Upkeep};
@@ -83,11 +84,42 @@ fn look(bucket: &mut Bucket<'_>, pass: &mut Pass, batch: usize) -> Result<bool, 
     Ok(false)
 }
 
-/// Whether so many days are over, up to the next midnight.
-fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
+/// The midnight after so many days.
+fn end_of(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> u64 {
     let day_ms = bucket.terms.limits.day_ms;
     let end_ms = since_ms.saturating_add(u64::from(days) * day_ms);
-    end_ms.div_ceil(day_ms).saturating_mul(day_ms) <= bucket.terms.now_ms
+    end_ms.div_ceil(day_ms).saturating_mul(day_ms)
+}
+
+/// Whether so many days are over, up to the next midnight.
+fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
+    end_of(bucket, since_ms, days) <= bucket.terms.now_ms
+}
+
+/// When the first rule ends a current version, if one does.
+pub(crate) fn expiry(bucket: &Bucket<'_>, key: &str, version: &Version) -> Option<Expiry> {
+    first_of(bucket, bucket.settings.rules(), (key, version))
+}
+
+fn first_of<'a>(
+    bucket: &Bucket<'_>,
+    rules: impl Iterator<Item = &'a LifecycleRule>,
+    (key, version): (&str, &Version),
+) -> Option<Expiry> {
+    let ends = rules.filter_map(|rule| {
+        let at_ms = match rule.expiration? {
+            Expiration::Days(days) => end_of(bucket, version.modified_ms, days),
+            Expiration::Date(at_ms) => at_ms,
+            Expiration::Markers => return None,
+        };
+        let is_meant = has_prefix(rule, key) && is_chosen(&rule.filter, version.object());
+        is_meant.then_some((at_ms, rule))
+    });
+    let (at_ms, rule) = ends.min_by_key(|(at_ms, _)| *at_ms)?;
+    Some(Expiry {
+        at_ms,
+        rule: rule.id.clone(),
+    })
 }
 
 fn has_prefix(rule: &LifecycleRule, key: &str) -> bool {
@@ -113,15 +145,8 @@ fn look_at_current(
 ) -> Result<(), Error> {
     let key = text(key_of_current(&row)?)?;
     let version: Version = decode(value)?;
-    let is_expired = rules.iter().any(|rule| {
-        let is_due = match rule.expiration {
-            Some(Expiration::Days(days)) => is_over(bucket, version.modified_ms, days),
-            Some(Expiration::Date(at_ms)) => at_ms <= bucket.terms.now_ms,
-            Some(Expiration::Markers) | None => false,
-        };
-        is_due && has_prefix(rule, &key) && is_chosen(&rule.filter, version.object())
-    });
-    if is_expired {
+    let first = first_of(bucket, rules.iter(), (&key, &version));
+    if first.is_some_and(|expiry| expiry.at_ms <= bucket.terms.now_ms) {
         // The id is as random as the one of the version that it takes the place of.
         let seed = marker_seed(&version);
         expire(bucket, &key, Some(version), seed)?;

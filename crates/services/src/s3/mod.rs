@@ -12,7 +12,7 @@
 //!
 //! Deliberately absent: wire formats, signatures, checksums' computation (gateway); bytes, leases
 //! and the clocks of collectors (node); time and randomness (they come in with the request);
-//! eventual puts; buckets on chains other than the system's.
+//! buckets on chains other than the system's.
 
 mod access;
 mod acl;
@@ -34,6 +34,7 @@ pub mod reply;
 pub mod rows;
 mod seam;
 pub mod settings;
+pub(crate) mod tentative;
 mod upkeep;
 mod versions;
 mod wire;
@@ -50,7 +51,7 @@ use fader_chain::{Change, Guards};
 
 use crate::s3::bucket::Asked;
 use crate::service::Context;
-use crate::{Decision, View, ViewError};
+use crate::{Decision, Mode, View, ViewError};
 
 /// What a decision comes to.
 type Decided = Result<(Reply, Vec<Change>), Error>;
@@ -142,6 +143,7 @@ pub fn upkeep(
         limits,
         guards,
         now_ms,
+        mode: Mode::Strong,
     };
     upkeep::upkeep(terms, batch)
 }

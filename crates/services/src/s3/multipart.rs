@@ -159,7 +159,10 @@ pub(crate) fn complete(asked: Asked<'_>, command: &CompleteUpload) -> Decided {
     };
     bucket.remove(bucket.keys.upload(key, id));
     bucket.put(bucket.keys.completed(id), &completed);
-    Ok((Reply::Put(shown(&bucket, &version)), bucket.finish()))
+    Ok((
+        Reply::Put(shown(&bucket, &command.of.key, &version)),
+        bucket.finish(),
+    ))
 }
 
 /// What a completed upload came to, if its version is there.
@@ -173,6 +176,7 @@ fn completed(bucket: &Bucket<'_>, of: &OneUpload) -> Result<Option<Put>, Error> 
         version: (bucket.settings.versioning == Versioning::Enabled).then_some(done.version),
         etag: done.etag,
         checksum: done.checksum,
+        expiry: None,
     }))
 }
 

@@ -14,6 +14,7 @@ use crate::s3::command::{
     DeleteObjects, Deletion, GetObject, PutObject, PutObjectAcl, PutObjectTags,
 };
 use crate::s3::error::{Code, Error};
+use crate::s3::lifecycle::expiry;
 use crate::s3::limits::Limits;
 use crate::s3::pieces;
 use crate::s3::reply::{Deleted, Found, Put, Reply};
@@ -22,52 +23,61 @@ use crate::s3::settings::{Versioning, check_tags};
 
 /// Commits an object.
 pub(crate) fn put(asked: Asked<'_>, command: &PutObject) -> Decided {
-    check_key(&command.key, asked.context.limits)?;
-    check_metadata(&command.metadata, asked.context.limits)?;
     let mut bucket = Bucket::named(asked)?;
-    let (key, attempt) = (&*command.key, command.attempt);
-    let given = (&command.metadata.tags, command.acl.as_ref());
-    let (owner, acl) = bucket.check_put(asked, key, given)?;
-    let source = Source::of(attempt.id, &command.content);
-    let size = check_content(&command.content, asked.context.limits)?;
+    let object = check_put(&bucket, asked, command)?;
+    let (key, attempt, source) = (&*command.key, command.attempt, object.source);
     if is_committed(&bucket, attempt, &command.content)? {
         let current = bucket.current(key)?;
         let is_it = |it: &&Version| it.object().is_some_and(|object| object.source == source);
         let current = current.as_ref().filter(is_it);
         let current = current.ok_or_else(|| Error::of(Code::AttemptFenced))?;
-        return Ok((Reply::Put(shown(&bucket, current)), Vec::new()));
+        return Ok((Reply::Put(shown(&bucket, key, current)), Vec::new()));
     }
     if bucket.has(Guard::S3Condition) {
         command.conditions.check(bucket.current(key)?.as_ref())?;
     }
     bucket.put(bucket.keys.content(attempt.id), &command.content);
-    let object = Object {
-        size,
-        etag: command.etag.clone(),
-        checksum: command.checksum.clone(),
-        metadata: command.metadata.clone(),
-        parts: 0,
-        source,
-        owner,
-        acl,
-    };
     let version = place(
         &mut bucket,
         key,
         State::Object(Box::new(object)),
         asked.request.seed,
     )?;
-    Ok((Reply::Put(shown(&bucket, &version)), bucket.finish()))
+    Ok((Reply::Put(shown(&bucket, key, &version)), bucket.finish()))
+}
+
+/// Refuses a put that is too large, or that the caller may not make; else the object.
+pub(crate) fn check_put(
+    bucket: &Bucket<'_>,
+    asked: Asked<'_>,
+    command: &PutObject,
+) -> Result<Object, Error> {
+    check_key(&command.key, asked.context.limits)?;
+    check_metadata(&command.metadata, asked.context.limits)?;
+    let given = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, &command.key, given)?;
+    let size = check_content(&command.content, asked.context.limits)?;
+    Ok(Object {
+        size,
+        etag: command.etag.clone(),
+        checksum: command.checksum.clone(),
+        metadata: command.metadata.clone(),
+        parts: 0,
+        source: Source::of(command.attempt.id, &command.content),
+        owner,
+        acl,
+    })
 }
 
 /// What a put tells of a version: its id only where each put makes one.
-pub(crate) fn shown(bucket: &Bucket<'_>, version: &Version) -> Put {
+pub(crate) fn shown(bucket: &Bucket<'_>, key: &str, version: &Version) -> Put {
     let object = version.object();
     let is_enabled = bucket.settings.versioning == Versioning::Enabled;
     Put {
         version: is_enabled.then_some(version.id),
         etag: object.map_or_else(String::new, |object| object.etag.clone()),
         checksum: object.and_then(|object| object.checksum.clone()),
+        expiry: expiry(bucket, key, version),
     }
 }
 
@@ -153,6 +163,7 @@ pub(crate) fn place(
     state: State,
     seed: u128,
 ) -> Result<Version, Error> {
+    bucket.supersede(key);
     let versioning = bucket.settings.versioning;
     let now_ms = bucket.terms.now_ms;
     let current = bucket.current(key)?;
@@ -285,6 +296,7 @@ pub(crate) fn expire(
     seed: u128,
 ) -> Result<Deleted, Error> {
     if bucket.settings.versioning == Versioning::Off {
+        bucket.supersede(key);
         if let Some(current) = current {
             bucket.remove(bucket.keys.current(key));
             bucket.retire_version(&current);
@@ -308,6 +320,7 @@ pub(crate) fn remove(
     version: &Version,
     is_current: bool,
 ) -> Result<bool, Error> {
+    bucket.supersede(key);
     bucket.retire_version(version);
     if is_current {
         bucket.remove(bucket.keys.current(key));
@@ -379,7 +392,7 @@ fn find_for(
 pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error> {
     let bucket = Bucket::named(asked)?;
     let named = (&*command.key, command.version);
-    let (mut version, _) = find_for(&bucket, asked, command.action, named)?;
+    let (mut version, is_current) = find_for(&bucket, asked, command.action, named)?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
     let checked = command.conditions.check(&version, object);
@@ -388,12 +401,14 @@ pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error>
         ..error
     })?;
     let extent = pieces::find(&bucket, object, command.extent)?;
+    let expiry = is_current.then(|| expiry(&bucket, &command.key, &version));
     if let State::Object(object) = &mut version.state {
         bucket.settings.show(object);
     }
     Ok(Reply::Object(Box::new(Found {
         is_versioned: bucket.settings.versioning != Versioning::Off,
         extent,
+        expiry: expiry.flatten(),
         version,
     })))
 }
@@ -440,7 +455,7 @@ fn change(
     }
     let reply = Put {
         version: shown_id(&bucket, version.id),
-        ..shown(&bucket, &version)
+        ..shown(&bucket, key, &version)
     };
     Ok((Reply::Put(reply), bucket.finish()))
 }

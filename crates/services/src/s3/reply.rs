@@ -57,6 +57,17 @@ pub struct Put {
     pub etag: String,
     /// Its checksum.
     pub checksum: Option<Checksum>,
+    /// When a rule of the lifecycle will end it.
+    pub expiry: Option<Expiry>,
+}
+
+/// When a rule of the lifecycle ends a current version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// From when on, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The rule's name.
+    pub rule: String,
 }
 
 /// An object that was found.
@@ -68,6 +79,8 @@ pub struct Found {
     pub is_versioned: bool,
     /// The bytes that were asked for.
     pub extent: Pieces,
+    /// When a rule of the lifecycle will end it, if it is current.
+    pub expiry: Option<Expiry>,
 }
 
 impl Found {

@@ -1,7 +1,7 @@
 //! S3 as a service among others.
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Reader};
+use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
 use crate::forward::wire::Wire as _;
 use crate::level::{Bound, Demand, Level, Preference, show_name};
@@ -11,12 +11,13 @@ use crate::s3::layout::Keys;
 use crate::s3::limits::Limits;
 use crate::s3::reply::Reply;
 use crate::s3::rows::{Content, VersionId};
-use crate::s3::{answer, decide};
+use crate::s3::{answer, decide, tentative};
 use crate::service::{
-    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble, Wait,
+    Acceptance, Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble,
+    Wait,
 };
 use crate::simpledb::metadata_key;
-use crate::{CollectionId, Decision, Kind, Mode, View};
+use crate::{CollectionId, Decision, Kind, Mode, View, ViewError};
 
 /// S3.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Service for S3 {
     }
 
     fn permits(
-        _mode: Option<Mode>,
+        mode: Option<Mode>,
         of_collection: Option<Preference>,
         demand: &Demand,
         request: &Request,
@@ -75,8 +76,13 @@ impl Service for S3 {
         let is_write = request.command.is_write();
         match demand.level {
             Level::Eventual { .. } if is_write => {
-                let message = "Buckets are written strongly: the level eventual is of reads.";
-                Err(Error::new(Code::InvalidArgument, message))
+                let takes = mode.is_none_or(Mode::takes_eventual) && demand.bound.is_none();
+                let put = tentative::is_plain(request).filter(|_| takes);
+                match put.ok_or_else(tentative::refused)?.content {
+                    Content::Inline(_) => Ok((demand.level, None)),
+                    // SE-1: what is stronger than asked is as good.
+                    Content::Blocks(_) => Ok((Level::Strong, None)),
+                }
             }
             _ if is_write && demand.bound.is_some() => {
                 let message = "A write cannot have a bound: it is not a read.";
@@ -103,6 +109,24 @@ impl Service for S3 {
 
     fn answer(view: &dyn View, context: &Context<'_, Limits>, request: &Request) -> Outcome<Self> {
         answer(view, context, request)
+    }
+
+    fn accept(
+        view: &dyn View,
+        context: &Context<'_, Limits>,
+        request: &Request,
+    ) -> Result<Acceptance<Reply>, Error> {
+        tentative::accept(view, context, request)
+    }
+
+    fn settle(
+        newest: &dyn View,
+        limits: &Limits,
+        key: &Bytes,
+        ops: Vec<ElementOp>,
+        _stamp: Stamp,
+    ) -> Result<Settled, ViewError> {
+        tentative::settle(newest, limits, key, ops)
     }
 
     fn word(trouble: Trouble) -> Error {

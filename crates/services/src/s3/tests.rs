@@ -12,3 +12,4 @@ mod multipart;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod objects;
+mod tentative;

@@ -13,7 +13,7 @@ use crate::s3::command::{
 use crate::s3::conditions::{DeleteConditions, Etags, ReadConditions, WriteConditions};
 use crate::s3::error::{Code, Condition, Error};
 use crate::s3::reply::{
-    Buckets, Deleted, Entry, Fenced, Found, Garbage, Page, Parts, Piece, Pieces, Put, Reply,
+    Buckets, Deleted, Entry, Expiry, Fenced, Found, Garbage, Page, Parts, Piece, Pieces, Put, Reply,
 };
 use crate::s3::rows::GarbageId;
 use crate::s3::settings::{Setting, SettingName};
@@ -37,7 +37,8 @@ wire_fields!(CreateBucket {
     bucket,
     region,
     ownership,
-    acl
+    acl,
+    mode,
 });
 wire_fields!(HeadBucket {
     bucket,
@@ -202,15 +203,18 @@ wire_choice!(Reply, "a reply about buckets", {
     11 => Page(it), 12 => Fenced(it), 13 => Garbage(it),
 });
 wire_fields!(Buckets { buckets, next });
+wire_fields!(Expiry { at_ms, rule });
 wire_fields!(Put {
     version,
     etag,
-    checksum
+    checksum,
+    expiry,
 });
 wire_fields!(Found {
     version,
     is_versioned,
-    extent
+    extent,
+    expiry,
 });
 wire_fields!(Pieces {
     part,
@@ -305,6 +309,6 @@ wire_choice!(Code, "the code of a refusal", {
     26 => NoSuchPublicAccessBlockConfiguration, 27 => NoSuchTagSet, 28 => NoSuchUpload,
     29 => NoSuchVersion, 30 => NotModified, 31 => OwnershipControlsNotFoundError,
     32 => PreconditionFailed, 33 => ServiceUnavailable, 34 => TooManyBuckets, 35 => AttemptFenced,
-    36 => NotImplemented, 37 => MalformedACLError, 38 => InvalidBucketAclWithObjectOwnership,
+    37 => MalformedACLError, 38 => InvalidBucketAclWithObjectOwnership,
     39 => InvalidBucketAclWithBlockPublicAccessError,
 });

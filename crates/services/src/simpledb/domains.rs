@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use fader_chain::Change;
+use fader_chain::{ChainId, Change};
 
 use crate::catalog::{AccountId, Name, Placed, State};
 use crate::level::Preference;
@@ -11,7 +11,7 @@ use crate::simpledb::{
     Answered, BoxUsage, Code, Context, DomainMetadata, Error, Limits, PageToken, Reply, Request,
     token, validate,
 };
-use crate::{Decision, Mode, Reason, View, catalog};
+use crate::{CollectionId, Decision, Mode, Reason, View, catalog, exports};
 
 const PAGE_DOMAINS_MAX: i64 = 100;
 
@@ -114,7 +114,10 @@ fn end(view: &dyn View, account: &AccountId, domain: &str) -> Result<Vec<Change>
     validate::domain_name(domain)?;
     let name = Name::domain(account, domain);
     Ok(match catalog::placed(view, name)? {
-        Some(placed) if placed.state != State::Deleting => catalog::condemn(name, &placed),
+        Some(placed) if placed.state != State::Deleting => {
+            check_exports(view, (placed.chain, placed.entry.collection))?;
+            catalog::condemn(name, &placed)
+        }
         _ => Vec::new(),
     })
 }
@@ -150,8 +153,20 @@ pub(crate) fn delete(
     let Some(entry) = catalog::collection(view, name)? else {
         return Ok((BoxUsage::DOMAIN, Vec::new()));
     };
+    check_exports(view, (ChainId::SYSTEM, entry.collection))?;
     let changes = catalog::delete(view, name, &entry)?;
     Ok((BoxUsage::DOMAIN, changes))
+}
+
+/// A domain stays as long as an export of it has not ended (EX-1).
+fn check_exports(view: &dyn View, place: (ChainId, CollectionId)) -> Result<(), Error> {
+    match exports::is_under_way(view, place)? {
+        false => Ok(()),
+        true => Err(Error::new(
+            Code::DeleteConflict,
+            "The domain cannot be deleted: an export of it has not ended.",
+        )),
+    }
 }
 
 /// A page of the account's domains.

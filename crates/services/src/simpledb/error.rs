@@ -13,6 +13,7 @@ pub enum Code {
     AuthFailure,
     AuthMissingFailure,
     ConditionalCheckFailed,
+    DeleteConflict,
     DuplicateItemName,
     ExistsAndExpectedValue,
     FeatureDeprecated,
@@ -59,12 +60,13 @@ pub enum Code {
 }
 
 /// All codes, in their order.
-const ALL: [Code; 48] = [
+const ALL: [Code; 49] = [
     Code::AccessFailure,
     Code::AttributeDoesNotExist,
     Code::AuthFailure,
     Code::AuthMissingFailure,
     Code::ConditionalCheckFailed,
+    Code::DeleteConflict,
     Code::DuplicateItemName,
     Code::ExistsAndExpectedValue,
     Code::FeatureDeprecated,
@@ -112,9 +114,10 @@ const ALL: [Code; 48] = [
 
 /// What a write is refused with because of the state it finds, rather than because of its
 /// parameters: such a refusal is an entry (D12).
-const OF_DECISIONS: [Code; 8] = [
+const OF_DECISIONS: [Code; 9] = [
     Code::AttributeDoesNotExist,
     Code::ConditionalCheckFailed,
+    Code::DeleteConflict,
     Code::MultiValuedAttribute,
     Code::NoSuchDomain,
     Code::NumberDomainAttributesExceeded,
@@ -151,6 +154,7 @@ impl Code {
             | SignatureDoesNotMatch => 403,
             AttributeDoesNotExist => 404,
             ConditionalCheckFailed
+            | DeleteConflict
             | MultiValuedAttribute
             | NumberDomainAttributesExceeded
             | NumberDomainBytesExceeded
@@ -171,6 +175,7 @@ impl Code {
     pub fn name(self) -> String {
         match self {
             Code::InvalidHttpAuthHeader => "InvalidHTTPAuthHeader".to_owned(),
+            Code::DeleteConflict => "DeleteConflictException".to_owned(),
             Code::InvalidUri => "InvalidURI".to_owned(),
             Code::UriTooLong => "URITooLong".to_owned(),
             other => format!("{other:?}"),

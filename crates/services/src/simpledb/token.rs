@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Select = 2,
     /// Query and QueryWithAttributes; its text is the domain and the expression.
     Query = 3,
+    /// ListExports; its text is the domain.
+    Exports = 4,
 }
 
 /// A token that continues `text` of `account` at `position`.

@@ -35,12 +35,14 @@ pub(crate) fn delete(
         batch::check(ids, "DeleteMessageBatchRequestEntry", context.limits)?;
     }
     let mut changed = Vec::new();
+    queue.postpone_lows();
     for entry in &command.entries {
         changed.push(Entry {
             id: entry.id.clone(),
             outcome: delete_one(&mut queue, entry),
         });
     }
+    queue.settle_lows()?;
     batch::single(command.is_batch, &mut changed)?;
     Ok((Reply::Changed(changed), queue.finish()))
 }
@@ -63,12 +65,14 @@ pub(crate) fn visibility(
         )?;
     }
     let mut changed = Vec::new();
+    queue.postpone_lows();
     for entry in &command.entries {
         changed.push(Entry {
             id: entry.id.clone(),
             outcome: move_one(&mut queue, entry),
         });
     }
+    queue.settle_lows()?;
     batch::single(command.is_batch, &mut changed)?;
     Ok((Reply::Changed(changed), queue.finish()))
 }

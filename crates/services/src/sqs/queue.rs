@@ -52,9 +52,14 @@ pub(crate) struct Queue<'a> {
     pub(crate) now_ms: u64,
     found: Counters,
     changed: Mutations,
+    /// Whether low marks are looked for at the end ([`Queue::postpone_lows`]), and which of ready
+    /// and scheduled are to be.
+    is_postponed: bool,
+    stale: [bool; 2],
 }
 
 /// The first rows of an index.
+#[derive(Default)]
 pub(crate) struct Front {
     /// In order, each with its value.
     pub(crate) rows: Vec<(Spot, Bytes)>,
@@ -84,6 +89,8 @@ impl<'a> Queue<'a> {
             counters,
             now_ms,
             changed: Mutations::new(),
+            is_postponed: false,
+            stale: [false; 2],
         }))
     }
 
@@ -111,6 +118,8 @@ impl<'a> Queue<'a> {
             now_ms: terms.now_ms,
             found: Counters::default(),
             changed: Mutations::new(),
+            is_postponed: false,
+            stale: [false; 2],
         }
     }
 
@@ -200,10 +209,7 @@ impl<'a> Queue<'a> {
         least: Spot,
         count: usize,
     ) -> Result<Front, ViewError> {
-        let mut front = Front {
-            rows: Vec::new(),
-            next: None,
-        };
+        let mut front = Front::default();
         let Some(low) = *self.low(index) else {
             return Ok(front);
         };
@@ -217,6 +223,12 @@ impl<'a> Queue<'a> {
             }
         }
         Ok(front)
+    }
+
+    /// Whether a scheduled message may be due: its low mark tells (QU-4).
+    pub(crate) fn is_due(&self) -> bool {
+        let low = self.counters.scheduled_low;
+        !self.has(Guard::QueueDelay) || low.is_some_and(|low| low.at <= self.now_ms)
     }
 
     /// Takes the first `count` rows of a front away; its index begins with the next one then.
@@ -243,7 +255,31 @@ impl<'a> Queue<'a> {
         let key = self.keys().index(index, spot);
         self.remove(key);
         if *self.low(index) == Some(spot) {
-            let next = self.scan(&self.keys().index_from(index, spot), 1)?;
+            self.stale[index as usize] = true;
+        }
+        match self.is_postponed {
+            true => Ok(()),
+            false => self.settle_lows(),
+        }
+    }
+
+    /// Until [`Queue::settle_lows`] a low mark may be less than the least spot: a batch looks for
+    /// the next one once, not for each row that it withdraws.
+    pub(crate) fn postpone_lows(&mut self) {
+        self.is_postponed = true;
+    }
+
+    /// Each low mark is the least spot again (QU-4).
+    pub(crate) fn settle_lows(&mut self) -> Result<(), ViewError> {
+        self.is_postponed = false;
+        for index in [Index::Ready, Index::Scheduled] {
+            if !std::mem::take(&mut self.stale[index as usize]) {
+                continue;
+            }
+            let Some(low) = *self.low(index) else {
+                continue;
+            };
+            let next = self.scan(&self.keys().index_from(index, low), 1)?;
             let next = next.first().map(|(key, _)| spot_of(key)).transpose()?;
             *self.low(index) = next;
         }

@@ -24,7 +24,7 @@ use crate::sqs::handle::Receipt;
 use crate::sqs::layout::{Index, Spot};
 use crate::sqs::limits::Limits;
 use crate::sqs::message::{Group, Place, State};
-use crate::sqs::queue::{Queue, Terms};
+use crate::sqs::queue::{Front, Queue, Terms};
 use crate::sqs::reply::{Held, Received, Reply, Selection};
 use crate::sqs::upkeep::sweep_ended;
 use crate::{View, ViewError};
@@ -245,9 +245,13 @@ impl Pick {
         loop {
             let wanted = self.count - self.held.len();
             let ready = queue.front(Index::Ready, least_alive(queue), wanted)?;
-            let mut due = queue.front(Index::Scheduled, Spot::MIN, wanted)?;
-            if queue.has(Guard::QueueDelay) {
-                cut_due(&mut due, queue.now_ms);
+            let is_due = queue.is_due();
+            let mut due = Front::default();
+            if is_due {
+                due = queue.front(Index::Scheduled, Spot::MIN, wanted)?;
+                if queue.has(Guard::QueueDelay) {
+                    cut_due(&mut due, queue.now_ms);
+                }
             }
             let mut order: Vec<(Spot, Index)> = Vec::new();
             match self.is_at_limit(queue) {
@@ -262,7 +266,9 @@ impl Pick {
             }
             let of = |index| order.iter().filter(|(_, it)| *it == index).count();
             queue.take(Index::Ready, &ready, of(Index::Ready));
-            queue.take(Index::Scheduled, &due, of(Index::Scheduled));
+            if is_due {
+                queue.take(Index::Scheduled, &due, of(Index::Scheduled));
+            }
             for (spot, _) in &order {
                 self.consider(queue, dead, spot.number)?;
             }
@@ -517,7 +523,7 @@ fn least_alive(queue: &Queue<'_>) -> Spot {
 }
 
 /// Leaves those of a front whose time has come.
-fn cut_due(front: &mut crate::sqs::queue::Front, now_ms: u64) {
+fn cut_due(front: &mut Front, now_ms: u64) {
     let count = front.rows.partition_point(|(spot, _)| spot.at <= now_ms);
     if let Some((spot, _)) = front.rows.get(count) {
         front.next = Some(*spot);

@@ -17,4 +17,6 @@ mod run;
 pub use run::{Plan, Run, run};
 
 #[cfg(test)]
+mod scripts;
+#[cfg(test)]
 mod tests;

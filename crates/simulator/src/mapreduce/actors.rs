@@ -106,7 +106,7 @@ impl Actor {
         Ok(())
     }
 
-    fn worker(&self, register: &Register) -> Worker {
+    pub(super) fn worker(&self, register: &Register) -> Worker {
         let tools = Tools {
             inputs: Arc::new(Folders(self.cloud.objects.clone())),
             library: Arc::new(Programs {

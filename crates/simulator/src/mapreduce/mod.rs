@@ -19,4 +19,6 @@ pub use plan::Plan;
 pub use run::{Run, run};
 
 #[cfg(test)]
+mod scripts;
+#[cfg(test)]
 mod tests;

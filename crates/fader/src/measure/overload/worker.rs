@@ -138,23 +138,13 @@ impl Wire for Counted {
 /// told. It ends when its input does.
 pub(super) async fn run(options: &Options, url: &str, number: u64, domain: &str) -> Result<()> {
     let raw = Raw::at(url).await?;
-    let stress = |is_put| Stress {
-        domain: domain.to_owned(),
-        is_put,
-        variant: Variant::InTurn,
-        items: options.items,
-        in_order: false,
-        // Workers write different values.
-        value_first: number << 40,
-        remaining: Remaining::new(u64::MAX),
-        is_background: false,
-    };
-    let (get, put) = (stress(false), stress(true));
+    let (domain, items) = (domain.to_owned(), options.items);
     let (threads, time) = (options.threads, options.time);
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let begun = begin();
-        let worked = begun.and_then(|()| work(&raw.target, [get, put], threads, time));
+        let of = (number, domain.as_str(), items);
+        let worked = begun.and_then(|()| worked(&raw, of, threads, time));
         // A command that was interrupted has no use for it.
         let _ = tell.send(worked);
     });
@@ -182,6 +172,27 @@ fn begin() -> Result<()> {
         std::process::exit(2);
     });
     Ok(())
+}
+
+/// What a worker of this number is told in a domain with so many items, and its log.
+pub(super) fn worked(
+    raw: &Raw,
+    (number, domain, items): (u64, &str, u64),
+    threads: u32,
+    time: Duration,
+) -> Result<(Told, Log)> {
+    let stress = |is_put| Stress {
+        domain: domain.to_owned(),
+        is_put,
+        variant: Variant::InTurn,
+        items,
+        in_order: false,
+        // Workers write different values.
+        value_first: number << 40,
+        remaining: Remaining::new(u64::MAX),
+        is_background: false,
+    };
+    work(&raw.target, [stress(false), stress(true)], threads, time)
 }
 
 /// Gets and puts side by side.

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use fader_services::Mode;
 use fader_services::policy::Policy;
 use fader_services::s3::command::{
     CreateBucket, DeleteObjects, Deletion, HeadBucket, List, ListBuckets, Named, OneSetting,
@@ -151,6 +152,7 @@ impl Asked<'_> {
             region: region.unwrap_or_else(|| REGION.to_owned()),
             ownership,
             acl: settings::acl_of_headers(&self.parts.headers)?,
+            mode: self.mode.map(Mode::byte),
         };
         self.call(Command::CreateBucket(command)).await?;
         let mut response = plain(StatusCode::OK);

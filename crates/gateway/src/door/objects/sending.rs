@@ -1,12 +1,13 @@
 //! Headers of replies about an object.
 
-use fader_services::s3::reply::{Found, Put};
+use fader_services::s3::reply::{Expiry, Found, Put};
 use fader_services::s3::rows::Checksum;
 use hyper::Response;
 use hyper::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
 
 use super::{Asked, set};
 use crate::outgoing::Outgoing;
+use crate::percent;
 use crate::s3::fault::Fault;
 use crate::s3::{checksum, render};
 
@@ -73,6 +74,7 @@ impl Asked<'_> {
         if found.is_versioned {
             set(response, "x-amz-version-id", &found.version.id.to_string());
         }
+        tell_expiry(response, found.expiry.as_ref());
         if part.is_numbered && 0 < object.parts {
             set(response, "x-amz-mp-parts-count", &object.parts.to_string());
         }
@@ -112,6 +114,18 @@ pub(super) fn tell_put(response: &mut Response<Outgoing>, put: &Put) {
     tell_checksum(response, put.checksum.as_ref());
     if let Some(version) = put.version {
         set(response, "x-amz-version-id", &version.to_string());
+    }
+    tell_expiry(response, put.expiry.as_ref());
+}
+
+/// Tells when a rule of the lifecycle ends an object.
+fn tell_expiry(response: &mut Response<Outgoing>, expiry: Option<&Expiry>) {
+    if let Some(expiry) = expiry {
+        let rule: Vec<u8> = percent::encoded(&expiry.rule).collect();
+        let rule = String::from_utf8_lossy(&rule);
+        let date = render::http_time(expiry.at_ms);
+        let value = format!("expiry-date=\"{date}\", rule-id=\"{rule}\"");
+        set(response, "x-amz-expiration", &value);
     }
 }
 

@@ -168,6 +168,7 @@ fn what_a_commit_came_to_is_shown() {
             value: "AAAAAA==-2".to_owned(),
             is_composite: true,
         }),
+        expiry: None,
     };
     shown(
         completed("http://h/b/k", ("b", "k"), &put),

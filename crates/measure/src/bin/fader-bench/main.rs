@@ -19,6 +19,7 @@ mod machine;
 mod memory;
 mod one_node;
 mod report;
+mod s3;
 mod select;
 mod server;
 mod simpledb;
@@ -68,6 +69,8 @@ enum Command {
     Cloud(Options),
     /// Queues against ElasticMQ's, long polls, and receives that wait.
     Sqs(sqs::Options),
+    /// Objects against MinIO's, and against files of nginx.
+    S3(s3::Options),
     /// Kills the server (kill -9) at random moments under load, and checks what it still knows.
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::Generator(options) => generator::run(&options),
         Command::Checker(options) => checker::run(&options),
         Command::Sqs(options) => sqs::run(&options),
+        Command::S3(options) => s3::run(&options),
         Command::Cloud(options) => cloud::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),

@@ -54,11 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let crash = crash(options, server, &data, &items, LOG_BYTES / part)?;
     let finding = |name: &str, value: f64, unit: &'static str, bound: f64| Finding {
         name: name.to_owned(),
-        interval: Interval {
-            estimate: value,
-            low: value,
-            high: value,
-        },
+        interval: Interval::single(value),
         unit,
         target: Target::AtMost(bound),
     };

@@ -4,12 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+use super::sums::sum;
 
 /// The most bytes of a block.
 pub const BLOCK_BYTES_MAX: u32 = 4 << 20;
-/// Bytes that have a checksum of their own.
-pub const PIECE_BYTES: u32 = 64 << 10;
 
 /// A block's name: random, and never used again for other bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,34 +170,4 @@ impl From<DiskError> for PutError {
             false => PutError::Failed(error.to_string()),
         }
     }
-}
-
-/// CRC-32C of the parts, one behind the other.
-pub(super) fn sum(parts: &[&[u8]]) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    parts.iter().for_each(|part| digest.update(part));
-    digest.finalize() as u32
-}
-
-/// The checksums of the pieces of a block.
-pub(super) fn piece_sums(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks(PIECE_BYTES as usize)
-        .map(|piece| sum(&[piece]))
-        .collect()
-}
-
-/// The checksum of `size` bytes that follows from those of their pieces.
-pub(super) fn whole_sum(sums: &[u32], size: u32) -> u32 {
-    let mut rest = u64::from(size);
-    let mut whole = 0;
-    for (at, sum) in sums.iter().enumerate() {
-        let piece = rest.min(u64::from(PIECE_BYTES));
-        whole = match at {
-            0 => u64::from(*sum),
-            _ => checksum_combine(CrcAlgorithm::Crc32Iscsi, whole, u64::from(*sum), piece),
-        };
-        rest -= piece;
-    }
-    whole as u32
 }

@@ -4,11 +4,12 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::block::{Block, Damage, PIECE_BYTES, sum};
+use super::block::{Block, Damage};
 use super::format::{
     HEAD_BYTES, HEADER_BYTES, Head, Header, Listed, SegmentId, TRAILER_BYTES, Trailer, decode_list,
     decode_trailer, head_size,
 };
+use super::sums::{PIECE_BYTES, sum};
 use crate::storage::disk::File;
 
 /// The file of a segment.

@@ -14,7 +14,8 @@
 //! `synced` is a length of the segment that was durable before the block was written: a header that
 //! is whole proves that everything before its `synced` was whole once.
 
-use super::block::{BLOCK_BYTES_MAX, Block, BlockId, PIECE_BYTES, sum, whole_sum};
+use super::block::{BLOCK_BYTES_MAX, Block, BlockId};
+use super::sums::{PIECE_BYTES, sum, whole_sum};
 
 /// Bytes of a segment's header.
 pub(super) const HEADER_BYTES: u32 = 44;

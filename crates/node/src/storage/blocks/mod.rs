@@ -41,16 +41,16 @@ mod scan;
 mod scrub;
 mod segment;
 mod store;
+mod sums;
 mod upload;
 
-pub use block::{
-    BLOCK_BYTES_MAX, Bad, Block, BlockId, Damage, DiskError, PIECE_BYTES, PutError, ReadError,
-};
+pub use block::{BLOCK_BYTES_MAX, Bad, Block, BlockId, Damage, DiskError, PutError, ReadError};
 pub use gate::{Gate, Standpoint};
 pub use reclaim::Reclaimed;
 pub use recovery::BlockRecovery;
 pub use scrub::{Scrub, Scrubbed};
 pub use store::{BlockCounters, BlockSettings, Blocks, HeldBlock};
+pub use sums::PIECE_BYTES;
 pub use upload::Upload;
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use super::block::{piece_sums, whole_sum};
 use super::budget::Budget;
 use super::format::{Before, SegmentId, block_size, head_size};
 use super::pace::Pace;
 use super::segment::Segment;
+use super::sums::{piece_sums, whole_sum};
 use super::{
     BLOCK_BYTES_MAX, Block, BlockId, BlockRecovery, BlockSettings, Blocks, PIECE_BYTES, PutError,
     ReadError, Scrub,

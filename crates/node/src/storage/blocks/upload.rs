@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::block::{BLOCK_BYTES_MAX, Block, BlockId, PutError, piece_sums, whole_sum};
+use super::block::{BLOCK_BYTES_MAX, Block, BlockId, PutError};
 use super::budget::Budget;
 use super::format::{block_size, head_size};
+use super::sums::{piece_sums, whole_sum};
 
 /// A block whose bytes are arriving. Its memory is taken from the budget until it is dropped or
 /// held.

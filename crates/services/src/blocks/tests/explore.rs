@@ -216,6 +216,7 @@ impl Explorer {
             region: "eu-west-1".to_owned(),
             ownership: None,
             acl: None,
+            mode: None,
         });
         let _: Option<Reply> = self.ask(state, seed, create);
     }

@@ -18,7 +18,7 @@ use crate::s3::rows::*;
 use crate::s3::settings::{Setting, Settings, Versioning};
 use crate::s3::{Action, Caller, Code, Error, Limits, Reply, S3, answer, decide, upkeep};
 use crate::service::{Context, Service as _};
-use crate::{CollectionId, Kind, MapView};
+use crate::{CollectionId, Kind, MapView, Mode};
 
 pub(super) const ACCOUNT: &str = "000000000001";
 /// A midnight.
@@ -71,6 +71,8 @@ pub(super) struct World {
     pub(super) account: AccountId,
     pub(super) caller: Caller,
     pub(super) index: u64,
+    /// That of the bucket.
+    pub(super) mode: Mode,
 }
 
 impl World {
@@ -86,6 +88,7 @@ impl World {
             account: AccountId(ACCOUNT.to_owned()),
             caller: Caller::of(Principal::Account(ACCOUNT.to_owned())),
             index: 0,
+            mode: Mode::Strong,
         }
     }
 
@@ -132,6 +135,7 @@ impl World {
         let context = Context {
             collection,
             now_ms: self.now_ms,
+            mode: self.mode,
             guards: &self.guards,
             chain: ChainId(0),
             ..Context::new(&self.account, &self.limits)

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use crate::s3::Code;
 use crate::s3::command::*;
-use crate::s3::reply::Entry;
+use crate::s3::reply::{Entry, Expiry};
 use crate::s3::settings::*;
 
 fn world(versioning: Versioning, rules: Vec<LifecycleRule>) -> World {
@@ -158,4 +158,46 @@ fn a_setting_shortens_the_day_and_without_rules_nothing_is_due() {
     world.upkeep(3);
     assert_eq!(world.entry(), before);
     assert_eq!(world.body("key", None), Ok("x".to_owned()));
+}
+
+#[test]
+fn what_a_rule_will_end_is_told_of_current_versions() {
+    let date_ms = START + 3 * DAY;
+    let rules = vec![
+        rule("a/", |rule| {
+            rule.id = "slow".to_owned();
+            rule.expiration = Some(Expiration::Days(9));
+        }),
+        rule("a/", |rule| {
+            rule.id = "date".to_owned();
+            rule.expiration = Some(Expiration::Date(date_ms));
+            rule.filter.tags = vec![("t".to_owned(), "1".to_owned())];
+        }),
+        rule("a/", |rule| {
+            rule.is_enabled = false;
+            rule.expiration = Some(Expiration::Days(1));
+        }),
+    ];
+    let mut world = world(Versioning::Enabled, rules);
+    world.now_ms = START + 1;
+    let ten_days_ms = START + 10 * DAY;
+    let expiry = |at_ms, rule: &str| {
+        Some(Expiry {
+            at_ms,
+            rule: rule.to_owned(),
+        })
+    };
+    let old = world.put("a/1", "x");
+    assert_eq!(old.expiry, expiry(ten_days_ms, "slow"));
+    assert_eq!(world.put("b/1", "x").expiry, None);
+    let tagged = world.put_with("a/1", inline("x"), |put| {
+        put.metadata.tags = vec![("t".to_owned(), "1".to_owned())];
+    });
+    assert_eq!(tagged.unwrap().expiry, expiry(date_ms, "date"));
+    let found = |world: &mut World, version| {
+        let found = world.get_with("a/1", version, Extent::Nothing);
+        found.unwrap().expiry
+    };
+    assert_eq!(found(&mut world, None), expiry(date_ms, "date"));
+    assert_eq!(found(&mut world, old.version), None);
 }

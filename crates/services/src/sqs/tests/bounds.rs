@@ -116,6 +116,36 @@ fn a_receive_reads_few_rows_after_1_000_000_deletions() {
     assert_eq!(chain.rows_of(Q), 60);
 }
 
+/// A batch that takes the first rows of an index looks for the next one once.
+#[test]
+fn a_batch_of_deletions_reads_few_rows() {
+    let mut chain = Chain::with_queue(&[("VisibilityTimeout", "600")]);
+    send_many(&mut chain, Q, 30, None);
+    let held = chain.receive(Q, 10);
+    chain.now_ms += 1;
+    chain.receive(Q, 10);
+    let entries = held.into_iter().map(|message| DeleteEntry {
+        id: message.id.to_string(),
+        receipt_handle: Some(message.handle),
+    });
+    let request = chain.request(Command::DeleteMessage(DeleteMessage {
+        queue: Q.to_owned(),
+        is_batch: true,
+        entries: entries.collect(),
+    }));
+    chain.rows.take();
+    let decision = chain.decide(&request).unwrap();
+    let (rows, _, tables) = chain.rows.take();
+    // The settings, the counters, ten states, ten rows that were removed, and the next one.
+    assert!(rows <= 24, "{rows} rows: {tables}");
+    chain.apply(&decision.changes);
+    assert_eq!(chain.counts(Q), [10, 10, 0]);
+    chain.pass(600);
+    assert_eq!(chain.receive(Q, 10).len(), 10);
+    assert_eq!(chain.receive(Q, 10).len(), 10);
+    assert!(chain.receive(Q, 10).is_empty());
+}
+
 /// Deletions as they come: in order, and the first one last.
 #[test]
 fn a_receive_reads_few_rows_after_deletions_in_any_order() {

@@ -1,0 +1,215 @@
+//! A job as its worker sees it: its output and rows, what is known of it, and what it cost so far.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use fader_cloud::Usage;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::path::Path;
+
+use crate::commit::{Manifest, key, manifest};
+use crate::compute::Processor;
+use crate::failure::{Failure, Outcome};
+use crate::guard::{Guard, Guards};
+use crate::input::Inputs;
+use crate::job::{Definition, JobId, Output, Register, parse, prefix};
+use crate::plan::Plan;
+use crate::publish::{PARTS, UPLOAD_BYTES};
+use crate::reduce::{List, Winner};
+use crate::rows::{Order, Phase, Rows, Task};
+use crate::store::Store;
+use crate::user::Code;
+
+/// Manifests that are read at once.
+const READS: usize = 16;
+
+/// A job as its worker sees it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) output: Output,
+    pub(crate) register: Register,
+    pub(crate) rows: Rows,
+    pub(crate) code: Arc<dyn Code>,
+    pub(crate) inputs: Arc<dyn Inputs>,
+    pub(crate) processor: Processor,
+    /// Bytes of memory of an attempt.
+    pub(crate) memory: usize,
+    pub(crate) guards: Guards,
+    pub(crate) known: Mutex<Known>,
+    pub(crate) bill: Mutex<Bill>,
+}
+
+/// Which of the worker's wire requests are in a winner's manifest.
+#[derive(Debug, Default)]
+pub(crate) struct Bill {
+    /// What was taken, or given back.
+    seen: Usage,
+    /// What attempts that lost gave back.
+    owed: BTreeMap<String, u64>,
+}
+
+/// What never changes once it is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    plan: Option<Arc<Plan>>,
+    list: Option<Arc<List>>,
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> &JobId {
+        &self.register.job
+    }
+
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.register.definition
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.output.store
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_millis(self.definition().lease_ms)
+    }
+
+    /// Bytes of a part that is created from memory: of several that are at once, all fit.
+    pub(crate) fn part_bytes_max(&self) -> u64 {
+        (self.memory as u64 / 8).max(64 << 10)
+    }
+
+    /// Parts that are created at once: no task runs then. A piece of an upload is there twice.
+    pub(crate) fn parts_max(&self) -> usize {
+        (self.memory / (2 * UPLOAD_BYTES)).clamp(1, PARTS)
+    }
+
+    pub(crate) fn has(&self, guard: Guard) -> bool {
+        self.guards.has(guard)
+    }
+
+    pub(crate) fn guards(&self) -> Guards {
+        self.guards
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    fn bill(&self) -> MutexGuard<'_, Bill> {
+        self.bill.lock().expect("nothing panics while it is locked")
+    }
+
+    /// The wire requests of this process that are in no winner's manifest yet, by kind.
+    pub(crate) fn take_requests(&self) -> BTreeMap<String, u64> {
+        let usage = self.store().0.meter.usage();
+        let mut bill = self.bill();
+        let mut requests = std::mem::take(&mut bill.owed);
+        for (kind, _, count) in usage.since(&bill.seen).counts() {
+            *requests.entry(kind.name().to_owned()).or_default() += count.requests;
+        }
+        bill.seen = usage;
+        requests
+    }
+
+    /// The requests in the manifest of an attempt that lost.
+    pub(crate) fn give_back(&self, requests: BTreeMap<String, u64>) {
+        let mut bill = self.bill();
+        for (kind, number) in requests {
+            *bill.owed.entry(kind).or_default() += number;
+        }
+    }
+
+    fn list_key(&self) -> Path {
+        Path::from(format!("{}/list", prefix(self.id())))
+    }
+
+    /// The winner of the plan, with its manifest.
+    pub(crate) async fn plan_winner(&self) -> Outcome<(String, Manifest)> {
+        let row = self.rows.read(Task::PLAN).await?.ok_or(Failure::Over)?;
+        let winner = row
+            .winner
+            .ok_or_else(|| Failure::task("there is no plan"))?;
+        let manifest = manifest(self, Task::PLAN, &winner).await?;
+        Ok((winner, manifest))
+    }
+
+    /// The winning plan.
+    pub(crate) async fn plan(&self) -> Outcome<Arc<Plan>> {
+        if let Some(plan) = self.known().plan.clone() {
+            return Ok(plan);
+        }
+        let mut winner = self.plan_winner().await?.0;
+        if !self.has(Guard::WinningPlan) {
+            let below = Path::from(format!("{}/{}", prefix(self.id()), Task::PLAN));
+            let listed = self.store().list(&below).await?;
+            let of = |path: &Path| path.as_ref().rsplit('/').nth(1).map(str::to_owned);
+            let random = self.store().0.runtime.random() as usize;
+            let any = listed.get(random % listed.len().max(1));
+            winner = any.and_then(|meta| of(&meta.location)).unwrap_or(winner);
+        }
+        let key = key(self, Task::PLAN, &winner, "plan");
+        let found = self.store().get(&key).await?;
+        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+        let plan: Arc<Plan> = Arc::new(parse(&key, &bytes)?);
+        self.known().plan = Some(plan.clone());
+        Ok(plan)
+    }
+
+    /// The list, and whether this call created it.
+    ///
+    /// # Errors
+    /// `Task`: it is not there.
+    pub(crate) async fn list(&self) -> Outcome<(bool, Arc<List>)> {
+        if let Some(list) = self.known().list.clone() {
+            return Ok((false, list));
+        }
+        let key = self.list_key();
+        let found = self.store().get(&key).await?;
+        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
+        let list: Arc<List> = Arc::new(parse(&key, &bytes)?);
+        self.known().list = Some(list.clone());
+        Ok((false, list))
+    }
+
+    /// Creates the list of winners; the one that is there if another worker did.
+    pub(crate) async fn make_list(
+        &self,
+        winners: Vec<(String, u64)>,
+    ) -> Outcome<(bool, Arc<List>)> {
+        let reads = winners.into_iter().zip(0..).map(|((attempt, _), number)| {
+            let phase = Phase::Map;
+            async move {
+                let manifest = manifest(self, Task { phase, number }, &attempt).await?;
+                Ok::<_, Failure>(Winner { attempt, manifest })
+            }
+        });
+        let reads: Vec<_> = reads.collect();
+        let maps = stream::iter(reads).buffered(READS).try_collect().await?;
+        let text = serde_json::to_vec(&List { maps }).expect("a list has keys of text");
+        let created = self.store().create(&self.list_key(), &text.into()).await?;
+        let (_, list) = self.list().await?;
+        Ok((created.is_some(), list))
+    }
+
+    /// The phase that the job is in, as far as this worker knows, with the number of its tasks.
+    pub(crate) fn phase(&self) -> (Phase, u32) {
+        let known = self.known();
+        match (&known.plan, &known.list) {
+            (None, _) => (Phase::Plan, 1),
+            (Some(plan), None) => (Phase::Map, plan.splits.len() as u32),
+            (Some(_), Some(_)) => (Phase::Reduce, self.definition().reduces),
+        }
+    }
+
+    /// Sends the tasks of a phase for the first time.
+    pub(crate) async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
+        let orders = (0..count).map(|number| Order {
+            task: Task { phase, number }.to_string(),
+            beat: String::new(),
+            backup: false,
+        });
+        Ok(self.rows.send(phase, &orders.collect::<Vec<_>>()).await?)
+    }
+}

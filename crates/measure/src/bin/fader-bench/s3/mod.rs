@@ -1,0 +1,448 @@
+//! Objects of Fader beside those of MinIO, as it ships and with synced writes, and beside files
+//! that nginx serves. One generator signs for all.
+//!
+//! | finding | what is counted |
+//! |---|---|
+//! | 4 KiB, 8 MiB | puts and gets a second, by 32 and by 8 clients |
+//! | list | pages of 1,000 of many keys |
+//! | disk | 8 MiB puts against writes with fdatasync of as many bytes |
+//! | race | winners of 64 clients that put one key under a condition |
+//! | large | memory while an object is put in parts and got, and while 64 uploads wait |
+//!
+//! MinIO syncs nothing as it ships; Fader's puts are durable when they are acknowledged.
+
+mod large;
+mod races;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use clap::Args;
+use fader_client::{Credentials, Http, Pace, S3, S3Request, Settings};
+use fader_measure::{Interval, median, ratio_of_medians};
+use hyper::Method;
+use rand::{SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use crate::disk::Probe;
+use crate::machine::Machine;
+use crate::report::{Finding, Report, Side, Target};
+use crate::server::Server;
+
+const SMALL_BYTES: usize = 4 << 10;
+const LARGE_BYTES: usize = 8 << 20;
+const SMALL_CLIENTS: u64 = 32;
+const LARGE_CLIENTS: u64 = 8;
+/// Small objects that gets read.
+const SMALL_OBJECTS: u64 = 1_000;
+const LARGE_OBJECTS: u64 = 8;
+const LIST_CLIENTS: u64 = 4;
+const PAGE: &str = "1000";
+const BUCKET: &str = "bench";
+/// Connections of a client at most.
+const CONNECTIONS_MAX: usize = 80;
+
+/// What it takes beside what all benchmarks do.
+#[derive(Args)]
+#[group(id = "objects")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    common: crate::Options,
+    /// The address of a MinIO that runs already, with the access key of this benchmark; without it
+    /// that comparison is left out.
+    #[arg(long)]
+    minio: Option<String>,
+    /// The same of one that syncs what it writes.
+    #[arg(long)]
+    minio_synced: Option<String>,
+    /// The address of an nginx that serves a folder; without it that floor is left out.
+    #[arg(long, requires = "nginx_root")]
+    nginx: Option<String>,
+    /// Its folder.
+    #[arg(long)]
+    nginx_root: Option<PathBuf>,
+    /// Keys of the bucket that is listed.
+    #[arg(long, default_value_t = 100_000)]
+    keys: u64,
+    /// Bytes of the object that is put in parts.
+    #[arg(long, default_value_t = 512 << 20)]
+    object_bytes: u64,
+    /// Rounds of each race.
+    #[arg(long, default_value_t = 10_000)]
+    races: u64,
+}
+
+/// What is measured of each server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    PutSmall,
+    GetSmall,
+    PutLarge,
+    GetLarge,
+    List,
+}
+
+impl Work {
+    const ALL: [Work; 5] = [
+        Work::PutSmall,
+        Work::GetSmall,
+        Work::PutLarge,
+        Work::GetLarge,
+        Work::List,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Work::PutSmall => "4 KiB puts",
+            Work::GetSmall => "4 KiB gets",
+            Work::PutLarge => "8 MiB puts",
+            Work::GetLarge => "8 MiB gets",
+            Work::List => "pages of 1,000 keys",
+        }
+    }
+
+    fn clients(self) -> u64 {
+        match self {
+            Work::PutSmall | Work::GetSmall => SMALL_CLIENTS,
+            Work::PutLarge | Work::GetLarge => LARGE_CLIENTS,
+            Work::List => LIST_CLIENTS,
+        }
+    }
+
+    /// Whether a server of files can do it.
+    fn is_get(self) -> bool {
+        matches!(self, Work::GetSmall | Work::GetLarge)
+    }
+}
+
+/// One server, and its operations a second by round, for each work.
+struct Subject {
+    name: &'static str,
+    client: Arc<S3>,
+    is_full: bool,
+    rates: [Vec<f64>; Work::ALL.len()],
+}
+
+impl Subject {
+    fn new(name: &'static str, address: &str, is_full: bool) -> Result<Subject> {
+        Ok(Subject {
+            name,
+            client: Arc::new(client(address)?),
+            is_full,
+            rates: Default::default(),
+        })
+    }
+
+    fn of(&self, work: Work) -> &[f64] {
+        &self.rates[work as usize]
+    }
+}
+
+fn client(address: &str) -> Result<S3> {
+    let (key, secret) = Server::credentials();
+    let settings = Settings {
+        connections_max: CONNECTIONS_MAX,
+        pace: Pace::Bare,
+        ..Settings::default()
+    };
+    let http = Http::here(fader_window::Settings::default());
+    let credentials = Credentials::new(key, secret);
+    Ok(S3::on(http, address, Some(&credentials), &settings)?)
+}
+
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let common = &options.common;
+    let (scratch, machine) = Machine::begin(&common.scratch)?;
+    let server = Server::fader(&common.fader, &scratch.path().join("data"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(common.threads.max(1) as usize)
+        .enable_all()
+        .build()?;
+    let mut subjects = subjects(options, &server)?;
+    let keys = if common.quick { 2_000 } else { options.keys };
+    for subject in subjects.iter().filter(|it| it.is_full) {
+        eprintln!("filling {} with {keys} keys", subject.name);
+        runtime.block_on(fill(&subject.client, keys))?;
+    }
+    let synced = rounds(options, (&mut subjects, keys), &runtime, scratch.path())?;
+    let fader = Arc::clone(&subjects[0].client);
+    let races = if common.quick { 20 } else { options.races };
+    let races = runtime.block_on(races::run(&fader, races))?;
+    let bytes = if common.quick {
+        32 << 20
+    } else {
+        options.object_bytes
+    };
+    let large = large::measure(&runtime, &server, &fader, bytes)?;
+    let syncs = (
+        server.metric("fader_log_syncs_total")?,
+        server.metric("fader_block_syncs_total")?,
+    );
+    ensure!(server.stop()?.success(), "the server did not end in peace");
+    let mut findings = findings(&subjects, &synced, common.seed);
+    findings.extend(races.findings());
+    findings.extend(large.findings());
+    let report = Report {
+        benchmark: "s3",
+        machine,
+        sides: subjects.iter().flat_map(sides).collect(),
+        findings,
+        notes: vec![
+            format!(
+                "Fader synced its log {} times, blocks {} times.",
+                syncs.0, syncs.1
+            ),
+            large.note(),
+        ],
+    };
+    report.finish(common.json.as_deref(), common.quick)
+}
+
+/// What is compared: Fader first.
+fn subjects(options: &Options, server: &Server) -> Result<Vec<Subject>> {
+    let address = format!("http://{}", server.target().address);
+    let mut subjects = vec![Subject::new("fader", &address, true)?];
+    if let Some(address) = &options.minio {
+        subjects.push(Subject::new("MinIO", address, true)?);
+    }
+    if let Some(address) = &options.minio_synced {
+        subjects.push(Subject::new("MinIO, synced", address, true)?);
+    }
+    if let (Some(address), Some(root)) = (&options.nginx, &options.nginx_root) {
+        write_files(root)?;
+        subjects.push(Subject::new("nginx", address, false)?);
+    }
+    Ok(subjects)
+}
+
+/// Measures all works of all subjects in shuffled rounds; 8 MiB writes with fdatasync a second, by
+/// round.
+fn rounds(
+    options: &Options,
+    (subjects, keys): (&mut [Subject], u64),
+    runtime: &Runtime,
+    scratch: &Path,
+) -> Result<Vec<f64>> {
+    let common = &options.common;
+    let mut probe = Probe::new(scratch, LARGE_BYTES)?;
+    let mut synced = Vec::new();
+    let mut random = ChaCha8Rng::seed_from_u64(common.seed);
+    let mut turns: Vec<(usize, Work)> = (0..subjects.len())
+        .flat_map(|at| Work::ALL.map(|work| (at, work)))
+        .filter(|(at, work)| subjects[*at].is_full || work.is_get())
+        .collect();
+    for round in 0..common.runs() {
+        eprintln!("round {} of {}", round + 1, common.runs());
+        turns.shuffle(&mut random);
+        for &(at, work) in &turns {
+            let client = Arc::clone(&subjects[at].client);
+            let rate = runtime.block_on(rate(client, work, keys, common.seconds()))?;
+            subjects[at].rates[work as usize].push(rate);
+        }
+        let begin = Instant::now();
+        let writes = probe.run(common.seconds())?;
+        synced.push(writes.len() as f64 / begin.elapsed().as_secs_f64());
+    }
+    Ok(synced)
+}
+
+/// The files that nginx serves: those that gets read.
+fn write_files(root: &Path) -> Result<()> {
+    let folder = root.join(BUCKET);
+    std::fs::create_dir_all(folder.join("small"))?;
+    std::fs::create_dir_all(folder.join("large"))?;
+    for at in 0..SMALL_OBJECTS {
+        std::fs::write(folder.join(small(at)), content(SMALL_BYTES, at))?;
+    }
+    for at in 0..LARGE_OBJECTS {
+        std::fs::write(folder.join(large_key(at)), content(LARGE_BYTES, at))?;
+    }
+    Ok(())
+}
+
+fn small(at: u64) -> String {
+    format!("small/{at:08}")
+}
+
+fn large_key(at: u64) -> String {
+    format!("large/{at:08}")
+}
+
+fn listed(at: u64) -> String {
+    format!("listed/{at:08}")
+}
+
+/// Bytes that do not compress, other ones for each number.
+fn content(count: usize, number: u64) -> Bytes {
+    use rand::Rng as _;
+    let mut bytes = vec![0; count];
+    ChaCha8Rng::seed_from_u64(number).fill_bytes(&mut bytes);
+    bytes.into()
+}
+
+async fn put(client: &S3, key: &str, body: Bytes) -> Result<()> {
+    let request = S3Request {
+        body,
+        ..S3Request::new(Method::PUT, BUCKET, key)
+    };
+    client.call(request).await?;
+    Ok(())
+}
+
+/// Makes the bucket, with the objects that gets read and the keys that are listed.
+async fn fill(client: &Arc<S3>, keys: u64) -> Result<()> {
+    client.call(S3Request::new(Method::PUT, BUCKET, "")).await?;
+    for at in 0..LARGE_OBJECTS {
+        put(client, &large_key(at), content(LARGE_BYTES, at)).await?;
+    }
+    let next = Arc::new(AtomicU64::new(0));
+    let mut clients: JoinSet<Result<()>> = JoinSet::new();
+    for _ in 0..SMALL_CLIENTS {
+        let (client, next) = (Arc::clone(client), Arc::clone(&next));
+        clients.spawn(async move {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at < SMALL_OBJECTS {
+                    put(&client, &small(at), content(SMALL_BYTES, at)).await?;
+                } else if at < SMALL_OBJECTS + keys {
+                    put(&client, &listed(at - SMALL_OBJECTS), Bytes::new()).await?;
+                } else {
+                    return Ok(());
+                }
+            }
+        });
+    }
+    all(clients).await
+}
+
+async fn all(mut clients: JoinSet<Result<()>>) -> Result<()> {
+    while let Some(ended) = clients.join_next().await {
+        ended.context("a client panicked")??;
+    }
+    Ok(())
+}
+
+/// Operations a second.
+async fn rate(client: Arc<S3>, work: Work, keys: u64, time: Duration) -> Result<f64> {
+    // Prepared before: the generator's cores are the servers'.
+    let body = match work {
+        Work::PutSmall => content(SMALL_BYTES, 0),
+        Work::PutLarge => content(LARGE_BYTES, 0),
+        _ => Bytes::new(),
+    };
+    let done = Arc::new(AtomicU64::new(0));
+    let begin = Instant::now();
+    let until = begin + time;
+    let mut clients: JoinSet<Result<()>> = JoinSet::new();
+    for number in 0..work.clients() {
+        let (client, done, body) = (Arc::clone(&client), Arc::clone(&done), body.clone());
+        clients.spawn(async move {
+            let mut turn = number;
+            while Instant::now() < until {
+                once(&client, work, (turn, keys), &body).await?;
+                done.fetch_add(1, Ordering::Relaxed);
+                turn += work.clients();
+            }
+            Ok(())
+        });
+    }
+    all(clients).await?;
+    Ok(done.load(Ordering::Relaxed) as f64 / begin.elapsed().as_secs_f64())
+}
+
+async fn once(client: &S3, work: Work, (turn, keys): (u64, u64), body: &Bytes) -> Result<()> {
+    let get = async |key: &str, bytes: usize| {
+        let reply = client
+            .call(S3Request::new(Method::GET, BUCKET, key))
+            .await?;
+        ensure!(reply.body.len() == bytes, "{key} is not whole");
+        Ok(())
+    };
+    match work {
+        Work::PutSmall => put(client, &format!("put/{:08}", turn % 10_000), body.clone()).await,
+        Work::PutLarge => put(client, &format!("put-large/{:08}", turn % 16), body.clone()).await,
+        Work::GetSmall => get(&small(turn * 7 % SMALL_OBJECTS), SMALL_BYTES).await,
+        Work::GetLarge => get(&large_key(turn % LARGE_OBJECTS), LARGE_BYTES).await,
+        Work::List => {
+            let after = listed(turn * 997 % keys.saturating_sub(1_000).max(1));
+            let query = [
+                ("list-type", "2"),
+                ("prefix", "listed/"),
+                ("max-keys", PAGE),
+                ("start-after", &after),
+            ];
+            let request = S3Request {
+                query: &query,
+                ..S3Request::new(Method::GET, BUCKET, "")
+            };
+            let page = client.call(request).await?.xml()?;
+            let count = page.child_text("KeyCount");
+            ensure!(count == PAGE, "a page has {count} keys");
+            Ok(())
+        }
+    }
+}
+
+fn sides(subject: &Subject) -> Vec<Side> {
+    let done = Work::ALL
+        .into_iter()
+        .filter(|work| !subject.of(*work).is_empty());
+    done.map(|work| Side {
+        name: format!("{}: {}", subject.name, work.name()),
+        rate: median(subject.of(work)),
+        p50_ms: f64::NAN,
+        p99_ms: f64::NAN,
+        server_us: f64::NAN,
+        rates: subject.of(work).to_vec(),
+    })
+    .collect()
+}
+
+/// A ratio of medians with its target.
+fn finding(name: String, interval: Interval, target: Target) -> Finding {
+    Finding {
+        name,
+        interval,
+        unit: "",
+        target,
+    }
+}
+
+/// The targets against a peer, and the same as synced.
+fn against(name: &str, work: Work) -> Option<f64> {
+    match (name, work) {
+        ("MinIO", Work::PutSmall | Work::GetSmall) => Some(2.0),
+        ("MinIO", Work::PutLarge | Work::GetLarge) => Some(1.2),
+        ("MinIO", Work::List) => Some(3.0),
+        ("nginx", Work::GetSmall) => Some(0.5),
+        ("nginx", Work::GetLarge) => Some(0.9),
+        _ => None,
+    }
+}
+
+fn findings(subjects: &[Subject], synced: &[f64], seed: u64) -> Vec<Finding> {
+    let (fader, peers) = subjects.split_first().expect("fader is the first");
+    let mut findings = Vec::new();
+    for peer in peers {
+        for work in Work::ALL {
+            if peer.of(work).is_empty() {
+                continue;
+            }
+            let interval = ratio_of_medians(fader.of(work), peer.of(work), seed);
+            // A side without a target is shown: it is at least nothing.
+            let target = Target::AtLeast(against(peer.name, work).unwrap_or_default());
+            let name = format!("fader / {}: {}", peer.name, work.name());
+            findings.push(finding(name, interval, target));
+        }
+    }
+    let disk = ratio_of_medians(fader.of(Work::PutLarge), synced, seed);
+    let name = "8 MiB puts / writes with fdatasync".to_owned();
+    findings.push(finding(name, disk, Target::AtLeast(0.0)));
+    findings
+}

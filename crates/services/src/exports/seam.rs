@@ -1,0 +1,115 @@
+//! Exports as a service among others, on the system chain.
+
+use bytes::Bytes;
+use fader_chain::DecodeError;
+
+use crate::exports::{self, Code, Command, Error, Limits, Reply};
+use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::service::{
+    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Target, Trouble, Wait,
+};
+use crate::{Decision, Mode, View};
+
+/// Exports of domains.
+#[derive(Debug)]
+pub enum Exports {}
+
+impl Service for Exports {
+    type Request = Command;
+    type Reply = Reply;
+    type Refusal = Error;
+    type Limits = Limits;
+
+    fn class(command: &Command) -> Class {
+        match command.is_write() {
+            true => Class::Conditional,
+            false => Class::Scan,
+        }
+    }
+
+    fn target(_command: &Command) -> Target<'_> {
+        Target::System
+    }
+
+    fn size(command: &Command) -> usize {
+        match command {
+            Command::Start(it) => {
+                let prefix = it.place.prefix.as_ref().map_or(0, String::len);
+                it.token.len() + it.domain.len() + it.place.bucket.len() + prefix
+            }
+            Command::Get(arn) => arn.len(),
+            Command::List(it) => it.next.as_ref().map_or(0, Bytes::len),
+            _ => 256,
+        }
+    }
+
+    fn permits(
+        _mode: Option<Mode>,
+        _of_collection: Option<Preference>,
+        _demand: &Demand,
+        _command: &Command,
+    ) -> Result<(Level, Option<Bound>), Error> {
+        Ok((Level::Strong, None))
+    }
+
+    fn decide(
+        view: &dyn View,
+        context: &Context<'_, Limits>,
+        command: &Command,
+    ) -> Result<Decision<Outcome<Self>>, Wait> {
+        let (outcome, changes) = match exports::decide(view, context, command) {
+            Ok((reply, changes)) => (Ok(reply), changes),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Ok(Decision { outcome, changes })
+    }
+
+    fn answer(view: &dyn View, context: &Context<'_, Limits>, command: &Command) -> Outcome<Self> {
+        exports::answer(view, context, command)
+    }
+
+    fn word(trouble: Trouble) -> Error {
+        let invalid = |message: &str| Error::new(Code::InvalidParameterValue, message);
+        match trouble {
+            Trouble::Unavailable { reason, words } => Error {
+                reason: Some(reason),
+                ..Error::new(Code::ServiceUnavailable, words)
+            },
+            Trouble::NoCollection => Error::no_such_domain(),
+            Trouble::Unreadable(error) => error.into(),
+            Trouble::NameTaken => invalid("The request's name is that of another request"),
+            Trouble::NameTooFar => invalid(NAME_TOO_FAR),
+            Trouble::Quorum { name, size, .. } => {
+                invalid(&format!("{name} must be between 1 and {size}"))
+            }
+            Trouble::StrangeToken => {
+                invalid("The session's token is not one that was given to this account")
+            }
+            Trouble::Lost(name) => invalid(&format!("The write {} is lost", show_name(&name))),
+            Trouble::Forgotten => invalid("What this session has seen is lost"),
+        }
+    }
+
+    fn meaning(error: &Error) -> Meaning {
+        match error.code {
+            Code::InternalFailure => Meaning::Unreadable,
+            _ => error.reason.map_or(Meaning::Final, Meaning::Later),
+        }
+    }
+
+    fn depends_on_state(error: &Error) -> bool {
+        matches!(
+            error.code,
+            Code::NoSuchDomain | Code::Conflict | Code::NumberExportsLimitExceeded | Code::NotYours
+        )
+    }
+
+    /// Nothing is kept: a request is repeated under its token.
+    fn keep(_outcome: Result<&Reply, &Error>) -> Option<Bytes> {
+        None
+    }
+
+    fn kept(_bytes: Bytes) -> Result<Outcome<Self>, DecodeError> {
+        Err(DecodeError::new("the outcome of a command about exports"))
+    }
+}

@@ -1,0 +1,104 @@
+//! Runs that are told step by step, each for a rule whose absence few seeds notice.
+
+use std::time::Duration;
+
+use fader_cloud::model::{Model, Profile, Skew};
+use fader_cloud::{Clock as _, Queues as _, Receive};
+use fader_database::{CollectionSettings, Database, Guard, Guards, Level, Options};
+
+use crate::cloud::Failure;
+
+/// A script: what it finds broken under these rules.
+type Script = fn(Guards) -> Option<Failure>;
+
+/// The scripts, each with the rule that it needs.
+pub(super) const SCRIPTS: [(Guard, Script); 1] = [(Guard::EntriesOfHidden, updates_before_insert)];
+
+const COLLECTION: &str = "books";
+const INDEX: &str = "author";
+const RECORD: [&[u8]; 2] = [
+    br#"{"author": "Eco", "copies": 1}"#,
+    br#"{"author": "Eco", "copies": 2}"#,
+];
+
+fn broken(text: String) -> Option<Failure> {
+    Some(Failure {
+        guarantee: "index",
+        text,
+    })
+}
+
+async fn open(model: &Model, name: &str, guards: Guards) -> Database {
+    let process = model.executor.process(name, Skew::default());
+    let options = Options {
+        guards,
+        // Nothing happens but what the script says.
+        finish_after: Duration::from_secs(24 * 60 * 60),
+        checkpoint_after: Duration::from_secs(24 * 60 * 60),
+        ..Options::default()
+    };
+    let cloud = model.cloud(&process);
+    match Database::create(cloud.clone(), options.clone()).await {
+        Ok(database) => database,
+        Err(_) => Database::open(cloud, options)
+            .await
+            .expect("a cloud without faults"),
+    }
+}
+
+/// An Atomic insert is still on its way while two updates of its key reach the page one after the
+/// other: neither may take the entry away that makes the record be found when the insert arrives.
+fn updates_before_insert(guards: Guards) -> Option<Failure> {
+    let model = Model::new(Profile::default());
+    let executor = model.executor.clone();
+    let found = executor.run(async {
+        let first = open(&model, "first", guards).await;
+        let settings = CollectionSettings {
+            indexes: [(INDEX.to_owned(), INDEX.to_owned())].into(),
+            ..CollectionSettings::default()
+        };
+        let created = first.create_collection(COLLECTION, &settings).await;
+        created.expect("a new collection");
+        let mut insert = first.begin(Level::Atomic);
+        let put = insert.put(COLLECTION, b"k", RECORD[0]).await;
+        put.expect("a valid record");
+        insert.commit().await.expect("a cloud without faults");
+        // Another client received it, and sleeps.
+        let queues = model.queues.list("").await.expect("a cloud without faults");
+        let atomic = queues.iter().find(|queue| queue.ends_with("-atomic"));
+        let how = Receive {
+            max: 1,
+            visibility: Some(Duration::from_secs(600)),
+            wait: Duration::ZERO,
+        };
+        let held = model.queues.receive(atomic.expect("a queue"), &how).await;
+        assert_eq!(held.expect("a cloud without faults").len(), 1);
+        let second = open(&model, "second", guards).await;
+        for record in RECORD {
+            let mut update = second.begin(Level::Basic);
+            let put = update.update(COLLECTION, b"k", record).await;
+            put.expect("a valid record");
+            update.commit().await.expect("a cloud without faults");
+            second.settle().await.expect("a cloud without faults");
+            second.settle().await.expect("a cloud without faults");
+        }
+        model.clock.sleep(Duration::from_secs(601)).await;
+        second.settle().await.expect("a cloud without faults");
+        second.settle().await.expect("a cloud without faults");
+        let third = open(&model, "third", guards).await;
+        let mut reader = third.begin(Level::Basic);
+        let value = reader.get(COLLECTION, b"k").await;
+        let value = value.expect("a cloud without faults");
+        if value.as_deref() != Some(RECORD[1]) {
+            return broken(format!("the record is {value:?}"));
+        }
+        let report = third.verify_index(COLLECTION, INDEX).await;
+        let report = report.expect("a cloud without faults");
+        match report.missing.is_empty() {
+            true => None,
+            false => broken(format!("no entry leads to {:?}", report.missing)),
+        }
+    });
+    executor.shut_down();
+    found
+}

@@ -1,0 +1,245 @@
+//! Jobs that are told step by step, each for a rule whose absence few seeds notice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew, Staleness};
+use fader_cloud::{Clock as _, Queues as _, Receive};
+use fader_mapreduce::{Definition, Guard, Guards, Program, Register, Shuffle, State};
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+
+use super::actors::Actor;
+use super::checks::{self, broken};
+use super::plan::Role;
+use crate::cloud::Failure;
+
+/// A script: what it finds broken under these rules.
+type Script = fn(Guards) -> Option<Failure>;
+
+/// The scripts, each with the rule that it needs.
+pub(super) const SCRIPTS: [(Guard, Script); 5] = [
+    (Guard::LosersDropped, a_losers_messages),
+    (Guard::RepeatsStay, the_only_copy),
+    (Guard::WinningPlan, another_plan),
+    (Guard::Beats, a_long_task),
+    (Guard::StrongCount, a_copy_that_lags),
+];
+
+/// The id of an attempt that did not win.
+const LOSER: &str = "ffffffffffffffffffffffffffffffff";
+
+/// A job on a cloud without faults.
+struct Stage {
+    model: Model,
+    guards: Guards,
+    definition: Definition,
+    inputs: Vec<String>,
+    mappers: Arc<AtomicU64>,
+}
+
+impl Stage {
+    fn new(guards: Guards, profile: Profile, inputs: &[&str]) -> Self {
+        let definition = Definition {
+            reduces: 1,
+            lease_ms: 1_000,
+            backups: false,
+            split_bytes: 1,
+            ..Definition::new(Program::new("word-count"), vec!["mem://in/**".to_owned()])
+        };
+        Stage {
+            model: Model::new(profile),
+            guards,
+            definition,
+            inputs: inputs.iter().map(|text| (*text).to_owned()).collect(),
+            mappers: Arc::default(),
+        }
+    }
+
+    fn queue(self) -> Self {
+        let definition = Definition {
+            shuffle: Shuffle::Queue,
+            ..self.definition
+        };
+        Stage { definition, ..self }
+    }
+
+    fn actor(&self, process: &Process) -> Actor {
+        Actor {
+            cloud: self.model.cloud(process),
+            role: Role::Run,
+            definition: self.definition.clone(),
+            guards: self.guards,
+            truth: self.model.clock.clone(),
+            until: Duration::MAX,
+            mappers: self.mappers.clone(),
+            calls: Arc::default(),
+        }
+    }
+
+    fn process(&self, name: &str) -> Process {
+        self.model.executor.process(name, Skew::default())
+    }
+
+    /// Writes the input and begins the job.
+    async fn begin(&self) -> (Process, Actor, Register) {
+        for (number, text) in self.inputs.iter().enumerate() {
+            self.put(&format!("in/{number:03}"), text).await;
+        }
+        let process = self.process("first");
+        let actor = self.actor(&process);
+        let register = actor.output().begin(&self.definition).await;
+        let register = register.expect("a free output");
+        let submitted = actor.worker(&register).submit().await;
+        submitted.expect("a cloud without faults");
+        (process, actor, register)
+    }
+
+    async fn put(&self, key: &str, text: &str) {
+        let (path, text) = (Path::from(key), text.to_owned());
+        let put = self.model.objects.put(&path, text.into()).await;
+        put.expect("a cloud without faults");
+    }
+
+    /// Runs a script on the executor, for a limited virtual time.
+    fn play<F: Future<Output = Option<Failure>>>(
+        &self,
+        limit: Duration,
+        script: F,
+    ) -> Option<Failure> {
+        let executor = self.model.executor.clone();
+        let harness = executor.harness();
+        let limited = async move { harness.runtime().timeout(limit, script).await };
+        let stuck = || Some(broken("live", format!("no end within {limit:?}")));
+        let found = executor.search(limited).flatten().unwrap_or_else(stuck);
+        executor.shut_down();
+        found
+    }
+
+    /// Brings the job to its end by one more process, and judges the output.
+    async fn end(&self, actor: &Actor) -> Option<Failure> {
+        let ended = actor.run().await;
+        match ended {
+            Ok(register) if register.state == State::Failed => Some(broken(
+                "live",
+                format!("the job failed: {}", register.reason),
+            )),
+            _ => self.judge(),
+        }
+    }
+
+    fn judge(&self) -> Option<Failure> {
+        let success = match checks::success(&self.model) {
+            Ok(Some(success)) => success,
+            Ok(None) => return Some(broken("live", "there is no output")),
+            Err(failure) => return Some(failure),
+        };
+        let inputs = [self.inputs.clone()];
+        checks::is_right(&self.model, &success, &inputs).err()
+    }
+}
+
+/// Each call takes a while.
+fn slow() -> Profile {
+    let mut profile = Profile::default();
+    for call in profile.calls_mut() {
+        call.latency = Latency::Constant(Duration::from_millis(20));
+    }
+    profile
+}
+
+/// Messages of a loser are in the queue, before those of the winner with the same sequences.
+fn a_losers_messages(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, Profile::default(), &["a b\n"]).queue();
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, register) = stage.begin().await;
+        let queue = format!("mr-{}-s-00000", register.job);
+        let body = format!("m-00000 {LOSER} 0 b AAAA");
+        for _ in 0..8 {
+            let bodies = vec![body.clone(); 10];
+            let sent = stage.model.queues.send(&queue, &bodies).await;
+            sent.expect("a cloud without faults");
+        }
+        stage.end(&actor).await
+    })
+}
+
+/// A reducer that received a message twice dies before it has the others. The message is the only
+/// copy that there is.
+fn the_only_copy(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, slow(), &["a b\n", "c d\n"]).queue();
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (process, actor, register) = stage.begin().await;
+        let queue = format!("mr-{}-s-00000", register.job);
+        drop(process.runtime().spawn(async move { actor.run().await }));
+        // One of the two messages is held back, so that the reducer waits for it.
+        let how = Receive {
+            max: 1,
+            visibility: Some(Duration::from_secs(60)),
+            wait: Duration::ZERO,
+        };
+        loop {
+            let held = stage.model.queues.receive(&queue, &how).await;
+            if !held.expect("a cloud without faults").is_empty() {
+                break;
+            }
+            stage.model.clock.sleep(Duration::from_millis(1)).await;
+        }
+        stage.model.clock.sleep(Duration::from_secs(20)).await;
+        process.crash();
+        stage.end(&stage.actor(&stage.process("second"))).await
+    })
+}
+
+/// Other planners left plans of less input.
+fn another_plan(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, Profile::default(), &["a b\n", "c d\n"]);
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, register) = stage.begin().await;
+        let plan = r#"{"bases":["mem://in"],"splits":[[{"i":0,"k":"000","b":4,"s":4}]]}"#;
+        for number in 0..16 {
+            let below = format!("_fader/{}/p-00000/{number:032x}", register.job);
+            stage.put(&format!("{below}/plan"), plan).await;
+        }
+        stage.end(&actor).await
+    })
+}
+
+/// A map task takes several leases. Its worker lives, so no other one may take it over.
+fn a_long_task(guards: Guards) -> Option<Failure> {
+    let mut profile = Profile::default();
+    profile.objects.get = Call {
+        latency: Latency::Constant(Duration::from_secs(1)),
+        timeout: Duration::from_secs(60),
+        ..Call::default()
+    };
+    let inputs = ["a\n"; 120];
+    let mut stage = Stage::new(guards, profile, &inputs);
+    stage.definition.split_bytes = 1 << 30;
+    stage.definition.lease_ms = 5_000;
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, _) = stage.begin().await;
+        let other = stage.process("other");
+        let helper = stage.actor(&other);
+        drop(other.runtime().spawn(async move { helper.run().await }));
+        if let Some(failure) = stage.end(&actor).await {
+            return Some(failure);
+        }
+        match stage.mappers.load(Ordering::Relaxed) {
+            1 => None,
+            count => Some(broken("once", format!("{count} attempts of one map task"))),
+        }
+    })
+}
+
+/// The copies of a domain that eventual reads see are an hour behind.
+fn a_copy_that_lags(guards: Guards) -> Option<Failure> {
+    let mut profile = slow();
+    profile.domains.staleness = Staleness::Constant(Duration::from_secs(60 * 60));
+    let stage = Stage::new(guards, profile, &["a b\n", "c d\n"]);
+    stage.play(Duration::from_secs(10 * 60), async {
+        let (_, actor, _) = stage.begin().await;
+        stage.end(&actor).await
+    })
+}

@@ -1,0 +1,316 @@
+//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain,
+//! with clients that put, upload in parts, copy, delete, read and list.
+//!
+//! ```text
+//!   client ── bytes ──▶ members: durable, apart from records
+//!          ── rows, commit ──▶ head: decide ──▶ log ──▶ members with the bytes (B1) ──▶ commit
+//!   collector at the head: leases over ─▶ fence ─▶ rows go      garbage ─ wait ─▶ rows go
+//! ```
+//!
+//! Members crash between bytes, record and state, lose their disks, are cut off, and join again;
+//! messages with rows, commits and verdicts are lost, repeated and late; bytes are damaged; clocks
+//! on the wall are put to other times.
+//!
+//! Invariants:
+//! - M4 the same seed and rules give the same run.
+//!
+//! Checked at each commit, against a naive bucket:
+//! - `winner`: commits decide conditions in their order. `twice`: an attempt is committed once.
+//! - `whole`: the members of the configuration have the bytes of what an entry names, durable.
+//!
+//! Checked of what clients are told:
+//! - `linear`: a read and a list show the bucket at one commit between question and answer.
+//! - `read`: for the wait of garbage a read has the bytes that it found. `bytes`: they are right.
+//!
+//! Checked when faults have ended:
+//! - `whole`: each member has the bytes of each version. `gone`: and no others, nor their rows.
+//! - `versions`: the versions are those of the naive bucket.
+
+mod bytes;
+mod chain;
+mod clients;
+mod collect;
+mod faults;
+mod reads;
+mod uploads;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use ::bytes::Bytes;
+use fader_chain::{ChainId, Guards};
+use fader_services::MapView;
+use fader_services::catalog::AccountId;
+use fader_services::request::{Limits, Outcome};
+
+use self::bytes::Copied;
+use self::chain::{Chain, Entry};
+use self::clients::{Call, Client};
+use self::collect::{Ask, Collector};
+use self::reads::Read;
+use self::watch::Model;
+use crate::membership::Run;
+use crate::world::queue::Queue;
+use crate::world::trace::Trace;
+use crate::world::{Failure, Random};
+
+/// When faults end, and when everything has come to rest, in microseconds.
+const CALM: u64 = 8_000_000;
+const END: u64 = CALM + 40_000_000;
+/// How often members send again, the head looks for what is to go, and bytes are read again.
+const BEAT: u64 = 20_000;
+const LOOK: u64 = 100_000;
+const SCRUB: u64 = 400_000;
+/// How long a member is out of reach before it is left out.
+const MISSED: u64 = 150_000;
+/// The lease of a block, and the wait of garbage, in milliseconds.
+const LEASE_MS: u64 = 2_000;
+const WAIT_MS: u64 = 1_500;
+/// Bytes of an object in the index, and of a block.
+const INLINE: u64 = 16;
+const BLOCK: u32 = 32;
+
+const ACCOUNT: &str = "000000000001";
+const BUCKET: &str = "photos";
+const KEYS: [&str; 5] = ["a", "b/1", "b/2", "c", "d"];
+
+/// A rule of those that carry requests and bytes: what a mutant leaves out. Those of the service
+/// are [`fader_chain::Guard`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The head takes the row of a block only with the bytes.
+    OwnBytes,
+    /// B1: a member logs the row of a block only with the bytes.
+    Gate,
+    /// Bytes count when they are synced.
+    SyncBytes,
+    /// A member joins when it has the bytes of all rows.
+    JoinBytes,
+    /// Bytes whose row is in the log are not dropped as rowless.
+    KeepLogged,
+    /// Garbage waits.
+    Wait,
+    /// The wait is one of a clock that is never put to another time.
+    Monotonic,
+    /// The wait begins when all members show what made it garbage.
+    WaitFromFloor,
+    /// A lease that is over is no end: the bucket is asked.
+    Fence,
+    /// A copy has blocks of its own.
+    CopyBytes,
+    /// The rows of parts stay when they are completed.
+    PartRows,
+    /// A condition is decided on the newest state.
+    Newest,
+    /// A list and a read are answered at a member that has what was committed before.
+    Fresh,
+    /// Bytes are compared with their checksum before they repair others.
+    CheckedRepair,
+    /// And before they are served.
+    CheckedRead,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Client(usize),
+    /// A call reaches the head.
+    Call(usize),
+    Answer(usize, Outcome),
+    Deadline(usize),
+    Read(usize),
+    /// The head's log reaches a member, in an epoch: from where, with how much is committed, and
+    /// the floor.
+    Log((usize, u64), usize, Vec<Rc<Entry>>, (usize, usize)),
+    Synced(usize, u64, usize),
+    Acknowledged(usize, u64, usize),
+    /// Bytes reach a member; as a repair of its own.
+    Bytes(usize, u128, Copied, bool),
+    Flushed(usize, u64, u128),
+    Beat,
+    Look,
+    Scrub,
+    Ask(usize),
+    Told(usize, Outcome),
+    GiveUp(Vec<u128>),
+    Fault,
+    Start(usize, u64),
+}
+
+struct World {
+    random: Random,
+    queue: Queue<Event>,
+    now: u64,
+    guards: Guards,
+    without: Option<Rule>,
+    limits: Limits,
+    account: AccountId,
+    chain: Chain,
+    clients: Vec<Client>,
+    calls: Vec<Call>,
+    reads: Vec<Read>,
+    asks: Vec<Ask>,
+    collector: Collector,
+    model: Model,
+    /// The bytes of each block that was ever cut, and those of each version, by its ETag.
+    blocks: BTreeMap<u128, Bytes>,
+    bodies: BTreeMap<String, Bytes>,
+    /// Whether disks are lost, or bytes damaged: not both, or nothing could repair them.
+    wipes: bool,
+    is_versioned: bool,
+    claims: BTreeMap<&'static str, usize>,
+    trace: Trace,
+    failure: Option<Failure>,
+}
+
+/// The run of a seed, perhaps without a rule.
+pub fn run(seed: u64, guards: &Guards, without: Option<Rule>, is_traced: bool) -> Run {
+    let mut world = World::new(seed, guards, without, is_traced);
+    world.create_bucket();
+    let mut events = 0;
+    while world.failure.is_none()
+        && let Some((at, event)) = world.queue.next()
+        && at < END
+    {
+        world.now = at;
+        world.happen(event);
+        events += 1;
+    }
+    world.check_end();
+    Run {
+        failure: world.failure,
+        claims: world.claims,
+        trace: world.trace.take(),
+        events,
+    }
+}
+
+impl World {
+    fn new(seed: u64, guards: &Guards, without: Option<Rule>, is_traced: bool) -> Self {
+        let mut random = Random::new(seed ^ 0x5333_5300);
+        let mut limits = Limits::default();
+        limits.s3.inline_bytes = INLINE;
+        limits.s3.block_bytes = BLOCK;
+        limits.s3.part_bytes_min = 1;
+        limits.blocks.lease_ms = LEASE_MS;
+        let chain = Chain::new(&mut random);
+        let mut world = World {
+            wipes: random.chance(500),
+            is_versioned: random.chance(250),
+            random,
+            queue: Queue::default(),
+            now: 0,
+            guards: guards.clone(),
+            without,
+            limits,
+            account: AccountId(ACCOUNT.to_owned()),
+            chain,
+            clients: Client::all(),
+            calls: Vec::new(),
+            reads: Vec::new(),
+            asks: Vec::new(),
+            collector: Collector::default(),
+            model: Model::default(),
+            blocks: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            trace: Trace::new(is_traced),
+            failure: None,
+        };
+        world.queue.plan(BEAT, Event::Beat);
+        world.queue.plan(LOOK, Event::Look);
+        world.queue.plan(SCRUB, Event::Scrub);
+        for client in 0..world.clients.len() {
+            let at = world.random.between(1_000, 50_000);
+            world.queue.plan(at, Event::Client(client));
+        }
+        world.queue.plan(300_000, Event::Fault);
+        world
+    }
+
+    fn has(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
+    fn is_calm(&self) -> bool {
+        CALM <= self.now
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Client(client) => self.client_goes_on(client),
+            Event::Call(call) => self.arrive(call),
+            Event::Answer(call, outcome) => self.answer(call, outcome),
+            Event::Deadline(call) => self.give_up(call),
+            Event::Read(read) => self.read_on(read),
+            Event::Log(to, from, log, known) => self.hear(to, (from, &log), known),
+            Event::Synced(member, life, length) => self.synced((member, life), length),
+            Event::Acknowledged(member, epoch, length) => {
+                self.acknowledged((member, epoch), length);
+            }
+            Event::Bytes(member, id, copied, is_repair) => {
+                self.bytes_come(member, id, copied, is_repair);
+            }
+            Event::Flushed(member, life, id) => self.flushed((member, life), id),
+            Event::Beat => self.beat(),
+            Event::Look => self.look(),
+            Event::Scrub => self.scrub(),
+            Event::Ask(ask) => self.ask(ask),
+            Event::Told(ask, outcome) => self.told(ask, &outcome),
+            Event::GiveUp(ids) => self.fence_all(&ids),
+            Event::Fault => self.strike(),
+            Event::Start(member, life) => self.start(member, life),
+        }
+    }
+
+    /// How long a message travels; nothing where it is lost.
+    fn travel(&mut self, permille_lost: u32) -> Option<u64> {
+        let is_lost = !self.is_calm() && self.random.chance(permille_lost);
+        let travel = self.random.skewed(200, 4_000);
+        (!is_lost).then_some(self.now + travel)
+    }
+
+    /// When a message arrives that is late now and then, and when it does once more, if it does.
+    fn arrivals(&mut self, may_repeat: bool) -> Vec<u64> {
+        let late = |random: &mut Random, now: u64| now + random.between(100_000, 5_000_000);
+        let mut arrivals = Vec::new();
+        if let Some(time) = self.travel(50) {
+            let is_late = !self.is_calm() && self.random.chance(60);
+            arrivals.push(if is_late {
+                late(&mut self.random, self.now)
+            } else {
+                time
+            });
+        }
+        if may_repeat && !self.is_calm() && self.random.chance(100) {
+            arrivals.push(late(&mut self.random, self.now));
+        }
+        arrivals
+    }
+
+    fn count(&mut self, claim: &'static str) {
+        *self.claims.entry(claim).or_default() += 1;
+    }
+
+    fn fail(&mut self, guarantee: &'static str, text: &str) {
+        let at = self.now / 1_000;
+        let failure = Failure::new(guarantee, format!("{text} (at {at} ms)"));
+        self.trace.say(self.now, || format!("FAILED {failure}"));
+        self.failure.get_or_insert(failure);
+    }
+
+    /// The blocks that have rows in a view.
+    fn rows(view: &MapView) -> BTreeSet<u128> {
+        let rows = fader_services::blocks::rows_from(view, None, usize::MAX);
+        rows.expect(READABLE)
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect()
+    }
+}
+
+const READABLE: &str = "a view in memory can be read";
+const CHAIN: ChainId = ChainId::SYSTEM;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! The collectors, as the head of a chain has them: garbage, leases that are over, notes, and work
+//! that is due. What they ask is late, and asked again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fader_chain::EntryId;
+use fader_services::blocks::{self, Fenced, GarbageAt, Row};
+use fader_services::request::{self, Outcome, Request};
+use fader_services::s3;
+use fader_services::s3::command::{Extent, List, OneUpload};
+use fader_services::s3::reply::Entry as Listed;
+
+use super::chain::Deed;
+use super::{BUCKET, CHAIN, Event, LEASE_MS, LOOK, READABLE, Rule, WAIT_MS, World};
+
+/// How long something that was asked is not asked again, in microseconds.
+const AGAIN: u64 = 1_000_000;
+/// How often it is noted what was committed, in milliseconds.
+const SAMPLE_MS: u64 = 250;
+/// Rows that one entry of work that is due changes.
+const ROWS: usize = 16;
+
+/// Something that a node asks for itself.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) request: Request,
+    then: Then,
+}
+
+/// What is done with the answer.
+#[derive(Clone, Debug)]
+enum Then {
+    Nothing,
+    /// It is a fence of this row.
+    Judge(u128, Row),
+    /// The next is asked.
+    Next(Request),
+}
+
+/// What the head's process remembers.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    of: (usize, u64),
+    /// Garbage: the entry at which it was seen, and since when it waits.
+    waiting: BTreeMap<GarbageAt, (usize, Option<u64>)>,
+    samples: VecDeque<(u64, EntryId)>,
+    /// When what was asked the last time.
+    asked: BTreeMap<String, u64>,
+}
+
+impl World {
+    /// The head looks for what is to go.
+    pub(super) fn look(&mut self) {
+        self.queue.plan(self.now + LOOK, Event::Look);
+        let head = self.chain.head();
+        if !self.chain.is_reached(head, self.now) {
+            return;
+        }
+        let of = (head, self.chain.members[head].life);
+        if self.collector.of != of {
+            // A new head begins anew.
+            self.collector = Collector {
+                of,
+                ..Collector::default()
+            };
+        }
+        self.look_for_garbage();
+        self.look_for_leases();
+        self.move_notes();
+        self.upkeep();
+        if self.is_calm() {
+            self.abort_uploads();
+        }
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        let clock = &self.chain.head_member().clock;
+        match self.has(Rule::Monotonic) {
+            true => clock.steady(self.now) / 1_000,
+            false => clock.read(self.now).wall,
+        }
+    }
+
+    fn look_for_garbage(&mut self) {
+        let head = self.chain.head_member();
+        let (applied, now_ms) = (head.applied, self.monotonic_ms());
+        // What all members show that are in the configuration.
+        let floor = match self.has(Rule::WaitFromFloor) {
+            true => head.floor.min(self.chain.floor()),
+            false => usize::MAX,
+        };
+        let garbage = blocks::garbage(&head.state, None, usize::MAX).expect(READABLE);
+        let waiting = &mut self.collector.waiting;
+        waiting.retain(|at, _| garbage.contains(at));
+        let mut over = Vec::new();
+        for at in garbage {
+            let (seen, since) = waiting.entry(at).or_insert((applied, None));
+            if since.is_none() && *seen <= floor {
+                *since = Some(now_ms);
+            }
+            let is_over = since.is_some_and(|since| since + WAIT_MS <= now_ms);
+            if is_over || self.without == Some(Rule::Wait) {
+                over.push(at);
+            }
+        }
+        for at in over {
+            if !self.may_ask(format!("{at:?}")) {
+                continue;
+            }
+            let state = &self.chain.head_member().state;
+            let Some(removal) = blocks::removal(state, at).expect(READABLE) else {
+                continue;
+            };
+            let ids = removal.blocks.into_values().flatten().collect();
+            let rows = blocks::Command::Remove(ids);
+            self.count("garbage");
+            self.send_ask(rows.into(), Then::Next(removal.then));
+        }
+    }
+
+    fn look_for_leases(&mut self) {
+        let head = self.chain.head_member();
+        let wall_ms = self.chain.wall_ms(self.now);
+        let due = blocks::due(&head.state, None, wall_ms, 64).expect(READABLE);
+        let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
+        self.fence_all(&ids);
+    }
+
+    /// Asks what becomes of blocks whose leases are over, or whose puts were given up.
+    pub(super) fn fence_all(&mut self, ids: &[u128]) {
+        let state = &self.chain.head_member().state;
+        for (id, row) in blocks::leased(state, ids).expect(READABLE) {
+            if !self.may_ask(format!("{id} {}", row.number)) {
+                continue;
+            }
+            self.count("fences");
+            match self.has(Rule::Fence) {
+                true => self.send_ask(blocks::fence(row.owner, id), Then::Judge(id, row)),
+                false => self.judge(id, row, Fenced::Fenced),
+            }
+        }
+    }
+
+    fn judge(&mut self, id: u128, row: Row, fate: Fenced) {
+        self.count(match fate {
+            Fenced::Kept => "kept",
+            Fenced::Fenced => "fenced",
+            Fenced::NoAnswer => "no answer",
+        });
+        for command in blocks::verdicts(&[(id, row, fate)]) {
+            self.send_ask(command.into(), Then::Nothing);
+        }
+    }
+
+    fn move_notes(&mut self) {
+        let now_ms = self.chain.head_member().clock.steady(self.now) / 1_000;
+        let newest = self.collector.samples.back().map(|(at, _)| *at);
+        if newest.is_some_and(|at| now_ms < at + SAMPLE_MS) {
+            return;
+        }
+        let committed = self.chain.id_at(self.chain.commits);
+        self.collector.samples.push_back((now_ms, committed));
+        let mut note = None;
+        while let Some((at, id)) = self.collector.samples.front()
+            && at + LEASE_MS <= now_ms
+        {
+            note = Some(*id);
+            self.collector.samples.pop_front();
+        }
+        let Some(note) = note else {
+            return;
+        };
+        let asked = blocks::notes(&self.chain.head_member().state, note);
+        for request in asked.expect(READABLE) {
+            self.count("notes");
+            self.send_ask(request, Then::Nothing);
+        }
+    }
+
+    fn upkeep(&mut self) {
+        let limits = (&self.limits, &self.guards);
+        let at = (CHAIN, self.chain.wall_ms(self.now));
+        let changes = request::upkeep(&self.chain.newest, limits, at, ROWS).expect(READABLE);
+        if !changes.is_empty() {
+            self.chain.append(changes, Deed::Upkeep);
+        }
+    }
+
+    /// Uploads that clients left open end with the run.
+    fn abort_uploads(&mut self) {
+        let list = s3::Command::ListUploads(List {
+            bucket: BUCKET.to_owned(),
+            ..List::default()
+        });
+        let Some(s3::Reply::Page(page)) = self.show(&self.chain.committed, list) else {
+            return;
+        };
+        for entry in page.entries {
+            if let Listed::Upload { key, id, .. } = entry
+                && self.may_ask(format!("upload {id}"))
+            {
+                let abort = s3::Command::AbortUpload(OneUpload {
+                    bucket: BUCKET.to_owned(),
+                    key,
+                    upload: id,
+                });
+                let request = s3::Request::of(&self.account, 0, abort);
+                self.send_ask(Request::S3(request), Then::Nothing);
+            }
+        }
+    }
+
+    /// What a view of the bucket says to a read.
+    pub(super) fn show(
+        &self,
+        view: &fader_services::MapView,
+        command: s3::Command,
+    ) -> Option<s3::Reply> {
+        let context = self.context(view, 0);
+        let request = Request::S3(s3::Request::of(&self.account, 0, command));
+        match request.answer(view, &context) {
+            Ok(request::Reply::S3(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    fn may_ask(&mut self, what: String) -> bool {
+        let now = self.now;
+        let last = self.collector.asked.get(&what);
+        let may = last.is_none_or(|last| last + AGAIN <= now);
+        if may {
+            self.collector.asked.insert(what, now);
+        }
+        may
+    }
+
+    fn send_ask(&mut self, request: Request, then: Then) {
+        let ask = self.asks.len();
+        self.asks.push(Ask { request, then });
+        for time in self.arrivals(true) {
+            self.queue.plan(time, Event::Ask(ask));
+        }
+    }
+
+    /// Rows go that are not to.
+    pub(super) fn remove_rows(&mut self, rows: blocks::Command) {
+        self.send_ask(rows.into(), Then::Nothing);
+    }
+
+    /// What was asked reaches the head.
+    pub(super) fn ask(&mut self, ask: usize) {
+        if self.chain.is_reached(self.chain.head(), self.now) {
+            let request = self.asks[ask].request.clone();
+            self.decide(&request, |outcome| Deed::Node(ask, outcome));
+        }
+    }
+
+    /// It was decided and committed.
+    pub(super) fn told(&mut self, ask: usize, outcome: &Outcome) {
+        match self.asks[ask].then.clone() {
+            Then::Nothing => {}
+            Then::Judge(id, row) => {
+                if let Some(fate) = blocks::fate(outcome) {
+                    self.judge(id, row, fate);
+                }
+            }
+            Then::Next(request) if outcome.is_ok() => self.send_ask(request, Then::Nothing),
+            Then::Next(_) => {}
+        }
+    }
+
+    /// All of an object, of a view.
+    pub(super) fn object(
+        &self,
+        view: &fader_services::MapView,
+        key: &str,
+        version: Option<s3::rows::VersionId>,
+    ) -> Option<s3::reply::Found> {
+        let get = s3::command::GetObject {
+            bucket: BUCKET.to_owned(),
+            key: key.to_owned(),
+            version,
+            conditions: s3::conditions::ReadConditions::default(),
+            extent: Extent::From(0),
+            action: s3::Action::GetObject,
+        };
+        match self.show(view, s3::Command::GetObject(get)) {
+            Some(s3::Reply::Object(found)) => Some(*found),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What members do with what they are sent, and what befalls them.
+
+use std::rc::Rc;
+
+use super::chain::{Entry, MEMBERS, rows_of};
+use super::{CALM, Event, MISSED, Rule, World};
+
+/// How long a member is down, or cut off.
+const DOWN: (u64, u64) = (50_000, 1_200_000);
+/// How far a clock on the wall is put, in milliseconds.
+const STEP_MS: u64 = 4_000;
+
+impl World {
+    /// The controller looks around.
+    pub(super) fn control(&mut self) {
+        let was_head = self.chain.head();
+        let mut is_other = self.chain.leave_out(self.now, MISSED);
+        if !is_other
+            && let Some(back) = self.chain.joiner(self.now)
+            && self.may_join(back)
+        {
+            self.chain.members[back].gone.clear();
+            self.chain.join(back);
+            self.count("joins");
+            is_other = true;
+        }
+        if is_other {
+            self.count("epochs");
+            if self.chain.head() != was_head {
+                self.count("failovers");
+            }
+            self.commit_all();
+        }
+    }
+
+    /// The head sends its log to those that have not all of it, and what is committed.
+    pub(super) fn send_log(&mut self) {
+        let (head, epoch) = (self.chain.head(), self.chain.epoch);
+        if !self.chain.members[head].is_up {
+            return;
+        }
+        let known = (self.chain.commits, self.chain.floor());
+        for member in self.chain.seats.clone() {
+            let from = self.chain.members[member].acknowledged;
+            let log = self.chain.members[head].log[from..].to_vec();
+            if let Some(time) = self.travel(20) {
+                self.queue
+                    .plan(time, Event::Log((member, epoch), from, log, known));
+            }
+        }
+    }
+
+    /// Whether a member hears the head, and the head it.
+    fn is_open(&self, member: usize) -> bool {
+        let head = self.chain.head();
+        match member == head {
+            true => self.chain.members[head].is_up,
+            false => {
+                self.chain.is_reached(member, self.now) && self.chain.is_reached(head, self.now)
+            }
+        }
+    }
+
+    /// B1: an entry is logged when the bytes of its rows are there, or gone everywhere.
+    pub(super) fn hear(
+        &mut self,
+        (member, epoch): (usize, u64),
+        (from, log): (usize, &[Rc<Entry>]),
+        (commits, floor): (usize, usize),
+    ) {
+        if self.chain.epoch != epoch || !self.is_open(member) {
+            return;
+        }
+        let (gates, syncs) = (self.has(Rule::Gate), self.has(Rule::SyncBytes));
+        let length = self.chain.hear(member, (from, log), |here, entry| {
+            if !gates {
+                return true;
+            }
+            let lacking = rows_of(entry).filter(|id| {
+                let held = here.blocks.get(id);
+                let is_held = held.is_some_and(|held| held.is_durable || !syncs);
+                !is_held && !here.gone.contains(id)
+            });
+            let lacking: Vec<u128> = lacking.collect();
+            here.wanted.extend(&lacking);
+            lacking.is_empty()
+        });
+        let here = &mut self.chain.members[member];
+        here.floor = here.floor.max(floor);
+        here.apply_to(commits);
+        let life = here.life;
+        let delay = self.random.skewed(100, 3_000);
+        self.queue
+            .plan(self.now + delay, Event::Synced(member, life, length));
+    }
+
+    pub(super) fn synced(&mut self, (member, life): (usize, u64), length: usize) {
+        let epoch = self.chain.epoch;
+        let here = &mut self.chain.members[member];
+        if here.life != life || !here.is_up {
+            return;
+        }
+        here.synced = here.synced.max(length.min(here.log.len()));
+        let length = here.synced;
+        if let Some(time) = self.travel(20) {
+            self.queue
+                .plan(time, Event::Acknowledged(member, epoch, length));
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, (member, epoch): (usize, u64), length: usize) {
+        if self.chain.epoch != epoch || !self.is_open(member) {
+            return;
+        }
+        let here = &mut self.chain.members[member];
+        here.acknowledged = here.acknowledged.max(length.min(here.log.len()));
+        self.commit_all();
+    }
+
+    pub(super) fn strike(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let pause = self.random.between(100_000, 700_000);
+        self.queue.plan(self.now + pause, Event::Fault);
+        let member = self.random.below(MEMBERS);
+        let until = self.now + self.random.between(DOWN.0, DOWN.1);
+        let until = until.min(CALM);
+        match self.random.below(10) {
+            0 | 1 => {
+                let ahead = self.random.between(0, 2 * STEP_MS).cast_signed();
+                self.chain.members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
+                self.count("clock steps");
+            }
+            2 | 3 => {
+                self.chain.members[member].cut_until = until;
+                self.count("partitions");
+            }
+            4 | 5 if !self.wipes => self.damage(member),
+            4 if self.may_wipe(member) => {
+                self.crash(member, until + 3 * MISSED, true);
+                self.count("wipes");
+            }
+            6 | 7 => {
+                self.crash(self.chain.head(), until, false);
+                self.count("crashes");
+            }
+            _ => {
+                self.crash(member, until, false);
+                self.count("crashes");
+            }
+        }
+        self.trace.say(self.now, || format!("m{member} is struck"));
+    }
+
+    fn crash(&mut self, member: usize, until: u64, is_wiped: bool) {
+        if !self.chain.members[member].is_up {
+            return;
+        }
+        self.chain.crash(member, is_wiped, &mut self.random);
+        let life = self.chain.members[member].life;
+        self.queue.plan(until, Event::Start(member, life));
+    }
+
+    /// Whether the other two have everything, and go on.
+    fn may_wipe(&self, member: usize) -> bool {
+        let others = (0..MEMBERS).filter(|at| *at != member);
+        others
+            .clone()
+            .all(|at| self.chain.is_reached(at, self.now) && self.chain.seats.contains(&at))
+    }
+
+    /// A byte of a block is another one, at a member; a third one has it as it was.
+    fn damage(&mut self, member: usize) {
+        let sound = |at: usize, id: &u128| {
+            let held = self.chain.members[at].blocks.get(id);
+            held.is_some_and(|held| held.is_durable && held.is_sound())
+        };
+        let all = self.chain.members[member].blocks.keys().copied();
+        let counted = (0..MEMBERS).filter(|at| *at != member && self.chain.seats.contains(at));
+        let counted: Vec<usize> = counted.collect();
+        let candidates =
+            all.filter(|id| sound(member, id) && counted.iter().any(|at| sound(*at, id)));
+        let candidates: Vec<u128> = candidates.collect();
+        if candidates.is_empty() {
+            return;
+        }
+        let id = *self.random.pick(&candidates);
+        // Two of three, now and then.
+        let second = counted.iter().copied().filter(|at| sound(*at, &id));
+        let second: Vec<usize> = second.collect();
+        let is_twice = second.len() == 2 && self.random.chance(400);
+        let victims = std::iter::once(member).chain(is_twice.then(|| second[0]));
+        for (number, victim) in (1..).zip(victims.collect::<Vec<_>>()) {
+            if let Some(held) = self.chain.members[victim].blocks.get_mut(&id) {
+                let mut bytes = held.bytes.to_vec();
+                bytes[0] ^= number;
+                held.bytes = bytes.into();
+                self.count("damage");
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, member: usize, life: u64) {
+        if self.chain.members[member].life != life {
+            return;
+        }
+        if self.chain.members[member].is_empty && self.chain.seats.contains(&member) {
+            // It is left out first.
+            self.queue
+                .plan(self.now + MISSED, Event::Start(member, life));
+            return;
+        }
+        self.chain.members[member].is_up = true;
+        if self.chain.seats.contains(&member) {
+            self.chain.begin_epoch();
+        }
+    }
+}

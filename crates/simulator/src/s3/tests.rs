@@ -1,0 +1,127 @@
+//! Runs of buckets are deterministic, and right; without any of their rules one of them tells.
+
+use super::*;
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let [one, other] = [(); 2].map(|()| run(3, &Guards::default(), None, true));
+    assert_eq!(one.trace, other.trace);
+    assert_eq!(one.claims, other.claims);
+}
+
+#[test]
+fn nothing_is_wrong_with_the_first_seeds() {
+    let mut claims: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 1..17 {
+        let found = run(seed, &Guards::default(), None, false);
+        assert_eq!(found.failure, None, "seed {seed}");
+        for (claim, count) in found.claims {
+            *claims.entry(claim).or_default() += count;
+        }
+    }
+    // Everything that is checked happens, and what is rare as well.
+    for claim in [
+        "acknowledged",
+        "clock steps",
+        "commits of the fenced",
+        "completed",
+        "completed again",
+        "conditions refused",
+        "copies",
+        "crashes",
+        "damage",
+        "deletes",
+        "ends",
+        "failovers",
+        "fenced",
+        "fetched",
+        "filled",
+        "freed",
+        "garbage",
+        "joins",
+        "kept",
+        "linear",
+        "lists",
+        "no answer",
+        "notes",
+        "partitions",
+        "parts",
+        "reads",
+        "repaired",
+        "rowless",
+        "unknown",
+        "winners",
+        "wipes",
+    ] {
+        assert!(claims.contains_key(claim), "{claim} did not happen");
+    }
+}
+
+/// Seeds that each mutant is searched in, after the one that is known to catch it.
+const SEEDS: u64 = 120;
+
+const RULES: [(Rule, u64); 15] = [
+    (Rule::OwnBytes, 1),
+    (Rule::Gate, 1),
+    (Rule::SyncBytes, 28),
+    (Rule::JoinBytes, 1),
+    (Rule::KeepLogged, 1),
+    (Rule::Wait, 1),
+    (Rule::Monotonic, 10),
+    (Rule::WaitFromFloor, 66),
+    (Rule::Fence, 1),
+    (Rule::CopyBytes, 2),
+    (Rule::PartRows, 1),
+    (Rule::Newest, 1),
+    (Rule::Fresh, 1),
+    (Rule::CheckedRepair, 46),
+    (Rule::CheckedRead, 3),
+];
+
+/// The first seed that fails, and by which guarantee.
+fn caught(known: u64, run: impl Fn(u64) -> Run) -> Option<(u64, &'static str)> {
+    let mut seeds = std::iter::once(known).chain(1..=SEEDS);
+    seeds.find_map(|seed| Some((seed, run(seed).failure?.guarantee)))
+}
+
+/// A line `caught: …` for each rule that a run misses when it is taken away.
+#[test]
+fn every_rule_is_needed() {
+    let mut missed = Vec::new();
+    for (rule, known) in RULES {
+        let found = caught(known, |seed| {
+            run(seed, &Guards::default(), Some(rule), false)
+        });
+        match found {
+            Some((seed, by)) => println!("caught: {rule:?}, by seed {seed} of buckets, {by:?}"),
+            None => missed.push(rule),
+        }
+    }
+    assert_eq!(missed, [], "not caught in {SEEDS} seeds");
+}
+
+/// The same for the guards of the service.
+#[cfg(feature = "mutants")]
+#[test]
+fn every_mutant_is_caught() {
+    use fader_chain::Guard;
+
+    let mut missed = Vec::new();
+    for guard in [
+        Guard::S3Condition,
+        Guard::S3Garbage,
+        Guard::S3Fence,
+        Guard::S3FenceGarbage,
+        Guard::S3Note,
+        Guard::S3UploadOpen,
+        Guard::S3Unlisted,
+        Guard::S3PartReplaced,
+    ] {
+        let removed = Guards::without([guard]);
+        match caught(1, |seed| run(seed, &removed, None, false)) {
+            Some((seed, by)) => println!("caught: {guard:?}, by seed {seed} of buckets, {by:?}"),
+            None => missed.push(guard),
+        }
+    }
+    assert_eq!(missed, [], "not caught in {SEEDS} seeds");
+}

@@ -1,0 +1,174 @@
+"""The database beside SQLite, on one folder: import in order and in random order, a full scan, and
+point reads of a tree in memory.
+
+SQLite writes a WITHOUT ROWID table with synchronous=FULL; its reads are those of a prepared SELECT
+in C (`sqlite_reads.c`). Both sides run in turns. A record of ours is a JSON object with its key in
+it, so it has some 40 bytes more."""
+
+import contextlib
+import pathlib
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+import server as servers
+
+HERE = pathlib.Path(__file__).parent
+RECORDS, RECORDS_SMALL = 10_000_000, 20_000
+READ_RECORDS = 1_000_000
+READS = 300_000
+# A key and a value of 100 bytes together.
+VALUE_BYTES = 84
+BATCH = 10_000
+
+
+def key(number):
+    return f"user{number:012}"
+
+
+def write_csv(path, numbers):
+    """Records of 100 bytes; values that do not compress to nothing."""
+    chance = random.Random(34)
+    filler = [f"{chance.getrandbits(336):0{VALUE_BYTES}x}"[:VALUE_BYTES] for _ in range(1_000)]
+    with open(path, "w") as out:
+        out.write("key,value\n")
+        for number in numbers:
+            out.write(f"{key(number)},{filler[number % 1_000]}\n")
+
+
+def records_of(path):
+    with open(path) as lines:
+        next(lines)
+        for line in lines:
+            own, value = line.rstrip("\n").split(",")
+            yield own.encode(), value.encode()
+
+
+def fader(*words, folder, stdout=subprocess.DEVNULL):
+    begin = time.monotonic()
+    subprocess.run([servers.BINARY, "db", *map(str, words)], check=True, stdout=stdout,
+                   stderr=subprocess.DEVNULL, env=servers.environment(folder))
+    return time.monotonic() - begin
+
+
+def fader_import(folder, path):
+    at = folder / "fader"
+    shutil.rmtree(at, ignore_errors=True)
+    fader("create", at.as_uri(), "records", "--key", "key", folder=folder)
+    return fader("import", at.as_uri(), "records", path, folder=folder)
+
+
+def fader_scan(folder, records):
+    out = folder / "scanned"
+    with open(out, "wb") as file:
+        taken = fader("scan", (folder / "fader").as_uri(), "records", folder=folder, stdout=file)
+    with open(out, "rb") as file:
+        found = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    out.unlink()
+    return taken, found == records
+
+
+def sqlite_open(folder):
+    database = sqlite3.connect(folder / "sqlite", isolation_level=None)
+    database.execute("pragma synchronous = full")
+    return database
+
+
+def sqlite_import(folder, path):
+    for old in folder.glob("sqlite*"):
+        old.unlink()
+    begin = time.monotonic()
+    with contextlib.closing(sqlite_open(folder)) as database:
+        create = "create table records(key blob primary key, value blob) without rowid"
+        database.execute(create)
+        database.execute("begin")
+        database.executemany("insert into records values (?, ?)", records_of(path))
+        database.execute("commit")
+    return time.monotonic() - begin
+
+
+def sqlite_scan(folder, records):
+    out = folder / "scanned"
+    begin = time.monotonic()
+    with contextlib.closing(sqlite_open(folder)) as database, open(out, "wb") as file:
+        rows = database.execute("select key, value from records order by key")
+        for some in iter(lambda: rows.fetchmany(BATCH), []):
+            file.write(b"".join(b"%s\t%s\n" % row for row in some))
+        found = database.execute("select count(*) from records").fetchone()[0]
+    taken = time.monotonic() - begin
+    out.unlink()
+    return taken, found == records
+
+
+def sqlite_reads(folder, records):
+    """Reads a second of a prepared SELECT; none without a compiler and SQLite's header."""
+    program = folder / "sqlite_reads"
+    cc = ["cc", "-O2", "-o", program, HERE / "sqlite_reads.c", "-lsqlite3"]
+    if subprocess.run(cc, capture_output=True).returncode != 0:
+        return None
+    words = [program, folder / "sqlite", records, READS]
+    return float(subprocess.run(list(map(str, words)), check=True, capture_output=True).stdout)
+
+
+def tree_reads():
+    """What the example of crate `blink` says: reads a second of a tree, and the ratio to BTreeMap;
+    none where it is not built as released."""
+    release = pathlib.Path(servers.BINARY).parent
+    example = release / "examples" / "point_reads"
+    if release.name != "release" or not example.exists():
+        return None
+    said = subprocess.run([example], check=True, capture_output=True, text=True).stdout
+    found = re.search(r"point read\s+([\d.]+) ns.*?ratio ([\d.]+)", said)
+    return 1e9 / float(found.group(1)), float(found.group(2))
+
+
+def compare_imports(options, report, folder, numbers, name, least):
+    """Ratios of import and, of keys in order, of a full scan."""
+    path = folder / "records.csv"
+    write_csv(path, numbers)
+    ours, theirs, scans, their_scans = [], [], [], []
+    for _ in range(options.runs):
+        ours.append(fader_import(folder, path))
+        theirs.append(sqlite_import(folder, path))
+        taken, is_whole = fader_scan(folder, len(numbers))
+        their, is_theirs_whole = sqlite_scan(folder, len(numbers))
+        report.promise(f"{name}: all records are there", is_whole and is_theirs_whole, "always")
+        scans.append(taken)
+        their_scans.append(their)
+    report.series(f"import, {name}: fader", ours, "s")
+    report.series(f"import, {name}: SQLite", theirs, "s")
+    report.ratio(f"import, {name}: SQLite's time / ours", theirs, ours, least)
+    report.series(f"scan, {name}: fader", scans, "s")
+    report.series(f"scan, {name}: SQLite", their_scans, "s")
+    report.ratio(f"scan, {name}: SQLite's time / ours", their_scans, scans, 1)
+    path.unlink()
+
+
+def compare_reads(options, report, folder):
+    path = folder / "records.csv"
+    count = RECORDS_SMALL if options.small else READ_RECORDS
+    write_csv(path, range(count))
+    sqlite_import(folder, path)
+    theirs, ours = sqlite_reads(folder, count), tree_reads()
+    if theirs:
+        report.series("point reads, SQLite's prepared SELECT", [theirs], "/s")
+    if ours:
+        report.series("point reads, the tree in memory", [ours[0]], "/s")
+        report.promise(f"point reads: {ours[1]:.2f} of BTreeMap's", 0.7 <= ours[1], "0.7")
+    if theirs and ours:
+        report.ratio("point reads: ours / SQLite's", [ours[0]], [theirs], 3)
+
+
+def run(options, report):
+    count = RECORDS_SMALL if options.small else RECORDS
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        folder = pathlib.Path(scratch)
+        compare_reads(options, report, folder)
+        compare_imports(options, report, folder, range(count), "keys in order", 0.5)
+        shuffled = list(range(count))
+        random.Random(1).shuffle(shuffled)
+        compare_imports(options, report, folder, shuffled, "keys in random order", 1)
