@@ -52,8 +52,8 @@ enum Task {
     /// Counts the lines of MapReduce without built-in jobs and tests: at most 6,000.
     Lines,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `sqs`, `window`, `client`, `cloud` or `database`; clusters of it: `failover`, `delay`,
-    /// `scaling` or `etcd`; one under `attacks`.
+    /// `one-node`, `sqs`, `window`, `client`, `cloud` or `database`; clusters of it: `failover`,
+    /// `delay`, `scaling` or `etcd`; one under `attacks`.
     Bench(bench::Options),
     /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
     /// lost.

@@ -1,7 +1,8 @@
 //! Objects of a database, and what became of writing them.
 //!
 //! Keys below the database's prefix: `catalogue`, `pages/ID`, `values/ID`, `claims/ID`,
-//! `dead/COLLECTION/ID`, `clock/ID`, `costs/ID`; each ID has 128 random bits as 32 hexadecimal digits.
+//! `dead/COLLECTION/ID`, `clock/ID`, `costs/ID`; each ID has 128 random bits as 32 hexadecimal
+//! digits.
 
 use std::time::Duration;
 

@@ -501,7 +501,7 @@ fn finishing(design: Design) -> Vec<Finishing> {
     let all = kinds
         .into_iter()
         .flat_map(|kinds| [with(kinds, 2), with(kinds, 4)]);
-    all.collect()
+    all.take(if is_full() { 8 } else { 2 }).collect()
 }
 
 #[test]
