@@ -39,7 +39,7 @@ impl World {
         if !self.chain.members[head].is_up {
             return;
         }
-        let known = (self.chain.commits, self.chain.floor());
+        let known = (self.chain.commits, self.chain.raise_floor());
         for member in self.chain.seats.clone() {
             let from = self.chain.members[member].acknowledged;
             let log = self.chain.members[head].log[from..].to_vec();
