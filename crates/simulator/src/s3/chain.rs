@@ -46,6 +46,8 @@ pub(super) struct Member {
     pub(super) acknowledged: usize,
     pub(super) is_up: bool,
     pub(super) cut_until: u64,
+    /// Until when it applies nothing, though it logs.
+    pub(super) slow_until: u64,
     pub(super) life: u64,
     /// Whether its disk was lost, and it is not back yet.
     pub(super) is_empty: bool,
@@ -101,6 +103,7 @@ impl Member {
             acknowledged: 0,
             is_up: true,
             cut_until: 0,
+            slow_until: 0,
             life: 0,
             is_empty: false,
             state: MapView::default(),
