@@ -95,7 +95,11 @@ impl World {
         match here.blocks.get_mut(&id) {
             Some(held) if is_repair => {
                 held.bytes = copied.bytes;
+                let is_sound = held.is_sound();
                 self.count("repaired");
+                if !is_sound {
+                    self.fail("bytes", &format!("{id:x} is repaired with damaged bytes"));
+                }
                 return;
             }
             Some(_) => return,

@@ -46,6 +46,8 @@ pub(super) struct Member {
     pub(super) acknowledged: usize,
     pub(super) is_up: bool,
     pub(super) cut_until: u64,
+    /// Until when it applies nothing, though it logs.
+    pub(super) slow_until: u64,
     pub(super) life: u64,
     /// Whether its disk was lost, and it is not back yet.
     pub(super) is_empty: bool,
@@ -71,6 +73,8 @@ pub(super) struct Chain {
     pub(super) committed: MapView,
     pub(super) commits: usize,
     pub(super) newest: MapView,
+    /// The entry up to which all members of the configuration have applied the log.
+    pub(super) floor: usize,
     /// Since when a member that counts is out of reach.
     missed_since: Option<u64>,
 }
@@ -99,6 +103,7 @@ impl Member {
             acknowledged: 0,
             is_up: true,
             cut_until: 0,
+            slow_until: 0,
             life: 0,
             is_empty: false,
             state: MapView::default(),
@@ -165,6 +170,7 @@ impl Chain {
             committed: MapView::default(),
             commits: 0,
             newest: MapView::default(),
+            floor: 0,
             missed_since: None,
         }
     }
@@ -187,10 +193,17 @@ impl Chain {
         self.head_member().clock.read(now).wall
     }
 
-    /// The entry up to which all members of the configuration have applied the log.
-    pub(super) fn floor(&self) -> usize {
+    /// The floor rises; a state that a crash has set back does not lower it.
+    pub(super) fn raise_floor(&mut self) -> usize {
         let applied = self.seats.iter().map(|at| self.members[*at].applied);
-        applied.min().unwrap_or(0)
+        self.floor = self.floor.max(applied.min().unwrap_or(0));
+        self.floor
+    }
+
+    /// Whether a member serves: it counts, and its state is at the floor.
+    pub(super) fn serves(&self, member: usize) -> bool {
+        let here = &self.members[member];
+        here.is_up && self.seats.contains(&member) && self.floor <= here.applied
     }
 
     /// The id of an entry, by how many there are up to it.

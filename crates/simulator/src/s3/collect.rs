@@ -86,7 +86,7 @@ impl World {
         let (applied, now_ms) = (head.applied, self.monotonic_ms());
         // What all members show that are in the configuration.
         let floor = match self.has(Rule::WaitFromFloor) {
-            true => head.floor.min(self.chain.floor()),
+            true => head.floor.min(self.chain.floor),
             false => usize::MAX,
         };
         let garbage = blocks::garbage(&head.state, None, usize::MAX).expect(READABLE);

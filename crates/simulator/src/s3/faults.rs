@@ -39,7 +39,7 @@ impl World {
         if !self.chain.members[head].is_up {
             return;
         }
-        let known = (self.chain.commits, self.chain.floor());
+        let known = (self.chain.commits, self.chain.raise_floor());
         for member in self.chain.seats.clone() {
             let from = self.chain.members[member].acknowledged;
             let log = self.chain.members[head].log[from..].to_vec();
@@ -87,7 +87,9 @@ impl World {
         });
         let here = &mut self.chain.members[member];
         here.floor = here.floor.max(floor);
-        here.apply_to(commits);
+        if here.slow_until <= self.now {
+            here.apply_to(commits);
+        }
         let life = here.life;
         let delay = self.random.skewed(100, 3_000);
         self.queue
@@ -132,7 +134,11 @@ impl World {
                 self.chain.members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
                 self.count("clock steps");
             }
-            2 | 3 => {
+            2 => {
+                self.chain.members[member].slow_until = until;
+                self.count("slow members");
+            }
+            3 => {
                 self.chain.members[member].cut_until = until;
                 self.count("partitions");
             }
@@ -189,7 +195,7 @@ impl World {
         // Two of three, now and then.
         let second = counted.iter().copied().filter(|at| sound(*at, &id));
         let second: Vec<usize> = second.collect();
-        let is_twice = second.len() == 2 && self.random.chance(400);
+        let is_twice = second.len() == 2 && self.random.chance(800);
         let victims = std::iter::once(member).chain(is_twice.then(|| second[0]));
         for (number, victim) in (1..).zip(victims.collect::<Vec<_>>()) {
             if let Some(held) = self.chain.members[victim].blocks.get_mut(&id) {

@@ -62,8 +62,7 @@ impl World {
             ..
         } = self.reads[read];
         let here = &self.chain.members[member];
-        let serves = here.is_up && self.chain.seats.contains(&member);
-        if !serves || began + PATIENCE < self.now {
+        if !self.chain.serves(member) || began + PATIENCE < self.now {
             return;
         }
         if is_strong && here.applied < commits && self.has(Rule::Fresh) {
