@@ -23,7 +23,7 @@ EVENTUAL = {"x-fader-consistency": "eventual"}
 
 
 class Load(loads.Load):
-    """At each node but those that rest somebody writes and reads; whatever is refused is noted."""
+    """A client writes and reads at each node that does not rest, and notes each refusal."""
 
     def __init__(self, cluster):
         super().__init__(*[lambda name=name: self.ask(name) for name in cluster.names])

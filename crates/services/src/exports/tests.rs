@@ -237,7 +237,7 @@ fn one_attempt_has_a_turn_until_its_lease_is_over() {
     chain.now_ms += 1;
     assert_eq!(chain.due(), Some(export.id));
     assert_eq!(chain.claim(&export, 2), Ok(()));
-    // The one before hears that it lost its turn, whatever it does.
+    // The one before hears that it lost its turn, at its next step.
     assert_eq!(chain.run(&beat), Err(Code::NotYours));
     assert_eq!(chain.end(&export, 1), Err(Code::NotYours));
     assert_eq!(chain.get(&export).map(|it| it.state), Ok(State::Running));

@@ -58,7 +58,7 @@ impl ServiceName {
         }
     }
 
-    /// Reads what [`keep`] wrote of a request of this service.
+    /// Reads what [`keep`](super::keep) wrote of a request of this service.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are none.
