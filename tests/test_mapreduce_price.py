@@ -85,7 +85,7 @@ def test_the_price_is_that_of_what_the_server_was_asked(proxy, bucket, s3, tmp_p
     words_in(s3, bucket)
     at = f"s3://{bucket}/%s?endpoint={proxy.url}"
     job = ["word-count", "--input", at % "in/**", "--output", at % "out"]
-    job += ["--split", "4KiB", "--reduces", "2", "--slots", "1"]
+    job += ["--split", "4KiB", "--reduces", "2", "--slots", "1", "--quiet"]
     said = fader("mapreduce", "run", *job, home=tmp_path, **KEYS).stderr
     seen = list(proxy.seen)
     assert total(said) == len(seen) > 100
@@ -103,7 +103,7 @@ def test_requests_of_two_workers_are_those_that_the_server_saw(proxy, bucket, s3
     submitted = fader("mapreduce", "submit", *job, "--split", "2KiB", home=tmp_path, **KEYS)
     submission = len(proxy.seen)
     assert submitted.stdout
-    workers = [start(tmp_path, "worker", at % "out", **KEYS) for _ in range(2)]
+    workers = [start(tmp_path, "worker", at % "out", "--quiet", **KEYS) for _ in range(2)]
     said = [worker.communicate(timeout=120)[1].decode() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], said
     assert total("".join(said)) == len(proxy.seen) - submission

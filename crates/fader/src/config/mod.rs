@@ -216,7 +216,7 @@ pub(crate) struct Values {
     cluster_key: Option<PathBuf>,
 
     /// The greatest version of the cluster that this member speaks: with one that is older than it
-    /// could, the cluster's does not rise, and members can go back to that. [default: 4]
+    /// could, the cluster's does not rise, and members can go back to that. [default: 5]
     #[arg(long, env = "FADER_SPEAKS", value_name = "VERSION")]
     speaks: Option<u32>,
 

@@ -31,6 +31,9 @@ pub(super) struct Machine {
     /// Tasks at once; by default one for each core.
     #[arg(long, value_name = "NUMBER")]
     slots: Option<usize>,
+    /// Show no progress, and ask the cloud for nothing but what the job needs.
+    #[arg(long)]
+    pub(super) quiet: bool,
 }
 
 impl Default for Machine {
@@ -38,6 +41,7 @@ impl Default for Machine {
         Machine {
             memory: MEMORY,
             slots: None,
+            quiet: false,
         }
     }
 }

@@ -349,7 +349,7 @@ async fn is_complete(step: &Step, services: &Services) -> Result<bool> {
 async fn finish(machine: &Machine, cloud: &Cloud, register: &Register) -> Result<ExitCode> {
     let worker = machine.worker(cloud, register, Trust::all())?;
     worker.submit().await?;
-    drive(cloud, worker, register).await
+    drive(cloud, worker, register, machine.quiet).await
 }
 
 async fn submit(options: &Submit) -> Result<ExitCode> {
@@ -381,11 +381,16 @@ async fn work(options: &Work) -> Result<ExitCode> {
         options
             .machine
             .worker(&cloud, &register, Trust::if_named(options.job.is_some()))?;
-    drive(&cloud, worker, &register).await
+    drive(&cloud, worker, &register, options.machine.quiet).await
 }
 
-/// Works to the job's end, with progress on standard error.
-async fn drive(cloud: &Cloud, worker: Worker, register: &Register) -> Result<ExitCode> {
+/// Works to the job's end, with progress on standard error unless it is quiet.
+async fn drive(
+    cloud: &Cloud,
+    worker: Worker,
+    register: &Register,
+    is_quiet: bool,
+) -> Result<ExitCode> {
     let output = output_of(cloud);
     let mut progress = Progress::new(None);
     let look = async {
@@ -399,7 +404,7 @@ async fn drive(cloud: &Cloud, worker: Worker, register: &Register) -> Result<Exi
     };
     let ended = tokio::select! {
         ended = worker.run() => ended,
-        () = look => unreachable!("it looks until it is dropped"),
+        () = look, if !is_quiet => unreachable!("it looks until it is dropped"),
     };
     progress.finish();
     let ended = ended.context("the job can be resumed")?;
