@@ -19,7 +19,7 @@ use fader_chain::{
 
 use crate::catalog::AccountId;
 use crate::kind::Kind;
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, Demand, Level, Preference, show_name};
 use crate::request::{Refusal, Reply};
 use crate::steps::{Step, Taken};
 use crate::{CollectionId, Decision, Mode, Pace, Reason, Unhurried, View, ViewError};
@@ -231,6 +231,25 @@ pub enum Trouble {
     Lost(RequestId),
     /// What the session saw committed is no part of the chain any more (AL-4).
     Forgotten,
+}
+
+impl Trouble {
+    /// It in one sentence. SimpleDB has words of its own, and so have services of the node.
+    pub(crate) fn sentence(self) -> String {
+        match self {
+            Trouble::Unavailable { words, .. } => words,
+            Trouble::NoCollection => "There is no such collection".to_owned(),
+            Trouble::Unreadable(error) => error.0,
+            Trouble::NameTaken => "The request's name is that of another request".to_owned(),
+            Trouble::NameTooFar => NAME_TOO_FAR.to_owned(),
+            Trouble::Quorum { name, size, .. } => format!("{name} must be between 1 and {size}"),
+            Trouble::StrangeToken => {
+                "The session's token is not one that was given to this account".to_owned()
+            }
+            Trouble::Lost(name) => format!("The write {} is lost", show_name(&name)),
+            Trouble::Forgotten => "What this session has seen is lost".to_owned(),
+        }
+    }
 }
 
 impl From<Reason> for Trouble {

@@ -4,10 +4,8 @@ use bytes::Bytes;
 use fader_chain::DecodeError;
 
 use crate::exports::{self, Code, Command, Error, Limits, Reply};
-use crate::level::{Bound, Demand, Level, Preference, show_name};
-use crate::service::{
-    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Target, Trouble, Wait,
-};
+use crate::level::{Bound, Demand, Level, Preference};
+use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::{Decision, Mode, View};
 
 /// Exports of domains.
@@ -69,7 +67,6 @@ impl Service for Exports {
     }
 
     fn word(trouble: Trouble) -> Error {
-        let invalid = |message: &str| Error::new(Code::InvalidParameterValue, message);
         match trouble {
             Trouble::Unavailable { reason, words } => Error {
                 reason: Some(reason),
@@ -77,16 +74,7 @@ impl Service for Exports {
             },
             Trouble::NoCollection => Error::no_such_domain(),
             Trouble::Unreadable(error) => error.into(),
-            Trouble::NameTaken => invalid("The request's name is that of another request"),
-            Trouble::NameTooFar => invalid(NAME_TOO_FAR),
-            Trouble::Quorum { name, size, .. } => {
-                invalid(&format!("{name} must be between 1 and {size}"))
-            }
-            Trouble::StrangeToken => {
-                invalid("The session's token is not one that was given to this account")
-            }
-            Trouble::Lost(name) => invalid(&format!("The write {} is lost", show_name(&name))),
-            Trouble::Forgotten => invalid("What this session has seen is lost"),
+            other => Error::new(Code::InvalidParameterValue, other.sentence()),
         }
     }
 

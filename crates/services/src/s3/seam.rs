@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
 use crate::forward::wire::Wire as _;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, Demand, Level, Preference};
 use crate::s3::command::{Command, GetObject, Request};
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::Keys;
@@ -13,8 +13,7 @@ use crate::s3::reply::Reply;
 use crate::s3::rows::{Content, VersionId};
 use crate::s3::{answer, decide, tentative};
 use crate::service::{
-    Acceptance, Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble,
-    Wait,
+    Acceptance, Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait,
 };
 use crate::simpledb::metadata_key;
 use crate::{CollectionId, Decision, Kind, Mode, View, ViewError};
@@ -130,21 +129,11 @@ impl Service for S3 {
     }
 
     fn word(trouble: Trouble) -> Error {
-        let invalid = |message: &str| Error::new(Code::InvalidArgument, message);
         match trouble {
             Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
             Trouble::NoCollection => Error::of(Code::NoSuchBucket),
             Trouble::Unreadable(error) => error.into(),
-            Trouble::NameTaken => invalid("The request's name is that of another request"),
-            Trouble::NameTooFar => invalid(NAME_TOO_FAR),
-            Trouble::Quorum { name, size, .. } => {
-                invalid(&format!("{name} must be between 1 and {size}"))
-            }
-            Trouble::StrangeToken => {
-                invalid("The session's token is not one that was given to this account")
-            }
-            Trouble::Lost(name) => invalid(&format!("The write {} is lost", show_name(&name))),
-            Trouble::Forgotten => invalid("What this session has seen is lost"),
+            other => Error::new(Code::InvalidArgument, other.sentence()),
         }
     }
 

@@ -6,10 +6,9 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
 use crate::forward::wire::Wire as _;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, Demand, Level, Preference};
 use crate::service::{
-    Acceptance, Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble,
-    Wait,
+    Acceptance, Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait,
 };
 use crate::simpledb::metadata_key;
 use crate::sqs::command::{Command, Request};
@@ -194,21 +193,11 @@ impl Service for Sqs {
     }
 
     fn word(trouble: Trouble) -> Error {
-        let invalid = |message: &str| Error::new(Code::InvalidParameterValue, message);
         match trouble {
             Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
             Trouble::NoCollection => Error::no_such_queue(),
             Trouble::Unreadable(error) => error.into(),
-            Trouble::NameTaken => invalid("The request's name is that of another request"),
-            Trouble::NameTooFar => invalid(NAME_TOO_FAR),
-            Trouble::Quorum { name, size, .. } => {
-                invalid(&format!("{name} must be between 1 and {size}"))
-            }
-            Trouble::StrangeToken => {
-                invalid("The session's token is not one that was given to this account")
-            }
-            Trouble::Lost(name) => invalid(&format!("The write {} is lost", show_name(&name))),
-            Trouble::Forgotten => invalid("What this session has seen is lost"),
+            other => Error::new(Code::InvalidParameterValue, other.sentence()),
         }
     }
 
