@@ -1,22 +1,22 @@
 //! Transactions: reads through the buffer pool, writes kept until the commit.
 
+mod commit;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Op, Payload, Pointer, Record, Slot, Stamp};
+use fader_blink::{Payload, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::Database;
 use crate::fresh::Fresh;
-use crate::index::{self, INDEXED_KEY_BYTES_MAX};
+use crate::index::INDEXED_KEY_BYTES_MAX;
 use crate::level::Level;
-use crate::reflect::{Way, reflect};
-use crate::sealing::What;
-use crate::store::{Held, Store, key};
-use crate::tree::{AHEAD_MAX, Fence, Freshness};
+use crate::store::{Held, Store};
+use crate::tree::{AHEAD_MAX, Freshness};
 
 /// Bytes of a key, at most; fewer in a collection with indexes.
 pub const KEY_BYTES_MAX: usize = fader_blink::KEY_BYTES_MAX;
@@ -26,8 +26,6 @@ pub const INLINE_BYTES: usize = 64 << 10;
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Records of a transaction, at most.
 pub const RECORDS_MAX: usize = 1 << 20;
-/// Bytes of own records that no page is known to have, from which on a commit checkpoints.
-const OWN_BYTES_MAX: usize = 16 << 20;
 /// How often a read asks for a version that the session's marks accept.
 const TRIES: u32 = 8;
 
@@ -411,131 +409,8 @@ impl Transaction {
         held.page.overlay(key, own.chain(fresh))
     }
 
-    /// Commits. After an `Ambiguous` failure the transaction may take effect, at Atomic whole;
-    /// after any other it does not, except at Naive, where a part may.
-    ///
-    /// # Errors
-    /// `Invalid`: the client's clock is off, or a bound. Of the cloud.
-    pub async fn commit(mut self) -> Result<Committed> {
-        let writes = std::mem::take(&mut self.writes);
-        let mut stamp = Stamp::ZERO;
-        if !writes.is_empty() {
-            self.database.check_clock(&self.commit).await?;
-            let objects = self.put_objects(&writes).await?;
-            let writes = self.current(writes).await?;
-            // The stamp is taken at the send: what was read before it is older.
-            stamp = Stamp {
-                time: self.database.0.tick()?,
-                client: self.database.0.incarnation,
-                sequence: 0,
-            };
-            let parts = records(writes, &objects, stamp);
-            self.send(parts).await?;
-        }
-        let usage = self.usage();
-        Ok(Committed { stamp, usage })
-    }
-
-    /// The write set in collections as the catalogue has them at the commit.
-    async fn current(
-        &self,
-        writes: BTreeMap<CollectionId, Writes>,
-    ) -> Result<BTreeMap<CollectionId, Writes>> {
-        let inner = &self.database.0;
-        inner.refresh_catalogue().await?;
-        let known = inner.known();
-        let current = writes.into_iter().map(|(id, writes)| {
-            let Some(collection) = known.catalogue.by_id(id).cloned() else {
-                let context = "a collection of the transaction was dropped";
-                return Err(Error::new(ErrorKind::NotFound, context));
-            };
-            let max = key_bytes_max(&collection);
-            if writes.by_key.keys().any(|key| max < key.len()) {
-                let context = format!("keys in a collection with indexes have up to {max} bytes");
-                return Err(Error::new(ErrorKind::Invalid, context));
-            }
-            let by_key = writes.by_key;
-            Ok((id, Writes { collection, by_key }))
-        });
-        current.collect()
-    }
-
     /// Aborts: nothing was sent.
     pub fn abort(self) {}
-
-    /// Records over a page's bound become objects before anything points to them.
-    async fn put_objects(
-        &self,
-        writes: &BTreeMap<CollectionId, Writes>,
-    ) -> Result<BTreeMap<(CollectionId, Bytes), Pointer>> {
-        let runtime = &self.commit.0.runtime;
-        let large = writes.iter().flat_map(|(id, writes)| {
-            let by_key = writes.by_key.iter();
-            by_key.filter_map(|(key, write)| match write {
-                Write::Insert(value) | Write::Update(value) if INLINE_BYTES < value.len() => {
-                    let sealer = self.database.0.sealer(&writes.collection);
-                    Some(((*id, key.clone()), sealer, value.clone()))
-                }
-                _ => None,
-            })
-        });
-        let puts = large.map(async |(at, sealer, value)| {
-            let id = runtime.random_id();
-            let pointer = Pointer::new(id, &value);
-            let sealed = sealer?.seal(&What::Value(id), value, &*runtime.entropy)?;
-            self.commit.put_surely(&key("values", id), sealed).await?;
-            Ok((at, pointer))
-        });
-        join_all(puts).await.into_iter().collect()
-    }
-
-    async fn send(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
-        let inner = &self.database.0;
-        if self.level == Level::Naive {
-            return self.overwrite(parts).await;
-        }
-        let parts = inner.outgoing(parts)?;
-        let pending = inner.pending(&self.commit);
-        match self.level {
-            Level::Atomic => pending.commit(&parts).await?,
-            _ => pending.send(&parts).await?,
-        }
-        // What waits for approval is not there yet.
-        let parts = parts
-            .iter()
-            .filter(|(collection, _, _)| !collection.is_curated);
-        for (collection, _, records) in parts.clone() {
-            inner.session().wrote(collection.id, records);
-        }
-        let collections = parts.map(|(collection, _, _)| collection.id);
-        match self.level {
-            Level::Atomic => self.database.finish_later(),
-            _ => self.database.checkpoint_later(collections.collect()),
-        }
-        let own_bytes = inner.session().own_bytes();
-        if OWN_BYTES_MAX < own_bytes {
-            self.database.settle().await?;
-        }
-        Ok(())
-    }
-
-    /// Writes the pages as they are: what other clients wrote meanwhile is lost.
-    async fn overwrite(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
-        for (collection, records) in parts {
-            let tree = self.database.0.tree(&self.commit, &collection)?;
-            let way = Way {
-                collection: &collection,
-                fence: Fence::Overwrite,
-                until: Duration::MAX,
-            };
-            let done = reflect(&tree, way, records).await?;
-            if !done.is_done {
-                let context = "a page may not have been written";
-                return Err(Error::new(ErrorKind::Ambiguous, context));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Bytes of a key, at most.
@@ -544,53 +419,4 @@ fn key_bytes_max(collection: &Collection) -> usize {
         true => KEY_BYTES_MAX,
         false => INDEXED_KEY_BYTES_MAX,
     }
-}
-
-/// The records of a write set, numbered in the order of collections and keys; those of a collection
-/// are followed by the entries that they assert in its indexes.
-fn records(
-    writes: BTreeMap<CollectionId, Writes>,
-    objects: &BTreeMap<(CollectionId, Bytes), Pointer>,
-    first: Stamp,
-) -> Vec<(Collection, Vec<Record>)> {
-    let mut next = first;
-    let mut stamp = || {
-        let stamp = next;
-        next.sequence += 1;
-        stamp
-    };
-    let mut parts = Vec::new();
-    for (id, writes) in writes {
-        let mut records = Vec::with_capacity(writes.by_key.len());
-        let mut entries: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
-        for (key, write) in writes.by_key {
-            if let Write::Insert(value) | Write::Update(value) = &write {
-                for (name, index) in &writes.collection.indexes {
-                    let asserted = index::entries(&index.field, &key, value).into_iter();
-                    let asserted = asserted.map(|entry| index::assertion(entry, stamp()));
-                    entries.entry(name).or_default().extend(asserted);
-                }
-            }
-            let object = objects.get(&(id, key.clone())).copied();
-            let payload = |value| object.map_or(Payload::Inline(value), Payload::Object);
-            let op = match write {
-                Write::Insert(value) => Op::Insert(payload(value)),
-                Write::Update(value) => Op::Update(payload(value)),
-                Write::Delete => Op::Delete,
-            };
-            let stamp = stamp();
-            records.push(Record { key, stamp, op });
-        }
-        let of_index = |(name, records): (&str, Vec<Record>)| {
-            (writes.collection.indexes[name].entries.clone(), records)
-        };
-        let entries: Vec<_> = entries.into_iter().map(of_index).collect();
-        parts.push((writes.collection, records));
-        parts.extend(
-            entries
-                .into_iter()
-                .filter(|(_, records)| !records.is_empty()),
-        );
-    }
-    parts
 }
