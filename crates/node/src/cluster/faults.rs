@@ -1,0 +1,87 @@
+//! Faults that are made on purpose, to see what a cluster does: members that are killed or held up,
+//! and ways that are cut.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Cluster, ClusterError, Event};
+use crate::member::Member;
+use crate::status::OpenError;
+
+impl Cluster {
+    /// Ends a member at once, as a process that is killed.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it does not run.
+    pub fn kill(&self, name: &str) -> Result<(), ClusterError> {
+        if self.stop(self.slot(name)?, Member::kill).is_none() {
+            return Err(ClusterError(format!("{name} does not run")));
+        }
+        (self.tell)(Event::Killed(name.to_owned()));
+        Ok(())
+    }
+
+    /// Starts a member that was killed, on its folder.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, it runs, or its folder does not open.
+    pub fn restart(&self, name: &str) -> Result<(), ClusterError> {
+        let slot = self.slot(name)?;
+        if slot.running.read().is_some() {
+            return Err(ClusterError(format!("{name} runs")));
+        }
+        match self.start(slot) {
+            // It joins with an empty folder, when nobody counts on this one.
+            Err(OpenError::Damaged(reason)) => {
+                (self.tell)(Event::Damaged(name.to_owned(), reason));
+                return Ok(());
+            }
+            started => {
+                started.map_err(|error| ClusterError(format!("{name} does not start: {error}")))?
+            }
+        }
+        (self.tell)(Event::Started(name.to_owned()));
+        Ok(())
+    }
+
+    /// Holds a member up for a time, as a process that is stopped and continued.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it does not run.
+    pub fn pause(&self, name: &str, time: Duration) -> Result<(), ClusterError> {
+        match &*self.slot(name)?.running.read() {
+            Some(running) => running.member.shared().gate.close_for(time),
+            None => return Err(ClusterError(format!("{name} does not run"))),
+        }
+        (self.tell)(Event::Paused(name.to_owned(), time));
+        Ok(())
+    }
+
+    /// Cuts the ways between members of different sides. The coordinator is on the first side, with
+    /// all members that are not named.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member.
+    pub fn partition(&self, sides: &[Vec<String>]) -> Result<(), ClusterError> {
+        let mut of = BTreeMap::new();
+        for (side, names) in sides.iter().enumerate() {
+            for name in names {
+                let node = *self.slot(name)?.node.lock();
+                if let Some(node) = node
+                    && of.insert(node, side).is_some()
+                {
+                    return Err(ClusterError(format!("{name} is on two sides")));
+                }
+            }
+        }
+        self.links.partition(of);
+        (self.tell)(Event::Partitioned(sides.to_vec()));
+        Ok(())
+    }
+
+    /// Ends a partition.
+    pub fn heal(&self) {
+        self.links.partition(BTreeMap::new());
+        (self.tell)(Event::Healed);
+    }
+}
